@@ -6,11 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import tyro
-
-from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
+from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, TextsBehind, parse
 from heedful.cli.lines import answer
 from heedful.cli.output import say
 from heedful.errors import DataError, RecipeError
@@ -27,8 +25,8 @@ class Arguments:
     """run folder"""
     story: PositionalPath
     """file of the story, plain or gzipped; - is standard input"""
-    question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """one or more questions"""
+    question: TextsBehind = ()
+    """one or more questions; they may also stand behind the story, without the option"""
     page: MaybePage = None
     """page (HTML) that shows what was looked at; of one question"""
     supporting: tuple[int, ...] = ()

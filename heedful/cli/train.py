@@ -7,9 +7,14 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
-from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
+import tyro
+
+from heedful.cli.arguments import MaybeText, PositionalPaths, parse_apart
 from heedful.cli.output import say
+from heedful.errors import RecipeError
 from heedful.recipes.load import dump, load_recipe
 from heedful.recipes.recipe import Recipe
 
@@ -23,7 +28,7 @@ class Arguments:
     heedful recipe KEY explains a key, such as training.steps; heedful recipe lists all keys of a task.
     """
 
-    recipe: PositionalPath
+    recipe: Annotated[PositionalPaths, tyro.conf.arg(metavar="RECIPE", help_behavior_hint="")]
     """TOML file that says what differs from the defaults"""
     print_config: bool = False
     """show the complete recipe and stop"""
@@ -34,7 +39,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
     given, overrides = parse_apart(Arguments, arguments, program="heedful train")
-    recipe = load_recipe(given.recipe, overrides)
+    recipe = _load(given.recipe, overrides)
     if given.print_config:
         print(dump(_whole(recipe, given.device)), end="")
         return 0
@@ -58,6 +63,21 @@ def run(arguments: Sequence[str]) -> int:
         following = kind.tried(recipe).replace("RUN", shlex.quote(str(outcome.folder)))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _load(files: Sequence[Path], overrides: Sequence[str]) -> Recipe:
+    """The recipe in the one file that is given; `RecipeError` names `heedful new` where the files are data."""
+    new = f"write a recipe for them first: {shlex.join(['heedful', 'new', *map(str, files)])}"
+    if len(files) > 1 and all(file.suffix == ".toml" for file in files):
+        raise RecipeError(f"{files[1]}: one recipe is trained at a time; call the command for each")
+    if len(files) > 1:
+        raise RecipeError(f"{', '.join(map(str, files))}: one recipe is expected here; if these are data, {new}")
+    try:
+        return load_recipe(files[0], overrides)
+    except RecipeError as error:
+        if files[0].suffix == ".toml" or str(files[0]) == "-":
+            raise
+        raise RecipeError(f"{error}; if these are data, {new}") from None
 
 
 def _whole(recipe: Recipe, device: str | None) -> Recipe:

@@ -228,8 +228,15 @@ def _better(table: Mapping[str, Any], strange: int) -> str:
 
 
 def _strange(error: ValidationError) -> int:
-    """How many keys are unknown or missing, or do not say which table they stand in."""
-    return sum(each["type"] in _STRANGE for each in error.errors())
+    """How many keys are unknown or missing, or do not say which table they stand in.
+
+    A `kind` that is none is strange both where there are several and where there is one, or a mistyped word would
+    speak for the tasks that have one.
+    """
+    return sum(
+        each["type"] in _STRANGE or (each["type"] == "literal_error" and each["loc"][-1:] == ("kind",))
+        for each in error.errors()
+    )
 
 
 def _entries(table: Mapping[str, Any], kind: type[Section]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -70,13 +70,27 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     for name in sorted(name for name in manifest.files if name.startswith(("tokenizer/", "tasks/"))):
         verify(folder, name, manifest=manifest)
     if recipe is None:
-        path = folder / CONFIG
-        table = _stored(path)
-        try:
-            recipe = stored_recipe(table, place=str(path))
-        except RecipeError as error:
-            raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+        recipe = _recipe_in(folder / CONFIG)
     return Run(folder, recipe, kind_of(recipe).load(recipe, folder))
+
+
+def recipe_of_run(folder: Path) -> Recipe:
+    """Return the recipe of a run alone, which takes no time; its vocabularies and weights are not looked at.
+
+    Raises:
+        RunError: the folder is missing, damaged, or of another version.
+    """
+    verify(folder, CONFIG, manifest=read_manifest(folder))
+    return _recipe_in(folder / CONFIG)
+
+
+def _recipe_in(path: Path) -> Recipe:
+    """Return the recipe in the file of a run."""
+    table = _stored(path)
+    try:
+        return stored_recipe(table, place=str(path))
+    except RecipeError as error:
+        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
 
 
 def is_begun(folder: Path) -> bool:

@@ -50,7 +50,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
     "engines": ("blocks", "attention", "values", "store", "native", "recipes.recipe"),  # where the names of engines are
-    "runs": BELOW_RUNS,
+    "runs": ("words", *BELOW_RUNS),
     "retrieval": ("runs", *BELOW_RUNS),
     "serving": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
     "cli": ("serving", "retrieval", "runs", "shelf", "words", *BELOW_RUNS),
@@ -66,7 +66,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tasks",  # what `load` gives
         "version",
     ),
-    "__main__": ("cli.commands", "version", "words"),
+    "__main__": ("cli.commands", "cli.failures", "cli.streams", "version", "words"),
 }
 
 
