@@ -2929,10 +2929,54 @@ COMMANDS = (
     ),
     Mutant(
         "texts behind the run are taken for runs",
-        "cli/grammar.py",
-        "while count < len(words) and _is_place(words[count]):",
+        "cli/file_names.py",
+        "while count < len(words) and (is_there(words[count]) or looks_like_file(words[count])):",
         "while count < len(words):",
         ("tests/unit/cli/test_arguments.py::test_words_find_their_fields",),
+    ),
+    Mutant(
+        "the name of a file is answered as a text",
+        "cli/grammar.py",
+        "                    require_text(word, option=option.shown, reads=self._reads)\n",
+        "                    continue\n",
+        ("tests/unit/cli/test_file_names.py::test_the_name_of_a_file_is_never_answered",),
+    ),
+    Mutant(
+        "names of files have no spaces",
+        "cli/file_names.py",
+        """    if any(map(str.isspace, word)):
+        return False
+    return bool""",
+        "    return bool",
+        ("tests/unit/cli/test_file_names.py",),
+    ),
+    Mutant(
+        "any document is written under the name of any other",
+        "localisation/files.py",
+        "readers[0] is not None and readers[0] == readers[1] and not BINARY.intersection(endings)",
+        "readers[0] is not None",
+        ("tests/unit/cli/test_file_names.py::test_no_file_is_written_under_the_name_of_another_format",),
+    ),
+    Mutant(
+        "required options are not asked for",
+        "cli/grammar.py",
+        "named = (option for option in self.options if option.names and option.required)",
+        "named = (option for option in self.options if option.names and not option.value)",
+        ("tests/unit/cli/test_main.py::test_what_a_command_needs_is_asked_for_by_name",),
+    ),
+    Mutant(
+        "the last of several values counts",
+        "cli/grammar.py",
+        "if before and option.most is not None:",
+        "if before and option.most is None:",
+        ("tests/unit/cli/test_arguments.py::test_an_option_is_given_once",),
+    ),
+    Mutant(
+        "a mistyped kind speaks for another task",
+        "recipes/load.py",
+        'each["type"] in _STRANGE or (each["type"] == "literal_error" and each["loc"][-1:] == ("kind",))',
+        'each["type"] in _STRANGE',
+        ("tests/unit/recipes/test_problems.py::test_a_mistyped_kind_does_not_speak_for_another_task",),
     ),
     Mutant(
         "an option that takes any number of words takes the run too",

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, TextsBehind, parse
+import tyro
+
+from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
 from heedful.cli.lines import answer
 from heedful.cli.output import say
 from heedful.errors import DataError, RecipeError
@@ -25,8 +27,8 @@ class Arguments:
     """run folder"""
     story: PositionalPath
     """file of the story, plain or gzipped; - is standard input"""
-    question: TextsBehind = ()
-    """one or more questions; they may also stand behind the story, without the option"""
+    question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """one or more questions"""
     page: MaybePage = None
     """page (HTML) that shows what was looked at; of one question"""
     supporting: tuple[int, ...] = ()

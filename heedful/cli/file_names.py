@@ -24,27 +24,27 @@ from heedful.errors import RecipeError
 
 _LONGEST: Final = 4096
 """Bytes of a path; systems open no longer one."""
-FILE_ENDINGS: Final = frozenset(
-    # text and markup, documents of offices, files of translators
-    "txt text md rst tex rtf log pdf epub html htm xhtml xml svg doc docx docm dot dotx odt odp ods ott fodt pages key "
-    "ppt pptx pptm xls xlsx xlsm po pot mo xlf xliff sdlxliff tmx tbx srt vtt ttml sbv resx arb properties idml "
-    # data, settings, and notebooks
-    "csv tsv tab json jsonl ndjson yaml yml toml ini cfg conf conll conllu sgm sgml parquet arrow feather avro orc h5 "
-    "hdf5 db sqlite sqlite3 ipynb "
-    # arrays and weights
-    "npy npz pt pth ckpt safetensors bin gguf onnx pkl pickle model vocab spm "
-    # pictures, sounds, clips
-    "png jpg jpeg jpe gif bmp webp tif tiff heic heif avif ico psd eps ppm pgm "
-    "wav mp3 flac ogg oga opus m4a aac wma aif aiff au mp4 m4v mkv avi mov webm mpg mpeg wmv flv ogv "
-    # archives
-    "gz bz2 xz zst zip tar tgz 7z rar".split()
-)
+_TEXT: Final = """
+    txt md rst tex rtf log html htm xhtml xml svg po pot xlf xliff sdlxliff tmx tbx srt vtt ttml sbv resx arb properties
+    idml csv tsv tab json jsonl ndjson yaml yml toml ini cfg conf conll conllu sgm sgml ipynb vocab
+"""
+"""Endings of text, markup, files of translators, tables, data and settings."""
+_NOT_TEXT: Final = """
+    pdf epub doc docx docm dot dotx odt odp ods ott fodt ppt pptx pptm xls xlsx xlsm mo
+    parquet arrow feather avro orc h5 hdf5 db sqlite sqlite3
+    npy npz pt pth ckpt safetensors bin gguf onnx pkl pickle spm model
+    png jpg jpeg jpe gif bmp webp tif tiff heic heif avif ico psd eps ppm pgm
+    wav mp3 flac ogg oga opus m4a aac wma aif aiff au mp4 m4v mkv avi mov webm mpg mpeg wmv flv ogv
+    gz bz2 xz zst zip tar tgz 7z rar
+"""
+"""Endings of documents of offices, tables and arrays in binary form, weights, pictures, sounds, clips and archives."""
+FILE_ENDINGS: Final = frozenset((*_TEXT.split(), *_NOT_TEXT.split()))
 """How the names of files end, in lower case."""
-_LANGUAGES: Final = frozenset(
-    "af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu ha he hi hr hu hy id ig is it ja jv ka "
-    "kk km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny om or pa pl ps pt qu ro ru rw sd si "
-    "sk sl sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt ug uk ur uz vi wo xh yi yo yue zh zu".split()
-)
+_LANGUAGES: Final = """
+    af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu ha he hi hr hu hy id ig is it ja jv ka kk
+    km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny om or pa pl ps pt qu ro ru rw sd si sk sl
+    sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt ug uk ur uz vi wo xh yi yo yue zh zu
+"""
 """Codes with which the names of corpora end."""
 _ENDING: Final = re.compile(r"[^\s.]\.(\w+)$")
 _BEGINS: Final = re.compile(r"\.{1,2}[/\\]|~[\w.-]*[/\\]|[A-Za-z]:[/\\](?!/)\S|\\\\\w|/[^/\s][^/]*/\S")
@@ -63,7 +63,7 @@ def looks_like_file(word: str) -> bool:
         return True
     if any(map(str.isspace, word)):
         return False
-    return bool((ending and ending[1].lower() in _LANGUAGES) or _SEPARATED.fullmatch(word))
+    return bool((ending and ending[1].lower() in _LANGUAGES.split()) or _SEPARATED.fullmatch(word))
 
 
 def is_there(word: str) -> bool:
@@ -120,3 +120,17 @@ def require_folders(paths: Sequence[Path], *, read: str) -> None:
             continue
         state = "is a file and not a run folder" if there else "there is no such file"
         raise RecipeError(f"{path}: {state}; {read}")
+
+
+def require_text_name(path: Path, *, option: str) -> None:
+    """Refuse a file for lines of text whose name says that it holds something else, such as a document or an archive.
+
+    Raises:
+        RecipeError: its ending is one of those.
+    """
+    if path.suffix.lower()[1:] in _NOT_TEXT.split():
+        other = path.with_suffix(".txt").name
+        raise RecipeError(
+            f"{option}: {path} ends with {path.suffix}, and lines of plain text are written; choose another name, such "
+            f"as {other}"
+        )

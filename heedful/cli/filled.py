@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import MaybeText
-from heedful.cli.file_names import FILE_ENDINGS, require_folders
+from heedful.cli.file_names import FILE_ENDINGS, require_folders, require_text_name
 from heedful.cli.output import say, shown, write_bytes
 from heedful.errors import RecipeError
 
@@ -81,8 +81,8 @@ class FillingOptions:
         return 0
 
 
-def require_known(given: Arguments, runs: Sequence[Path]) -> None:
-    """Refuse files among the run folders that are none of the formats that are filled.
+def require_known(given: Arguments, found: Sequence[Path]) -> None:
+    """Refuse files among the run folders that are none of the formats that are filled, and outputs that fit no lines.
 
     Raises:
         RecipeError: one is such a file; the message names the formats, and how lines are given.
@@ -91,12 +91,15 @@ def require_known(given: Arguments, runs: Sequence[Path]) -> None:
 
     formats = f"files that are filled end with {', '.join(sorted(ENDINGS))}"
     lines = "text with a sentence on each line is read with --input FILE (JSON lines with --input-format jsonl too)"
-    require_folders(runs, read=f"{formats}; {lines}")
-    if given.output is not None and given.output.suffix.lower() in ENDINGS and len(runs) == len(given.runs):
+    require_folders([path for path in given.runs if path not in found], read=f"{formats}; {lines}")
+    if given.output is None or found:
+        return
+    if given.output.suffix.lower() in ENDINGS:
         raise RecipeError(
             f"--output: {given.output} ends like a file that is filled, and lines are written; choose another name, or "
             f"name the {given.output.suffix} file to be filled behind the run"
         )
+    require_text_name(given.output, option="--output")
 
 
 def _require_same_format(path: Path, output: Path) -> None:

@@ -20,6 +20,8 @@ from heedful.words import near
 _PLAIN: Final[Mapping[Any, Value]] = {str: Text(), Path: Place(), int: Whole(), float: Number()}
 _SETS: Final = re.compile(r"[a-z]\w*([.-]\w+)*=")
 """What sets something for other programs, such as key=value."""
+
+
 class Behind:
     """Marks options whose values may also stand, without the option, behind the positional arguments."""
 
@@ -193,7 +195,9 @@ class Grammar:
                 missing.append(option.shown)
             if count:
                 given.options[option.key] = [waiting.pop(0) for _ in range(count)]
-        missing += (each.shown for each in self.options if each.required and each.names and each.key not in given.options)
+        missing += (
+            each.shown for each in self.options if each.required and each.names and each.key not in given.options
+        )
         if missing:
             raise RecipeError(f"{program}: needs {' and '.join(missing)}; write {self.usage(program)}")
         for option in self._behind():
@@ -212,7 +216,9 @@ class Grammar:
         if _SETS.match(word):
             raise RecipeError(f"{program}: {word!r} is no option; write --{word}")
         if self._reads and looks_like_file(word):
-            state = "is a file, which is read with" if is_there(word) else "there is no such file; it would be read with"
+            state = (
+                "is a file, which is read with" if is_there(word) else "there is no such file; it would be read with"
+            )
             raise RecipeError(f"{word}: {state} {self._reads} {word}")
         raise RecipeError(
             f"{program}: {word!r} is one word too many; put quotes around words that belong together, or see "

@@ -7,12 +7,11 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from heedful.cli.arguments import MaybeText, PositionalPaths, parse_apart
+from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
+from heedful.cli.file_names import looks_like_file
 from heedful.cli.output import say
 from heedful.errors import RecipeError
 from heedful.recipes.load import dump, load_recipe
@@ -28,7 +27,7 @@ class Arguments:
     heedful recipe KEY explains a key, such as training.steps; heedful recipe lists all keys of a task.
     """
 
-    recipe: Annotated[PositionalPaths, tyro.conf.arg(metavar="RECIPE", help_behavior_hint="")]
+    recipe: PositionalPath
     """TOML file that says what differs from the defaults"""
     print_config: bool = False
     """show the complete recipe and stop"""
@@ -38,6 +37,7 @@ class Arguments:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
+    _require_recipe(arguments)
     given, overrides = parse_apart(Arguments, arguments, program="heedful train")
     recipe = _load(given.recipe, overrides)
     if given.print_config:
@@ -65,19 +65,29 @@ def run(arguments: Sequence[str]) -> int:
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def _load(files: Sequence[Path], overrides: Sequence[str]) -> Recipe:
-    """The recipe in the one file that is given; `RecipeError` names `heedful new` where the files are data."""
-    new = f"write a recipe for them first: {shlex.join(['heedful', 'new', *map(str, files)])}"
-    if len(files) > 1 and all(file.suffix == ".toml" for file in files):
-        raise RecipeError(f"{files[1]}: one recipe is trained at a time; call the command for each")
-    if len(files) > 1:
-        raise RecipeError(f"{', '.join(map(str, files))}: one recipe is expected here; if these are data, {new}")
+def _require_recipe(words: Sequence[str]) -> None:
+    """Name `heedful new` where several files are given, and they are no recipes.
+
+    Raises:
+        RecipeError: the words before the first option are names of files, of which one is not that of a recipe.
+    """
+    files = list(takewhile(lambda word: not word.startswith("-"), words))
+    if len(files) > 1 and all(map(looks_like_file, files)) and not all(file.endswith(".toml") for file in files):
+        raise RecipeError(f"{', '.join(files)}: a recipe is expected here; {_remedy(files)}")
+
+
+def _load(file: Path, overrides: Sequence[str]) -> Recipe:
+    """The recipe in a file; `RecipeError` names `heedful new` where the file may be data."""
     try:
-        return load_recipe(files[0], overrides)
+        return load_recipe(file, overrides)
     except RecipeError as error:
-        if files[0].suffix == ".toml" or str(files[0]) == "-":
+        if file.suffix == ".toml" or str(file) == "-" or file.is_dir():
             raise
-        raise RecipeError(f"{error}; if these are data, {new}") from None
+        raise RecipeError(f"{error}; {_remedy([str(file)])}") from None
+
+
+def _remedy(files: Sequence[str]) -> str:
+    return f"if these are data, write a recipe for them first: {shlex.join(['heedful', 'new', *files])}"
 
 
 def _whole(recipe: Recipe, device: str | None) -> Recipe:

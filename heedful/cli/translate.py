@@ -81,6 +81,9 @@ class Arguments(FileOptions):
     """with --ray: processes, each with a model and --threads; as many as the cluster has CPUs for unless given"""
     files = ("input", "prefixes", "glossary", "factors")
 
+    def require_output(self, output: Path) -> None:
+        """Nothing yet: which names fit depends on whether a file is filled (`filled.check`)."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
@@ -122,7 +125,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(given: Arguments, documents: Sequence[Path]) -> None:
-    filled.require_known(given, [path for path in given.runs if path not in documents])
+    filled.require_known(given, documents)
     for name, path in {"prefixes": given.prefixes, "factors": given.factors}.items():
         if path == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
             raise RecipeError(f"--{name}: standard input cannot hold the sentences too; name a file with --input")

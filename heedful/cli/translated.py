@@ -76,7 +76,7 @@ def check_search(given: Arguments, runs: Sequence[Path]) -> None:
         raise RecipeError(f"--n-best {given.n_best}: greedy search finds one translation; add --search beam")
     option = "--constrain" if given.constrain else "--glossary" if forces_terms(given) else None
     if option is not None and config.kind != "beam":
-        other = ", or add --annotate append to write the terms beside their sources" if option == "--glossary" else ""
+        other = "" if given.constrain else "; a model that learned from annotated text takes --annotate append instead"
         raise RecipeError(
             f"{option}: a beam holds terms, and this run's search is {config.kind}; add --search beam{other}"
         )

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final, final
 
 from heedful.words import near
 
-
 _LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 40
 
