@@ -23,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
+from heedful.given_texts import require_path, shown
 from heedful.inspection.record import Map, Record
 from heedful.store import replacing
 
@@ -42,6 +43,9 @@ def save_record(record: Record, path: str | Path) -> None:
     Raises:
         TrainingError: the file cannot be written.
     """
+    if not isinstance(record, Record):
+        raise RecipeError(f"record: {shown(record)} is not a record; give what `inspect` returns")
+    require_path(path, name="path")
     arrays: dict[str, np.ndarray] = {}
     content = {"format": FORMAT, "record": _plain(record, "", arrays)}
     with replacing(Path(path)) as beside:
@@ -57,6 +61,7 @@ def load_record(path: str | Path) -> Record:
     Raises:
         RunError: there is no such file, it is damaged, or it is no record.
     """
+    require_path(path, name="path")
     try:
         with safe_open(path, framework="numpy") as file:
             header = (file.metadata() or {}).get(_KEY)

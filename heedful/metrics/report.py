@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from heedful.given_texts import text_list
 from heedful.metrics.bootstrap import Interval, Sampling, intervals
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF
 from heedful.metrics.deck_bleu import bleu_deck
@@ -65,16 +66,19 @@ def evaluate(
     samples: int = 1000,
     seed: int = 1,
 ) -> Report:
-    """Scores detokenized translations against references.
+    """Scores detokenized translations against references; a single text is a list of one.
 
     Raises:
-        DataError: no sentences, or lists of different length.
+        DataError: no sentences, an element that is not a string, or lists of different length.
         RecipeError: no such BLEU tokenizer, or fewer than 2 samples.
 
     >>> import heedful
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
     100
     """
+    hypotheses = text_list(hypotheses, name="hypotheses")
+    references = text_list(references, name="references")
+    sources = text_list(sources, name="sources")
     scores = scored(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
     metrics = {
         "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),

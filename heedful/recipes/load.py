@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from heedful.catalogue import DEFAULT, called, recipe_of, tasks
 from heedful.errors import RecipeError
+from heedful.given_texts import require_path, text_list
 from heedful.recipes import broken, toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
@@ -36,6 +37,8 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     Paths in the file are counted from its folder, paths in `overrides` from the current one; `output`
     always from the current one. RecipeError with one sentence a line for everything that is wrong.
     """
+    require_path(path, name="recipe")
+    overrides = text_list(overrides, name="overrides")
     path = Path(path)
     content = _read(path)
     kind = _kind(content, place=str(path))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 
 from heedful.errors import RunError
+from heedful.given_texts import require_path
 from heedful.recipes.recipe import EngineName
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.folder import (
@@ -68,6 +69,7 @@ def load_index(
     >>> index.search("Who led the Panthers in sacks?", top=1)[0].passage.id  # doctest: +SKIP
     '1.1'
     """
+    require_path(folder, name="folder")
     folder = Path(folder)
     manifest = read_index_manifest(folder)
     verify_index(folder, manifest)

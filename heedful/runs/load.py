@@ -15,6 +15,7 @@ from torch import nn
 from heedful.engines.arrange import arranged
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.folders import is_hugging_face
+from heedful.given_texts import require_path
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import EngineName, Recipe
@@ -195,6 +196,8 @@ def load(
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
+    for place, folder in enumerate(folders):
+        require_path(folder, name=f"folders[{place}]")
     how = {"device": find_device(device), "engine": engine, "say": say}
     worn = None if adapter is None else Path(adapter)
     user = _load(*map(Path, folders), step=step, adapter=worn, how=how)

@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "heedful"
 BELOW_MODELS = ("blocks", "attention", "values")
 BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
 BELOW_TASKS = (
+    "given_texts",
     "adapters",
     "architectures",
     *BELOW_ARCHITECTURES,
@@ -29,6 +30,7 @@ BELOW_RUNS = ("foreign", "tasks", "training", "version", "engines", *BELOW_TASKS
 ALLOWED: dict[str, tuple[str, ...]] = {
     "version": (),
     "errors": (),
+    "given_texts": (),
     "values": (),
     "store": (),
     "native": (),
@@ -42,9 +44,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "localisation": (),
     "data": ("values", "store", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
-    "metrics": (),
-    "inspection": ("blocks", "attention", "values", "store"),
-    "recipes": ("catalogue", "data", "words"),  # the second for what reads their files, when asked to
+    "metrics": ("given_texts",),
+    "inspection": ("given_texts", "blocks", "attention", "values", "store"),
+    "recipes": ("catalogue", "given_texts", "data", "words"),  # the second for what reads their files, when asked to
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),

@@ -17,6 +17,7 @@ from heedful.data.labels import Labels
 from heedful.data.sequences import Joined, frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.given_texts import text_list
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
@@ -77,7 +78,7 @@ class Classifier(Face):
     max_length: int
     paired: bool = False
 
-    def classify(self, texts: Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
+    def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
 
         Raises:
@@ -86,7 +87,7 @@ class Classifier(Face):
         """
         if self.answered == "choice":
             raise DataError("this model chooses among candidates: give it candidates with `choose`")
-        rows = [self._frame(each) for each in texts]
+        rows = [self._frame(each) for each in _listed(texts)]
         logits = self._logits(rows, batch_tokens=batch_tokens)
         if self.answered == "number":
             numbers = logits.squeeze(1).tolist()
@@ -106,6 +107,7 @@ class Classifier(Face):
         """
         if self.answered != "choice":
             raise DataError("this model tells what texts are and does not choose: give it texts with `classify`")
+        choices = [_listed(candidates, f"choices[{place}]") for place, candidates in enumerate(choices)]
         for number, candidates in enumerate(choices, 1):
             if not candidates:
                 raise DataError(f"choice {number}: has no candidates")
@@ -132,7 +134,7 @@ class Classifier(Face):
         Raises:
             DataError: a text is longer than the model reads, or the model reads two together.
         """
-        rows = [self._frame(text) for text in texts]
+        rows = [self._frame(text) for text in text_list(texts)]
         for number, row in enumerate(rows, first):
             if row.cut and cut is None:
                 raise DataError(
@@ -194,7 +196,7 @@ class Classifier(Face):
         return logits
 
     def _frame(self, texts: Texts) -> Joined:
-        parts = (texts,) if isinstance(texts, str) else tuple(texts)
+        parts = tuple(text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
         if self.paired and len(parts) == 1:
@@ -220,6 +222,16 @@ class Classifier(Face):
     def _tokens(self, rows: Sequence[Joined]) -> Tokens:
         tokens = paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
         return move(tokens, next(self.model.parameters()).device)
+
+
+def _listed(texts: Any, name: str = "texts") -> list[Texts]:
+    """Return texts, or pairs of texts, as a list; a string is a list of one."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        return text_list(texts, name=name)
+    found = list(texts)
+    for place, each in enumerate(found):
+        text_list(each, name=f"{name}[{place}]")
+    return found
 
 
 @final

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_encoded
-from heedful.data.context import Readable, before, following, text_of
+from heedful.data.context import Following, Readable, before, following, text_of
 from heedful.data.factors import Encoded, Factor, Reading
 from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Tokenizer
@@ -25,6 +25,7 @@ from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypothesis
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
+from heedful.given_texts import pair_list, require_text, text_list
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
@@ -176,7 +177,8 @@ class Translator(Face):
         that are annotated in it (`Annotation`) stay in one part.
 
         Args:
-            sentences: one string each, or what `following` makes of it; an empty one gives an empty translation.
+            sentences: one string each, or what `following` makes of it; an empty one gives an empty translation, and
+                one alone is a list of one.
             search: instead of the translator's own.
             length: likewise.
             prefixes: how each translation must begin.
@@ -192,10 +194,12 @@ class Translator(Face):
             RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
                 attention to its source; or a sentence follows others, and the model reads each by itself.
         """
+        sentences = text_list(sentences, name="sentences", also=(Following,))
         read = self._read(sentences, constraints)
         forced: list[list[int]] = [[]] * len(read)
         if prefixes is not None:
-            forced = [self._forcible(text, number) for number, text in enumerate(prefixes, first)]
+            begun = enumerate(text_list(prefixes, name="prefixes"), first)
+            forced = [self._forcible(text, number) for number, text in begun]
         filled = [
             Wanted(row, part.read, self._request(part, length or self.length, stream=stream, prefix=prefix))
             for row, (own, begin) in enumerate(zip(read, forced, strict=True))
@@ -257,7 +261,7 @@ class Translator(Face):
             raise RecipeError("several models make different vectors of one text; load one of them")
         encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
         reads = self._reads
-        read = [reads.beginning(text, number, cut) for number, text in enumerate(texts, first)]
+        read = [reads.beginning(text, number, cut) for number, text in enumerate(text_list(texts), first)]
         tokens = batch_tokens or at_once(encoder)
         means = Saying[Encoded, np.ndarray](self._means, (encoder,))
         vectors = in_batches(read, means, size=lambda each: len(each) + 1, tokens=tokens, rows=256)
@@ -302,6 +306,7 @@ class Translator(Face):
             DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
             RecipeError: the model has no attention to its source.
         """
+        pairs = pair_list(pairs, name="pairs", parts="a sentence and its translation", also=(Following,))
         words = [
             (word_numbers(self.source, self.reading.plain(text_of(source))), word_numbers(self.target, target))
             for source, target in pairs
@@ -329,6 +334,7 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
+        require_text(source, name="source", also=(Following,))
         scope, read = scope or Scope(), self._reads.whole(source, 1)
         if not read.ids:
             raise DataError("no words to look at: give a sentence")
@@ -365,6 +371,7 @@ class Translator(Face):
         return self._reads.words(sentence)
 
     def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
+        pairs = pair_list(pairs, name="pairs", parts="a sentence and its translation", also=(Following, Candidate))
         reads = self._reads
         sources = [
             reads.whole(source, number) if isinstance(target, str) else reads.part(source).read

@@ -57,6 +57,7 @@ TEXTS = (
     "</b>",
     "https://example.com/a.html",
     "Read letter.docx.",
+    "see spiegel.de",
     "Wait...",
     "-",
     "",
