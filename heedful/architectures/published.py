@@ -48,7 +48,9 @@ _GOPHER = DecoderConfig(
 each layer no stack of ours has: 21,475 million."""
 _BASE = TransformerConfig(d_model=512, heads=8, encoder_layers=6, decoder_layers=6)
 _BIG = TransformerConfig(d_model=1024, heads=16, encoder_layers=6, decoder_layers=6)
-_RAE = "Rae et al. 2021, table 1; 21,475 million of them are maps of relative positions, which the count here leaves out"
+_RAE = (
+    "Rae et al. 2021, table 1; 21,475 million of them are maps of relative positions, which the count here leaves out"
+)
 _DEVLIN, _RADFORD = "Devlin et al. 2019, 3", "Radford et al. 2019, table 2"
 
 PUBLISHED: Final[Mapping[str, Published]] = MappingProxyType(
@@ -57,7 +59,7 @@ PUBLISHED: Final[Mapping[str, Published]] = MappingProxyType(
         "transformer-big": Published(_BIG, 37_000, "213", "Vaswani et al. 2017, table 3"),
         "bert-base": Published(_bert(12, 768, 12), 30_522, "110", _DEVLIN),
         "bert-large": Published(_bert(24, 1024, 16), 30_522, "340", _DEVLIN),
-        "gpt-1": Published(_ORIGINAL, 40_478, "117", "Radford et al. 2018, 4.1; counted in Radford et al. 2019, table 2"),
+        "gpt-1": Published(_ORIGINAL, 40_478, "117", "Radford et al. 2018, 4.1; counted in 2019, table 2"),
         "gpt-2": Published(_gpt(12, 768, 12, length=1024), 50_257, "117, later corrected to 124", _RADFORD),
         "gpt-2-medium": Published(_gpt(24, 1024, 16, length=1024), 50_257, "345, later corrected to 355", _RADFORD),
         "gpt-2-large": Published(_gpt(36, 1280, 20, length=1024), 50_257, "762, later corrected to 774", _RADFORD),

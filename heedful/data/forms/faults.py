@@ -12,6 +12,7 @@ from typing import Final, final
 from heedful.data.forms.form import Example
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.sketch import Sketch, fingerprint
+from heedful.words import singular
 
 SHOWN: Final = 2
 """Examples of each fault."""
@@ -75,7 +76,7 @@ def percent(count: int, whole: int) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number of things that are called so in the plural."""
-    return f"{count:,} {noun if count != 1 else noun.removesuffix('es') if noun.endswith('sses') else noun[:-1]}"
+    return f"{count:,} {noun if count != 1 else singular(noun)}"
 
 
 def tokens_in(text: str) -> int:
