@@ -2942,6 +2942,48 @@ COMMANDS = (
         ("tests/unit/cli/test_file_names.py::test_the_name_of_a_file_is_never_answered",),
     ),
     Mutant(
+        "the first answer waits for the end of the input",
+        "cli/lines.py",
+        "            out.flush()\n",
+        "",
+        ("tests/unit/cli/test_lines.py::test_answers_are_there_before_more_is_read",),
+    ),
+    Mutant(
+        "a text alone is classified by a model of pairs without a word",
+        "tasks/classification/face.py",
+        "if self.pairs and len(parts) == 1:",
+        "if self.pairs and not parts:",
+        ("tests/unit/cli/test_classify.py::test_a_text_alone_and_one_without_marks_are_doubted",),
+    ),
+    Mutant(
+        "a text is a list of its letters",
+        "given_texts.py",
+        "    if isinstance(items, kinds):\n        return [cast(Item, items)]\n",
+        "",
+        ("tests/unit/tasks/test_given_texts.py::test_one_text_is_a_list_of_one",),
+    ),
+    Mutant(
+        "the place of what is no text is counted from 1",
+        "given_texts.py",
+        "{name}[{place}]: {shown(each)} is not a {noun}; give {remedy}",
+        "{name}[{place + 1}]: {shown(each)} is not a {noun}; give {remedy}",
+        ("tests/unit/tasks/test_given_texts.py::test_what_is_no_text_is_named_with_its_place",),
+    ),
+    Mutant(
+        "only words that end with es have a singular",
+        "words.py",
+        "noun.endswith(_HISSING)",
+        'noun.endswith("sses")',
+        ("tests/unit/test_words.py::test_singulars",),
+    ),
+    Mutant(
+        "memory that is not there is a bug",
+        "cli/failures.py",
+        "isinstance(error, MemoryError) or ",
+        "",
+        ("tests/unit/cli/test_main.py::test_errors_of_the_machine_are_no_bugs",),
+    ),
+    Mutant(
         "names of files have no spaces",
         "cli/file_names.py",
         """    if any(map(str.isspace, word)):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import torch
@@ -25,6 +26,9 @@ from heedful.tasks.faces import CUT, Asked, Face, Lines, Saying, at_once, cell, 
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, repeated
 from heedful.values import Tokens, move
 
+ALONE: Final = "one text alone, and the model learned from pairs; give the second one too (--pair, or behind a tab)"
+UNMARKED: Final = "no word between asterisks, and the model learned from texts that mark one, as in: the *bank* is near"
+_MARKED: Final = re.compile(r"\*[^*]+\*")
 Texts = str | Sequence[str]
 """One text, or two that are judged together."""
 Columns = tuple[str, ...]
@@ -38,11 +42,13 @@ class Classified:
         label: the most probable class, or the number.
         probabilities: of all classes, the most probable first; empty where the answer is a number.
         cut: tokens at the end of the text, or of the longer of two, that there was no room for.
+        doubts: how the text differs from all that training had, so that the answer may mean nothing.
     """
 
     label: str | float
     probabilities: Mapping[str, float] = field(default_factory=dict)
     cut: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,8 @@ class Classifier(Face):
         labels: the classes; None where there are none.
         max_length: tokens that are read, with begin and ends.
         paired: whether it reads nothing but two texts together.
+        pairs: whether it learned from pairs of texts; a text alone then gets an answer, and a doubt.
+        marked: whether it learned from texts with a word between asterisks; others get a doubt.
     """
 
     model: TextClassifier
@@ -77,6 +85,8 @@ class Classifier(Face):
     labels: Labels | None
     max_length: int
     paired: bool = False
+    pairs: bool = False
+    marked: bool = False
 
     def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
@@ -87,16 +97,20 @@ class Classifier(Face):
         """
         if self.answered == "choice":
             raise DataError("this model chooses among candidates: give it candidates with `choose`")
-        rows = [self._frame(each) for each in _listed(texts)]
+        given = _listed(texts)
+        rows, doubts = [self._frame(each) for each in given], list(map(self._doubts, given))
         logits = self._logits(rows, batch_tokens=batch_tokens)
         if self.answered == "number":
             numbers = logits.squeeze(1).tolist()
-            return [Classified(number, cut=row.cut) for number, row in zip(numbers, rows, strict=True)]
+            return [
+                Classified(number, cut=row.cut, doubts=own)
+                for number, row, own in zip(numbers, rows, doubts, strict=True)
+            ]
         assert self.labels is not None
         found = []
-        for chances, row in zip(logits.softmax(-1).tolist(), rows, strict=True):
+        for chances, row, own in zip(logits.softmax(-1).tolist(), rows, doubts, strict=True):
             ordered = sorted(zip(self.labels.names, chances, strict=True), key=lambda pair: -pair[1])
-            found.append(Classified(ordered[0][0], dict(ordered), row.cut))
+            found.append(Classified(ordered[0][0], dict(ordered), row.cut, own))
         return found
 
     def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[Chosen]:
@@ -195,6 +209,16 @@ class Classifier(Face):
         logits: Tensor = self.model.output(self.model(tokens))[0].float()
         return logits
 
+    def _doubts(self, texts: Texts) -> tuple[str, ...]:
+        """Return how texts differ from those of training."""
+        parts = (texts,) if isinstance(texts, str) else tuple(texts)
+        found = []
+        if self.pairs and len(parts) == 1:
+            found.append(ALONE)
+        if self.marked and not any(_MARKED.search(part) for part in parts):
+            found.append(UNMARKED)
+        return tuple(found)
+
     def _frame(self, texts: Texts) -> Joined:
         parts = tuple(text_list(texts))
         if not 1 <= len(parts) <= 2:
@@ -270,7 +294,7 @@ class ClassLines(Lines[Columns, Classified]):
 
     def notes(self, answer: Classified) -> Iterator[str]:
         """Of texts that are too long."""
-        return iter([CUT] if answer.cut else [])
+        return iter([*([CUT] if answer.cut else []), *answer.doubts])
 
 
 @final
