@@ -2984,6 +2984,13 @@ COMMANDS = (
         ("tests/unit/cli/test_main.py::test_errors_of_the_machine_are_no_bugs",),
     ),
     Mutant(
+        "a high perplexity is told of the first evaluation",
+        "runs/learning_curve.py",
+        'perplexity, epoch = record["perplexity"], record.get("epoch")',
+        'perplexity, epoch = perplexity or record["perplexity"], record.get("epoch")',
+        ("tests/unit/runs/test_learning_curve.py::test_a_high_perplexity_is_told",),
+    ),
+    Mutant(
         "names of files have no spaces",
         "cli/file_names.py",
         """    if any(map(str.isspace, word)):

@@ -47,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from heedful.cli.progress import TrainingProgress
+    from heedful.runs.learning_curve import high_perplexity
     from heedful.runs.loop import limits_of
     from heedful.runs.train import train
     from heedful.tasks.kind import kind_of
@@ -60,6 +61,8 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
     elif outcome.leads:
+        if remark := high_perplexity(outcome.folder / "metrics.jsonl"):
+            say(f"note: {remark}")
         following = kind.tried(recipe).replace("RUN", shlex.quote(str(outcome.folder)))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0
