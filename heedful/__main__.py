@@ -8,9 +8,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 
 from heedful.cli.commands import COMMANDS, GROUPS
-from heedful.errors import HeedfulError
+from heedful.cli.streams import end_streams, prepare_streams
+from heedful.errors import HeedfulError, RecipeError
 from heedful.version import __version__
 
 _MISUSED = 2
@@ -28,30 +30,67 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second
+    prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
+        return _run_to_its_end(arguments)
+    finally:
+        end_streams()
+
+
+def _run_to_its_end(arguments: Sequence[str]) -> int:
+    """Run one command, tell what it raises, and give the exit code."""
+    try:
+        _require_text(arguments)
         code = _run(arguments)
         # A pipe that nobody reads any more must show here, not while the interpreter shuts down.
         sys.stdout.flush()
     except HeedfulError as error:
-        if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
-            traceback.print_exc()
-        _tell(str(error))
-        return _MISUSED
+        return _end_with(str(error))
     except KeyboardInterrupt:
         _tell("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
         return _BROKEN_PIPE
-    except Exception:
-        traceback.print_exc()
-        _tell(f"this is a bug in heedful {__version__}; please report it together with the lines above")
-        return 1
+    except Exception as error:
+        return _end_unexpectedly(error)
     return code
 
 
+def _end_with(message: str) -> int:
+    """Tell an error that the user can mend, and give its exit code."""
+    if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
+        _trace()
+    _tell(message)
+    return _MISUSED
+
+
+def _end_unexpectedly(error: Exception) -> int:
+    """Tell an error that no code of ours raised: one of the machine, or else a bug; give its exit code."""
+    from heedful.cli.failures import explain
+
+    if message := explain(error):
+        return _end_with(message)
+    _trace()
+    _tell(f"this is a bug in heedful {__version__}; please report it together with the lines above")
+    return 1
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse words whose bytes are no text: they could be written neither to a terminal nor into a recipe or JSON."""
+    for number, word in enumerate(arguments, 1):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise RecipeError(
+                f"argument {number}, '{shown}': is not valid UTF-8; convert the text, or rename the file"
+            ) from None
+
+
 def _run(arguments: Sequence[str]) -> int:
+    if len(arguments) > 1 and arguments[0] == "help":
+        return _run([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_help())
         return 0 if arguments else _MISUSED
@@ -85,14 +124,13 @@ def _help() -> str:
 
 def _tell(message: str) -> None:
     prefix = "heedful: "
-    print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr)
+    with suppress(OSError):  # where standard error takes nothing, the exit code says it alone
+        print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr, flush=True)
 
 
-def _forget_output() -> None:
-    """Lets the interpreter shut down without another complaint about the pipe."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, sys.stdout.fileno())
-    os.close(nothing)
+def _trace() -> None:
+    with suppress(OSError):
+        traceback.print_exc()
 
 
 if __name__ == "__main__":

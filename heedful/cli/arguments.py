@@ -12,13 +12,15 @@ import tyro
 from heedful.cli.grammar import Behind, Ending, build, grammar
 from heedful.cli.output import say
 from heedful.errors import RecipeError
-from heedful.recipes.options import apart
+from heedful.recipes.options import apart, grouped
 from heedful.recipes.recipe import EngineName
 from heedful.words import near
 
 Arguments = TypeVar("Arguments")
 User = TypeVar("User")
 
+_MOST_THREADS: Final = 1024
+"""Each has a stack of its own; a process cannot begin any number of them, and PyTorch ends it where it cannot."""
 _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
 PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
@@ -57,6 +59,8 @@ class Computing:
 
     def __post_init__(self) -> None:
         require_least(self, threads=1)
+        if self.threads is not None and self.threads > _MOST_THREADS:
+            raise RecipeError(f"--threads: {self.threads}; must be at most {_MOST_THREADS}")
 
     def begin(self) -> None:
         """Has everything from now on computed so."""
@@ -123,7 +127,19 @@ def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> 
         return True
 
     own, overrides = apart(words, others=others)
+    _require_single(overrides)
     return parse(cls, own, program=program), overrides
+
+
+def _require_single(overrides: Sequence[str]) -> None:
+    """Refuse a key that is set twice; in Python a later override may change an earlier one."""
+    seen = set()
+    for group in grouped(overrides):
+        name = group[0].partition("=")[0]
+        key = name.replace("_", "-")
+        if key in seen:
+            raise RecipeError(f"{name}: is given twice; give it once")
+        seen.add(key)
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from heedful.cli.arguments import MaybePath, PositionalPath, parse
 from heedful.cli.lines import TextOptions, tell
@@ -28,6 +29,11 @@ class Arguments(TextOptions):
     standard output if not given"""
     normalise: bool = False
     """make each vector one long, so that products are cosines"""
+
+    def require_output(self, output: Path) -> None:
+        """Refuse what is neither an array nor lines of JSON."""
+        if output.suffix != ".npy":
+            super().require_output(output)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import MaybeText
-from heedful.cli.output import say, shown
+from heedful.cli.file_names import FILE_ENDINGS, require_folders, require_text_name
+from heedful.cli.output import say, shown, write_bytes
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ class FillingOptions:
 
         filled = fill(document, protecting, retranslate=self.retranslate, memory=memory)
         if output is None:
-            sys.stdout.buffer.write(filled.content)
-            sys.stdout.flush()
+            write_bytes(filled.content)
         else:
             write_whole(output, filled.content)
         for line in filled.told:
@@ -79,6 +79,39 @@ class FillingOptions:
         if len(filled.left) > _SHOWN:
             say(f"  and {len(filled.left) - _SHOWN:,} more")
         return 0
+
+
+def require_known(given: Arguments, found: Sequence[Path]) -> None:
+    """Refuse files among the run folders that are none of the formats that are filled, and outputs that fit no lines.
+
+    Raises:
+        RecipeError: one is such a file; the message names the formats, and how lines are given.
+    """
+    from heedful.localisation.files import ENDINGS
+
+    formats = f"files that are filled end with {', '.join(sorted(ENDINGS))}"
+    lines = "text with a sentence on each line is read with --input FILE (JSON lines with --input-format jsonl too)"
+    require_folders([path for path in given.runs if path not in found], read=f"{formats}; {lines}")
+    if given.output is None or found:
+        return
+    if given.output.suffix.lower() in ENDINGS:
+        raise RecipeError(
+            f"--output: {given.output} ends like a file that is filled, and lines are written; choose another name, or "
+            f"name the {given.output.suffix} file to be filled behind the run"
+        )
+    require_text_name(given.output, option="--output")
+
+
+def _require_same_format(path: Path, output: Path) -> None:
+    """Refuse an output whose name says another format than that of the file, in which it is written."""
+    from heedful.localisation.files import same_format
+
+    ending = output.suffix.lower()
+    if ending[1:] in FILE_ENDINGS and not same_format(path, output):
+        raise RecipeError(
+            f"--output: {output} ends with {ending}, and {path} is written in its own format; choose a name that ends "
+            f"with {path.suffix}"
+        )
 
 
 def documents(given: Arguments) -> list[Path]:
@@ -104,6 +137,8 @@ def check(given: Arguments, found: Sequence[Path]) -> None:
         raise RecipeError(f"heedful translate: needs a run before {path}; write heedful translate RUN {path}")
     if given.output is None and path.suffix.lower() in BINARY and sys.stdout.isatty():
         raise RecipeError(f"{path}: is no text that a terminal could show; name a file for it with -o")
+    if given.output is not None:
+        _require_same_format(path, given.output)
     if given.output is not None and given.output.exists() and path.exists() and given.output.samefile(path):
         raise RecipeError(f"--output: {path} is read as well; choose another file")
     named = given.filling.source_language or given.filling.target_language

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
+from heedful.cli.file_names import is_there, leading_paths, looks_like_file, require_text
+from heedful.cli.other_names import OTHER_NAMES
 from heedful.cli.typed import Chosen, Number, Place, Text, Value, Whole
 from heedful.errors import RecipeError
 from heedful.words import near
@@ -18,36 +20,6 @@ from heedful.words import near
 _PLAIN: Final[Mapping[Any, Value]] = {str: Text(), Path: Place(), int: Whole(), float: Number()}
 _SETS: Final = re.compile(r"[a-z]\w*([.-]\w+)*=")
 """What sets something for other programs, such as key=value."""
-_MEANT: Final[Mapping[str, Sequence[str]]] = {
-    "beams": ("beam",),
-    "beam-size": ("beam",),
-    "beam-width": ("beam",),
-    "checkpoint": ("step",),
-    "cpu": ("device",),
-    "cuda": ("device",),
-    "decoding": ("search",),
-    "do-sample": ("search",),
-    "file": ("input", "data"),
-    "gpu": ("device",),
-    "html": ("page", "output"),
-    "i": ("input", "data"),
-    "infile": ("input",),
-    "json": ("format",),
-    "length": ("tokens",),
-    "max-length": ("tokens", "max-extra"),
-    "max-new-tokens": ("tokens", "max-extra"),
-    "max-tokens": ("tokens", "max-extra"),
-    "num-beams": ("beam",),
-    "num-return-sequences": ("n-best",),
-    "num-samples": ("n-best", "samples"),
-    "num-threads": ("threads",),
-    "o": ("output", "page"),
-    "outfile": ("output",),
-    "sentence": ("text",),
-    "strategy": ("search",),
-    "temp": ("temperature",),
-}
-"""What other programs call our options."""
 
 
 class Behind:
@@ -141,9 +113,10 @@ class Grammar:
         return self.spellings.get(plain) or former.get(plain)
 
     def usage(self, program: str) -> str:
-        """How its positional arguments stand behind it."""
+        """How its positional arguments stand behind it, and the options that it cannot do without."""
         names = (f"{option.shown}{' ...' if option.most is None else ''}" for option in self.positional)
-        return " ".join((program, *names))
+        needed = (f"{option.shown} {_example(option)}" for option in self.options if option.names and option.required)
+        return " ".join((program, *names, *needed))
 
     def read(self, words: Sequence[str], *, program: str) -> Given:
         """The words sorted by options.
@@ -176,7 +149,9 @@ class Grammar:
         if option.value is None:
             if equals:
                 raise RecipeError(f"{name}: takes no value; leave ={text} away")
-            given.options[option.key] = ("no",) if name.startswith("--no") and name != option.names[0] else ()
+            said = ("no",) if name.startswith("--no") and name != option.names[0] else ()
+            if given.options.setdefault(option.key, said) != said:
+                raise RecipeError(f"{name}: is given together with its opposite; leave one of them out")
             return
         found = [text] if equals else list(self._values(option, waiting, given))
         if len(found) < option.least:
@@ -184,7 +159,12 @@ class Grammar:
             needed = option.value.noun if option.least == 1 else f"{option.least} of them"
             raise RecipeError(f"{name}: has {several}; give {needed}, as in {name} {_example(option)}")
         option.read(found)  # what is no value is told before what is missing
-        given.options[option.key] = found
+        before = given.options.get(option.key, [])
+        if before and option.most is not None:
+            raise RecipeError(
+                f"{name}: is given twice, as {' '.join(before)!r} and as {' '.join(found)!r}; give it once"
+            )
+        given.options[option.key] = [*before, *found]
 
     def _values(self, option: Option, waiting: list[str], given: Given) -> Iterator[str]:
         """Words for an option; one that takes any number leaves those that the command cannot do without."""
@@ -200,7 +180,7 @@ class Grammar:
     def remedy(self, name: str, *, program: str) -> str:
         """Which option somebody meant."""
         plain = name.lstrip("-").replace("_", "-")
-        meant = [f"--{each}" for each in _MEANT.get(plain, ())]
+        meant = [f"--{each}" for each in OTHER_NAMES.get(plain, ())]
         known = {each[2:]: each for each in self.spellings if len(each) > 2}
         found = next((each for each in meant if each in self.spellings), None) or known.get(near(plain, known) or "")
         return f"did you mean {found}?" if found else f"see {program} --help"
@@ -215,6 +195,9 @@ class Grammar:
                 missing.append(option.shown)
             if count:
                 given.options[option.key] = [waiting.pop(0) for _ in range(count)]
+        missing += (
+            each.shown for each in self.options if each.required and each.names and each.key not in given.options
+        )
         if missing:
             raise RecipeError(f"{program}: needs {' and '.join(missing)}; write {self.usage(program)}")
         for option in self._behind():
@@ -223,13 +206,29 @@ class Grammar:
             if waiting:
                 count = len(waiting) if option.most is None else option.most
                 given.options[option.key], waiting = waiting[:count], waiting[count:]
-        if waiting and _SETS.match(waiting[0]):
-            raise RecipeError(f"{program}: {waiting[0]!r} is no option; write --{waiting[0]}")
+                for word in given.options[option.key]:
+                    require_text(word, option=option.shown, reads=self._reads)
         if waiting:
-            raise RecipeError(
-                f"{program}: {waiting[0]!r} is one word too many; put quotes around words that belong together, or see "
-                f"{program} --help"
+            self._refuse(waiting[0], program=program)
+
+    def _refuse(self, word: str, *, program: str) -> NoReturn:
+        """`RecipeError` for a word that no argument takes."""
+        if _SETS.match(word):
+            raise RecipeError(f"{program}: {word!r} is no option; write --{word}")
+        if self._reads and looks_like_file(word):
+            state = (
+                "is a file, which is read with" if is_there(word) else "there is no such file; it would be read with"
             )
+            raise RecipeError(f"{word}: {state} {self._reads} {word}")
+        raise RecipeError(
+            f"{program}: {word!r} is one word too many; put quotes around words that belong together, or see "
+            f"{program} --help"
+        )
+
+    @property
+    def _reads(self) -> str | None:
+        """The option that names a file of texts; None where the command has none."""
+        return next((name for name in ("--input", "--data") if name in self.spellings), None)
 
     def _several(self, words: Sequence[str], number: int) -> int:
         """How many words belong to a positional argument that takes any number.
@@ -238,22 +237,10 @@ class Grammar:
         that are paths, or look like one.
         """
         later = sum(option.least for option in self.positional[number + 1 :] if option.required)
-        return _paths(words) if self._behind() else max(len(words) - later, 0)
+        return leading_paths(words) if self._behind() else max(len(words) - later, 0)
 
     def _behind(self) -> list[Option]:
         return [option for option in self.options if option.behind]
-
-
-def _paths(words: Sequence[str]) -> int:
-    """How many words at the beginning are paths: the first, and of the others what is there, or has a slash inside."""
-    count = 1
-    while count < len(words) and _is_place(words[count]):
-        count += 1
-    return count
-
-
-def _is_place(word: str) -> bool:
-    return ("/" in word and " " not in word) or Path(word).exists()
 
 
 def looks_like_option(word: str) -> bool:

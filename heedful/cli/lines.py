@@ -20,6 +20,7 @@ from heedful.cli.arguments import (
     TextsBehind,
     User,
 )
+from heedful.cli.file_names import require_text_name
 from heedful.cli.output import destination, say
 from heedful.errors import RecipeError
 
@@ -53,6 +54,12 @@ class LineOptions:
         read = [path for name in self.files if (path := getattr(self, name)) is not None and path.exists()]
         if self.output is not None and self.output.exists() and any(map(self.output.samefile, read)):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
+        if self.output is not None:
+            self.require_output(self.output)
+
+    def require_output(self, output: Path) -> None:
+        """Refuse a file whose name says that it holds no lines; commands that write other files override this."""
+        require_text_name(output, option="--output")
 
     @property
     def place(self) -> str:

@@ -29,7 +29,7 @@ class _Options:
 
     search: str | None = None
     temperature: MaybeFloat = None
-    """of sampling: below 1 is bolder, above 1 more varied"""
+    """of sampling: below 1 favours probable tokens, above 1 is more varied"""
     top_k: MaybeInt = None
     """sample from this many most probable tokens only"""
     top_p: MaybeFloat = None

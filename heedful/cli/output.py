@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, final
 
@@ -60,6 +60,22 @@ def destination(path: Path | None) -> Iterator[Output]:
         out.write("")  # no results at all are results too
 
 
+def write_bytes(content: bytes) -> None:
+    """Write a whole file to standard output.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DataError(f"standard output: cannot be written ({error.strerror}); name a file with -o") from None
+
+
 @contextmanager
 def writing(path: Path, option: str) -> Iterator[None]:
     """`DataError` where a file cannot be written that the option has named."""
@@ -79,8 +95,9 @@ def require_room(path: Path, option: str) -> None:
 
 
 def say(text: str) -> None:
-    """Tells on standard error how things are going."""
-    print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
+    """Tells on standard error how things are going; a note that cannot be written ends no command."""
+    with suppress(OSError):
+        print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
 
 
 def shown(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from heedful.cli.arguments import Computing, MaybeInt, PositionalPaths, parse
+from heedful.cli.file_names import require_folders
 from heedful.cli.lines import answer
 from heedful.cli.options import TextOptions
 
@@ -28,6 +29,7 @@ class Arguments:
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful score")
+    require_folders(given.runs, read="pairs are read with --data FILE (TSV or JSONL), or with --source and --target")
     reader = given.text.reader()
 
     from heedful.data.context import asked, in_context

@@ -7,9 +7,13 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 
 from heedful.cli.arguments import MaybeText, PositionalPath, parse_apart
+from heedful.cli.file_names import looks_like_file
 from heedful.cli.output import say
+from heedful.errors import RecipeError
 from heedful.recipes.load import dump, load_recipe
 from heedful.recipes.recipe import Recipe
 
@@ -33,8 +37,9 @@ class Arguments:
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
+    _require_recipe(arguments)
     given, overrides = parse_apart(Arguments, arguments, program="heedful train")
-    recipe = load_recipe(given.recipe, overrides)
+    recipe = _load(given.recipe, overrides)
     if given.print_config:
         print(dump(_whole(recipe, given.device)), end="")
         return 0
@@ -42,6 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     from rich.console import Console
 
     from heedful.cli.progress import TrainingProgress
+    from heedful.runs.learning_curve import high_perplexity
     from heedful.runs.loop import limits_of
     from heedful.runs.train import train
     from heedful.tasks.kind import kind_of
@@ -55,9 +61,36 @@ def run(arguments: Sequence[str]) -> int:
         name = signal.Signals(outcome.signal).name
         say(f"{name}: saved; the same command goes on from here ({outcome.folder})")
     elif outcome.leads:
+        if remark := high_perplexity(outcome.folder / "metrics.jsonl"):
+            say(f"note: {remark}")
         following = kind.tried(recipe).replace("RUN", shlex.quote(str(outcome.folder)))
         say(f"trained: {outcome.folder}\nnext: heedful {following}")
     return 128 + outcome.signal if outcome.signal else 0
+
+
+def _require_recipe(words: Sequence[str]) -> None:
+    """Name `heedful new` where several files are given, and they are no recipes.
+
+    Raises:
+        RecipeError: the words before the first option are names of files, of which one is not that of a recipe.
+    """
+    files = list(takewhile(lambda word: not word.startswith("-"), words))
+    if len(files) > 1 and all(map(looks_like_file, files)) and not all(file.endswith(".toml") for file in files):
+        raise RecipeError(f"{', '.join(files)}: a recipe is expected here; {_remedy(files)}")
+
+
+def _load(file: Path, overrides: Sequence[str]) -> Recipe:
+    """The recipe in a file; `RecipeError` names `heedful new` where the file may be data."""
+    try:
+        return load_recipe(file, overrides)
+    except RecipeError as error:
+        if file.suffix == ".toml" or str(file) == "-" or file.is_dir():
+            raise
+        raise RecipeError(f"{error}; {_remedy([str(file)])}") from None
+
+
+def _remedy(files: Sequence[str]) -> str:
+    return f"if these are data, write a recipe for them first: {shlex.join(['heedful', 'new', *files])}"
 
 
 def _whole(recipe: Recipe, device: str | None) -> Recipe:

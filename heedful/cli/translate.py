@@ -19,7 +19,7 @@ from heedful.cli.filled import FillingOptions
 from heedful.cli.lines import STANDARD_INPUT, FileOptions
 from heedful.cli.options import SearchOptions
 from heedful.cli.remembering import MemoryOptions
-from heedful.cli.translated import protected_lines, sentences_of, translation_lines
+from heedful.cli.translated import check_search, forces_terms, protected_lines, sentences_of, translation_lines
 from heedful.errors import RecipeError
 
 
@@ -81,6 +81,9 @@ class Arguments(FileOptions):
     """with --ray: processes, each with a model and --threads; as many as the cluster has CPUs for unless given"""
     files = ("input", "prefixes", "glossary", "factors")
 
+    def require_output(self, output: Path) -> None:
+        """Nothing yet: which names fit depends on whether a file is filled (`filled.check`)."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code."""
@@ -98,6 +101,7 @@ def run(arguments: Sequence[str]) -> int:
     from heedful.tasks.translation.translations import in_order
 
     keep_pages()
+    check_search(given, runs)
     document = given.filling.read(documents[0]) if documents else None
     inputs = None if document else sentences_of(given)
     memory = given.remembering.read(given.filling.languages(document, to=given.direction.to))
@@ -121,6 +125,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check(given: Arguments, documents: Sequence[Path]) -> None:
+    filled.require_known(given, documents)
     for name, path in {"prefixes": given.prefixes, "factors": given.factors}.items():
         if path == STANDARD_INPUT and not given.text and given.input in (None, STANDARD_INPUT):
             raise RecipeError(f"--{name}: standard input cannot hold the sentences too; name a file with --input")
@@ -152,7 +157,7 @@ def _check_terms(given: Arguments) -> None:
         raise RecipeError("--factors: terms beside their sources have no labels; leave it out, or --annotate")
     if given.annotate != "nothing" and given.glossary is None:
         raise RecipeError(f"--annotate {given.annotate}: needs terms; name their file with --glossary")
-    forced = given.glossary is not None and given.annotate == "nothing"
+    forced = forces_terms(given)
     if given.mbr is not None and (given.constrain or forced or given.input_format == "jsonl"):
         raise RecipeError("--mbr: samples hold no terms that they must; leave it out, or the constraints")
     if given.mbr is not None and given.mbr < given.n_best:

@@ -51,6 +51,42 @@ def translation_lines(
     )
 
 
+def check_search(given: Arguments, runs: Sequence[Path]) -> None:
+    """Check the options of the search by the recipe of the first run, before the model is loaded.
+
+    A folder of Hugging Face has no recipe; there the options are checked once its model is loaded.
+
+    Raises:
+        RecipeError: an option does not fit the way to search.
+        RunError: there is no such run.
+    """
+    from heedful.foreign.folders import is_hugging_face
+    from heedful.runs.load import recipe_of_run
+
+    if not runs or is_hugging_face(runs[0]):
+        return
+    recipe = recipe_of_run(runs[0])
+    if (generation := getattr(recipe, "generation", None)) is None or recipe.task != "translation":
+        return
+    searching = given.searching
+    if given.mbr is not None:
+        searching = replace(searching, search=searching.search or "sampling")
+    config = _weighed(searching.config(generation), given)
+    if config.kind == "greedy" and given.n_best > 1:
+        raise RecipeError(f"--n-best {given.n_best}: greedy search finds one translation; add --search beam")
+    option = "--constrain" if given.constrain else "--glossary" if forces_terms(given) else None
+    if option is not None and config.kind != "beam":
+        other = "" if given.constrain else "; a model that learned from annotated text takes --annotate append instead"
+        raise RecipeError(
+            f"{option}: a beam holds terms, and this run's search is {config.kind}; add --search beam{other}"
+        )
+
+
+def forces_terms(given: Arguments) -> bool:
+    """Whether translations must hold the glossary's terms."""
+    return given.glossary is not None and given.annotate == "nothing"
+
+
 def _weighed(config: GenerationConfig, given: Arguments) -> GenerationConfig:
     """With --mbr, which goes before a recipe's own way to compare what is found."""
     if given.mbr is None:

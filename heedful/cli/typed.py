@@ -6,9 +6,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 from heedful.words import near
+
+_LARGEST: Final = 2**63 - 1
+_SHOWN: Final = 40
+
+
+def shorten(word: str) -> str:
+    """Return a word as messages show it, without its middle where it is long."""
+    return word if len(word) <= _SHOWN else f"{word[: _SHOWN // 2]}...{word[-_SHOWN // 4 :]}"
+
+
+def _too_large(word: str) -> str:
+    return f"{shorten(word)} is too large; give a number of at most 18 digits"
 
 
 class Value(ABC):
@@ -81,11 +93,16 @@ class Whole(Value):
     example = "4"
 
     def read(self, word: str) -> int:
-        """The number."""
+        """The number; one of more than 64 bits is refused, since nothing counts so far."""
         try:
-            return int(word)
+            number = int(word)
         except ValueError:
-            raise ValueError(f"{word!r} is no whole number") from None
+            if word.lstrip("+-").isdecimal():  # Python reads no number of several thousand digits
+                raise ValueError(_too_large(word)) from None
+            raise ValueError(f"{shorten(word)!r} is no whole number") from None
+        if abs(number) > _LARGEST:
+            raise ValueError(_too_large(word))
+        return number
 
 
 @final
@@ -101,7 +118,7 @@ class Number(Value):
             return float(word)
         except ValueError:
             comma = f"; write {word.replace(',', '.')}" if word.replace(",", "", 1).isdecimal() else ""
-            raise ValueError(f"{word!r} is no number{comma}") from None
+            raise ValueError(f"{shorten(word)!r} is no number{comma}") from None
 
 
 @final

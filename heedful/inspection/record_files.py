@@ -25,6 +25,7 @@ from safetensors.numpy import save_file
 
 from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.files import parse_json
+from heedful.given_texts import require_path, shown
 from heedful.inspection.consistency import require_consistent
 from heedful.inspection.record import Map, Record
 from heedful.store import read_header, replacing, require_memory
@@ -45,6 +46,9 @@ def save_record(record: Record, path: str | Path) -> None:
     Raises:
         TrainingError: the file cannot be written.
     """
+    if not isinstance(record, Record):
+        raise RecipeError(f"record: {shown(record)} is not a record; give what `inspect` returns")
+    require_path(path, name="path")
     arrays: dict[str, np.ndarray] = {}
     content = {"format": FORMAT, "record": _plain(record, "", arrays)}
     with replacing(Path(path)) as beside:
@@ -60,6 +64,7 @@ def load_record(path: str | Path) -> Record:
     Raises:
         RunError: there is no such file, it is damaged, or it is no record.
     """
+    require_path(path, name="path")
     try:
         header, arrays = _read(Path(path))
     except OSError as error:

@@ -41,6 +41,23 @@ def is_document(path: Path) -> bool:
     return path.suffix.lower() in ENDINGS
 
 
+def same_format(first: Path, second: Path) -> bool:
+    """Return whether the names of two files say the same format, as `.htm` and `.html` do.
+
+    Text that is marked up may be called text, and XML may be called XML. A document with macros and one without are two
+    formats, since programs open neither under the other's name.
+    """
+    endings = first.suffix.lower(), second.suffix.lower()
+    if endings[0] == endings[1]:
+        return True
+    if endings[1] == ".txt":
+        return endings[0] in (".po", ".pot", ".srt")
+    if endings[1] == ".xml":
+        return endings[0] in (".xlf", ".xliff", ".tmx", ".xhtml")
+    readers = [_READERS.get(ending) for ending in endings]
+    return readers[0] is not None and readers[0] == readers[1] and not BINARY.intersection(endings)
+
+
 def read_document(path: Path, *, source: str | None = None, target: str | None = None) -> Document:
     """The document in a file, by the ending of its name.
 

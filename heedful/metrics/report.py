@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from heedful.given_texts import text_list
 from heedful.metrics.bootstrap import Interval, Sampling, intervals
 from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
 from heedful.metrics.deck_bleu import bleu_deck
@@ -75,16 +76,21 @@ def evaluate(
     samples: int = 1000,
     seed: int = 1,
 ) -> Report:
-    """Scores detokenized translations against references; without `tokenize` BLEU cuts words as their language wants.
+    """Scores detokenized translations against references; a single text is a list of one.
+
+    Without `tokenize` BLEU cuts words as the language of the references wants.
 
     Raises:
-        DataError: no sentences, or lists of different length.
+        DataError: no sentences, an element that is not a string, or lists of different length.
         RecipeError: no such BLEU tokenizer, or fewer than 2 samples.
 
     >>> import heedful
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
     100
     """
+    hypotheses = text_list(hypotheses, name="hypotheses")
+    references = text_list(references, name="references")
+    sources = text_list(sources, name="sources")
     if tokenize is None:
         check_pairs(hypotheses, references)
         tokenize = tokenizer_for(references)

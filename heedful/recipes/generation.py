@@ -115,7 +115,7 @@ class Drawing(Section):
     """How tokens are drawn at random; abstract."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """what the logits are divided by: below 1 is bolder, above 1 more varied"""
+    """what the logits are divided by: below 1 favours probable tokens, above 1 is more varied"""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """draw from this many most probable tokens only"""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from heedful.catalogue import DEFAULT, called, recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.files import LARGEST_RECIPE, NestedTooDeeplyError, parse_toml, read_bytes
+from heedful.given_texts import require_path, text_list
 from heedful.recipes import broken, toml
 from heedful.recipes.overrides import anchored, merge, read_overrides
 from heedful.recipes.problems import sentences
@@ -45,6 +46,8 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     Paths in the file are counted from its folder, paths in `overrides` from the current one; `output`
     always from the current one. RecipeError with one sentence a line for everything that is wrong.
     """
+    require_path(path, name="recipe")
+    overrides = text_list(overrides, name="overrides")
     path = Path(path)
     content = _read(path)
     kind = _kind(content, place=str(path))
@@ -267,8 +270,15 @@ def _better(table: Mapping[str, Any], strange: int) -> str:
 
 
 def _strange(error: ValidationError) -> int:
-    """How many keys are unknown or missing, or do not say which table they stand in."""
-    return sum(each["type"] in _STRANGE for each in error.errors())
+    """How many keys are unknown or missing, or do not say which table they stand in.
+
+    A `kind` that is none is strange both where there are several and where there is one, or a mistyped word would
+    speak for the tasks that have one.
+    """
+    return sum(
+        each["type"] in _STRANGE or (each["type"] == "literal_error" and each["loc"][-1:] == ("kind",))
+        for each in error.errors()
+    )
 
 
 def _entries(table: Mapping[str, Any], kind: type[Section]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

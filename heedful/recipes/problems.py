@@ -109,7 +109,10 @@ def _problem(detail: ErrorDetails, root: type[Section], whole: Mapping[str, Any]
         return path, f"is not complete: give {_ways(annotation)}"
     if detail["type"] == "union_tag_invalid":
         path, content = [*path, "kind"], content["kind"]
-    return path, f"{_shown(content)}{_expected(detail, annotation, path)}"
+    text = f"{_shown(content)}{_expected(detail, annotation, path)}"
+    if detail["type"] == "union_tag_invalid" and "; did you mean" not in text:
+        text += _kind_elsewhere(str(content), root)
+    return path, text
 
 
 def _locate(loc: Sequence[int | str], root: type[Section]) -> tuple[list[str], type[Section], Any]:
@@ -279,6 +282,17 @@ def _alternatives(tables: Sequence[str], root: type[Section]) -> list[tuple[type
             for inner in members(each)
         ]
     return possible if len(possible) > 1 else []
+
+
+def _kind_elsewhere(word: str, root: type[Section]) -> str:
+    """The table that has a kind like this word, where the table that it was given for has none; empty if none has."""
+    known: dict[str, str] = {}
+    for key in _everywhere(root):
+        for section, _ in _alternatives(key.split("."), root):
+            for kind in kinds_of(section):
+                known.setdefault(kind, key)
+    meant = near(word, known, cutoff=_ALIKE)
+    return f"; did you mean {known[meant]}.kind = {toml.value(meant)}?" if meant else ""
 
 
 def _everywhere(section: type[Section], above: str = "") -> Iterator[str]:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from heedful.errors import RunError
 from heedful.files import open_regular, parse_json
+from heedful.given_texts import require_path
 from heedful.recipes.recipe import EngineName
 from heedful.retrieval.arrays import mapped_array
 from heedful.retrieval.collection import Passage
@@ -71,6 +72,7 @@ def load_index(
     >>> index.search("Who led the Panthers in sacks?", top=1)[0].passage.id  # doctest: +SKIP
     '1.1'
     """
+    require_path(folder, name="folder")
     folder = Path(folder)
     manifest = read_index_manifest(folder)
     verify_index(folder, manifest)

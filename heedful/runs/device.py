@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Final
 
 import torch
 
 from heedful.errors import RecipeError
+from heedful.words import near
 
+_DEVICES: Final = ("cpu", "cuda", "mps", "xpu")
+_CALLED: Final = {
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "cuda0": "cuda:0",
+    "rocm": "cuda",
+    "amd": "cuda",
+    "metal": "mps",
+    "apple": "mps",
+    "intel": "xpu",
+    "processor": "cpu",
+}
+"""What people call devices; PyTorch calls a GPU of AMD cuda, too."""
+_DIGITS: Final = 4
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
@@ -22,13 +38,28 @@ def find_device(name: str | torch.device | None) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+    except RuntimeError as error:
+        meant = _meant(str(name))
+        remedy = f"did you mean {meant}?" if meant else f"choose one of {', '.join(_DEVICES)}, or none"
+        raise RecipeError(f"device {str(name)!r}: is not a device that PyTorch knows; {remedy}") from error
+    try:
         torch.empty(1, device=device).cpu()  # a name alone says nothing about whether it is there
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, OverflowError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise RecipeError(
             f"device {str(name)!r}: cannot be used here ({reason}); choose another one, or none"
         ) from None
     return device
+
+
+def _meant(name: str) -> str | None:
+    """Return the device that a name PyTorch does not know may stand for, with its number; None where none does."""
+    kind, colon, number = name.strip().partition(":")
+    if number and not (number.isdecimal() and len(number) < _DIGITS):
+        return None
+    known = {**{each: each for each in _DEVICES}, **_CALLED}
+    found = near(kind, known)
+    return None if found is None else known[found] + colon + number
 
 
 def peak_memory(device: torch.device) -> int | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from heedful.files import LARGEST_LOG, parse_json, read_text
+
+_HIGH: Final = 100.0
+"""Perplexity from which on something is said of it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,33 @@ def read_curve(path: Path) -> LearningCurve:
             validation.append(Validated(record["step"], seconds, record["loss"]))
         finished = finished or record.get("kind") == "final"
     return LearningCurve(tuple(training), tuple(validation), finished)
+
+
+def high_perplexity(path: Path) -> str:
+    """Return what is to be said of the last evaluation in a file of metrics, where its perplexity is high.
+
+    A perplexity of 100 says that the model is as unsure of each token as if it chose among 100 at random. Models that
+    have learned a language or a translation have far less, and those that have read their text once often have more.
+
+    Returns:
+        A sentence that names the perplexity, the passes over the text, and what to do; empty where it is not high, or
+        the task has no perplexity.
+    """
+    perplexity, epoch = 0.0, None
+    for record in records(path):
+        if has(record, "validation", "step", "perplexity"):
+            perplexity, epoch = record["perplexity"], record.get("epoch")
+        elif has(record, "final", "step", "perplexity"):
+            perplexity = record["perplexity"]
+    if perplexity < _HIGH:
+        return ""
+    passes = ""
+    if isinstance(epoch, int):
+        passes = ", and the text was read once or less" if epoch <= 1 else f" after {epoch:,} passes over the text"
+    return (
+        f"the perplexity of validation is high, {perplexity:,.0f}{passes}: the model has learned little so far; "
+        "train longer (training.steps, epochs or minutes), or give more text"
+    )
 
 
 def _is_number(value: Any) -> bool:

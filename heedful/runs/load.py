@@ -15,6 +15,7 @@ from heedful.engines.arrange import arranged
 from heedful.errors import RecipeError, RunError
 from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face
+from heedful.given_texts import require_path
 from heedful.models.initialisation import unfilled
 from heedful.recipes.load import stored_recipe, taking_up
 from heedful.recipes.recipe import EngineName, Recipe
@@ -71,13 +72,27 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     for name in sorted(name for name in manifest.files if not is_weights(name)):
         verify(folder, name, manifest=manifest)
     if recipe is None:
-        path = folder / CONFIG
-        table = _stored(path)
-        try:
-            recipe = stored_recipe(table, place=str(path))
-        except RecipeError as error:
-            raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+        recipe = _recipe_in(folder / CONFIG)
     return Run(folder, recipe, kind_of(recipe).load(recipe, folder))
+
+
+def recipe_of_run(folder: Path) -> Recipe:
+    """Return the recipe of a run alone, which takes no time; its vocabularies and weights are not looked at.
+
+    Raises:
+        RunError: the folder is missing, damaged, or of another version.
+    """
+    verify(folder, CONFIG, manifest=read_manifest(folder))
+    return _recipe_in(folder / CONFIG)
+
+
+def _recipe_in(path: Path) -> Recipe:
+    """Return the recipe in the file of a run."""
+    table = _stored(path)
+    try:
+        return stored_recipe(table, place=str(path))
+    except RecipeError as error:
+        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
 
 
 def is_begun(folder: Path) -> bool:
@@ -182,6 +197,8 @@ def load(
     >>> model.translate(["A dog runs."])[0].text  # doctest: +SKIP
     'Ein Hund rennt.'
     """
+    for place, folder in enumerate(folders):
+        require_path(folder, name=f"folders[{place}]")
     how = {"device": find_device(device), "engine": engine, "say": say}
     worn = None if adapter is None else Path(adapter)
     user = _load(*map(Path, folders), step=step, adapter=worn, how=how)

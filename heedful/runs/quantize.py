@@ -9,6 +9,7 @@ from torch import Tensor
 from heedful.engines.int8 import SCALE, Bytes, matrices
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face
+from heedful.given_texts import require_path
 from heedful.models.initialisation import unfilled
 from heedful.runs.adapted import model_of, whole_weights
 from heedful.runs.for_use import save_for_use
@@ -37,6 +38,8 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
     >>> heedful.quantize("runs/multi30k-en-de", "runs/multi30k-en-de-int8")  # doctest: +SKIP
     (30310400, 7750912)
     """
+    require_path(run, name="run")
+    require_path(folder, name="folder")
     if is_hugging_face(Path(run)):
         raise RunError(
             f"{run}: is a model of Hugging Face and no run; it computes with bytes where --engine int8 is given"

@@ -20,6 +20,7 @@ from heedful.data.corpus import Corpus
 from heedful.data.mixing import tokens_by_text
 from heedful.engines.arrange import require_engine
 from heedful.errors import RecipeError
+from heedful.recipes.load import load_recipe
 from heedful.recipes.problems import risks
 from heedful.recipes.recipe import DataConfig, Recipe, data_table
 from heedful.runs.checkpoints import finish, resume
@@ -71,7 +72,7 @@ class Outcome:
 
 
 def train(
-    recipe: Recipe,
+    recipe: Recipe | str | Path,
     *,
     listeners: Sequence[Listener] = (),
     say: Callable[[str], None] = lambda _: None,
@@ -82,7 +83,7 @@ def train(
     Several processes started by torchrun train one model together, batch for batch as one process would.
 
     Args:
-        recipe: what to do; see `heedful.recipes.load.load_recipe`.
+        recipe: what to do; see `heedful.recipes.load.load_recipe`, which reads it where a path is given.
         listeners: told of updates and evaluations; metrics.jsonl is always written.
         say: told in one line what is being done.
         device: where to compute; a GPU where there is one.
@@ -94,7 +95,22 @@ def train(
         RunError: the run folder holds something else, is damaged, or another process trains in it.
         TrainingError: the loss is not finite, or there is no room to save.
     """
-    recipe = resolved(recipe)
+    return _train_recipe(
+        resolved(recipe if isinstance(recipe, Recipe) else load_recipe(recipe)),
+        listeners=listeners,
+        say=say,
+        device=device,
+    )
+
+
+def _train_recipe(
+    recipe: Recipe,
+    *,
+    listeners: Sequence[Listener],
+    say: Callable[[str], None],
+    device: str | torch.device | None,
+) -> Outcome:
+    """`train`, of a recipe whose folder of origin was found."""
     require_inputs(recipe)
     keep_pages()
     if recipe.training.threads is not None:

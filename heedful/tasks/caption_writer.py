@@ -12,11 +12,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation.search import Search
 from heedful.generation.start import Request as Wish
+from heedful.given_texts import file_list
 from heedful.inspection.capture import places
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
@@ -158,7 +160,7 @@ class CaptionWriter(Face, Generic[Kept]):
         """Captions, in the order of what is shown.
 
         Args:
-            shown: files, or what they hold.
+            shown: files, or what they hold; a single file is a list of one.
             search: instead of its own.
             length: likewise.
             first: number of the first one, its source of chance when sampling.
@@ -172,7 +174,8 @@ class CaptionWriter(Face, Generic[Kept]):
 
         captioning = Captioning(self.model, how, self.target, size, self._source)
         found: list[Caption] = []
-        for part in chunked(shown, together):  # what is seen of more may not fit into the memory
+        given = file_list(shown, np.ndarray, Clip, name="shown", noun="file or its content")
+        for part in chunked(given, together):  # what is seen of more may not fit into the memory
             asked = [Given(self.see(each), number) for number, each in enumerate(part, first + len(found))]
             said = in_batches(asked, captioning, size=_one, tokens=together)
             names = (named(each, given.number) for each, given in zip(part, asked, strict=True))

@@ -14,6 +14,7 @@ from heedful.data.batches import padded, paired_tokens, tokens_of
 from heedful.data.sequences import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.given_texts import require_text, text_list
 from heedful.inspection.record import Record
 from heedful.models.encoders import MeanOfTokens, Summary
 from heedful.models.interface import Encoder
@@ -108,7 +109,8 @@ class Embedder(Face):
         what `summary` makes of them.
 
         Args:
-            texts: one string each; of an empty one, begin and end are the tokens.
+            texts: one string each; of an empty one, begin and end are the tokens. A single text is a list of one, whose
+                vector is the only row.
             batch_tokens: tokens with padding that are read at one time; see `at_once`.
             first: number of the first text, for messages.
             cut: told the number of each text that is longer than the model reads, of which then only the beginning
@@ -117,7 +119,8 @@ class Embedder(Face):
         Raises:
             DataError: a text is longer than the model reads; the message names it.
         """
-        read = [text.lower() for text in texts] if self.lowercase else texts
+        given = text_list(texts)
+        read = [text.lower() for text in given] if self.lowercase else given
         ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(read, first)]
         vectors = in_batches(ids, self._vectors, size=len, tokens=batch_tokens or at_once(self.encoder), rows=256)
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
@@ -164,6 +167,7 @@ class Embedder(Face):
             DataError: more tokens than the model reads.
             RecipeError: no such layer or head.
         """
+        require_text(text, name="text")
         parts = [text] if second is None else [text, second]
         tokens = self.paired([self.tokenizer.encode(part) for part in parts])
         record, _ = encoded(

@@ -13,6 +13,7 @@ from torch import Tensor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.hypotheses import Hypothesis
+from heedful.given_texts import text_list
 
 _BROKEN = "\ufffd"
 _LONGEST_BROKEN = 3
@@ -21,14 +22,14 @@ _LONGEST_BROKEN = 3
 
 @final
 class Ends:
-    """Strings at which a text ends, before the first of them.
+    """Strings at which a text ends, before the first of them; a single string is a list of one.
 
     Raises:
         RecipeError: one is empty.
     """
 
     def __init__(self, strings: Iterable[str]) -> None:
-        self.strings = tuple(dict.fromkeys(strings))
+        self.strings = tuple(dict.fromkeys(text_list(strings, name="stop")))
         if "" in self.strings:
             raise RecipeError("stop string: one is empty, which would end every text at once; leave it out")
 

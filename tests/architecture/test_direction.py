@@ -17,6 +17,7 @@ BELOW_ARCHITECTURES = ("recipes", "catalogue", "models", *BELOW_MODELS)
 BELOW_TASKS = (
     "characters",
     "language_tags",
+    "given_texts",
     "adapters",
     "architectures",
     *BELOW_ARCHITECTURES,
@@ -35,6 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "characters": (),
     "language_tags": (),
+    "given_texts": (),
     "values": (),
     "files": (),
     "machine": (),
@@ -50,15 +52,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "localisation": ("characters", "language_tags"),
     "data": ("characters", "language_tags", "values", "store", "files", "words", "localisation"),
     "generation": ("models.interface", "values", "native"),
-    "metrics": ("characters",),
-    "inspection": ("blocks", "attention", "values", "store", "files"),
-    "recipes": ("catalogue", "data", "files", "words"),  # the second for what reads their files, when asked to
+    "metrics": ("characters", "given_texts"),
+    "inspection": ("given_texts", "blocks", "attention", "values", "store", "files"),
+    # "data" for what reads their files, when asked to
+    "recipes": ("catalogue", "given_texts", "data", "files", "words"),
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("version", *BELOW_TASKS),
     "training": ("tasks.task", "values"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
     "engines": ("blocks", "attention", "values", "store", "native", "recipes.recipe"),  # where the names of engines are
-    "runs": BELOW_RUNS,
+    "runs": ("words", *BELOW_RUNS),
     "retrieval": ("runs", *BELOW_RUNS),
     "serving": ("retrieval", "runs", "shelf", "words", *BELOW_RUNS),
     "cli": ("serving", "retrieval", "runs", "shelf", "words", *BELOW_RUNS),
@@ -74,7 +77,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tasks",  # what `load` gives
         "version",
     ),
-    "__main__": ("cli.commands", "version", "words"),
+    "__main__": ("cli.commands", "cli.failures", "cli.streams", "version", "words"),
 }
 
 

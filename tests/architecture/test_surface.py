@@ -111,7 +111,7 @@ def test_recipes_are_read_without_torch() -> None:
     )
 
 
-def test_help_opens_six_files_of_ours_and_nobody_elses() -> None:
+def test_help_opens_seven_files_of_ours_and_nobody_elses() -> None:
     """Nothing else takes time there: what is loaded besides are a few modules of Python itself."""
     code = "import sys; before = set(sys.modules)\nfrom heedful.__main__ import main; main(['--help'])\n"
     code += "print(*sorted(name for name in set(sys.modules) - before))"
@@ -119,7 +119,7 @@ def test_help_opens_six_files_of_ours_and_nobody_elses() -> None:
     ours = [name for name in loaded if name.split(".")[0] == "heedful"]
     assert ours == [
         "heedful",
-        *(f"heedful.{name}" for name in ("__main__", "cli", "cli.commands", "errors", "version")),
+        *(f"heedful.{name}" for name in ("__main__", "cli", "cli.commands", "cli.streams", "errors", "version")),
     ]
     others = {name.split(".")[0] for name in loaded} - {"heedful"}
     assert others <= sys.stdlib_module_names

@@ -14,6 +14,7 @@ from heedful.data.forms.form import Example
 from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.sketch import Sketch, fingerprint
 from heedful.data.written_numbers import is_missing, number_in
+from heedful.words import singular
 
 _MOST_LABELS: Final = 10_000
 """Different labels that are counted, at most."""
@@ -82,7 +83,7 @@ def percent(count: int, whole: int) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number of things that are called so in the plural."""
-    return f"{count:,} {noun if count != 1 else noun.removesuffix('es') if noun.endswith('sses') else noun[:-1]}"
+    return f"{count:,} {noun if count != 1 else singular(noun)}"
 
 
 def tokens_in(text: str) -> int:

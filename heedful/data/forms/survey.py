@@ -15,6 +15,7 @@ from heedful.data.forms.naming import PARTS, Part
 from heedful.data.forms.sketch import Histogram, Splitter
 from heedful.data.written_numbers import number_in
 from heedful.errors import DataError
+from heedful.words import singular, with_article
 
 _MANY: Final = 10_000
 """Different labels that are counted, at most."""
@@ -139,9 +140,11 @@ def described(found: Found, seen: Survey) -> list[str]:
     counts = ", ".join(f"{count:,} for {_for(part)}" for part, count in seen.counts.items())
     lines = [f"form: {found.seen}", f"learned: {found.taken}", f"{found.noun}: {counts}"]
     for number, words in enumerate(seen.words):
-        what = found.called[number] if found.called else counted(1, found.noun).removeprefix("1 ")
+        what = found.called[number] if found.called else singular(found.noun)
         unit = "characters" if _spaceless(found, number) else "words"
-        lines.append(f"{unit} of a {what}: {words.share(0.5):,} (median), {words.share(0.95):,} (95th percentile)")
+        lines.append(
+            f"{unit} of {with_article(what)}: {words.share(0.5):,} (median), {words.share(0.95):,} (95th percentile)"
+        )
     if found.said == "numbers":
         values = [value for value in map(number_in, seen.labels) if value is not None]
         lines.append(f"numbers: from {min(values):g} to {max(values):g}")

@@ -63,7 +63,7 @@ class Writing(Strict):
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """name of a model that is served, see /v1/models; not needed where one alone does this"""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """0 takes the most probable token each time; below 1 is bolder, above 1 more varied"""
+    """0 takes the most probable token each time; below 1 favours probable tokens, above 1 is more varied"""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """draw from the fewest tokens that together have this probability"""
     top_k: Annotated[int, Field(ge=1)] | None = None

@@ -45,7 +45,7 @@ class _Options(Own):
     """Kind of search, and how tokens are sampled; abstract."""
 
     temperature: Annotated[float, Field(gt=0)] | None = None
-    """of sampling: below 1 is bolder, above 1 more varied"""
+    """of sampling: below 1 favours probable tokens, above 1 is more varied"""
     top_k: Least1 | None = None
     """sample from this many most probable tokens only"""
     top_p: Share | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from heedful.data.labels import Labels
 from heedful.data.sequences import Joined, frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.given_texts import text_list
 from heedful.inspection.record import Answer, Record
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.classification.recipe import Verdict
@@ -25,6 +27,9 @@ from heedful.tasks.faces import CUT, Asked, Face, Lines, Saying, at_once, cell, 
 from heedful.tasks.inspecting import Scope, attributed, best_options, encoded, repeated
 from heedful.values import Tokens, move
 
+ALONE: Final = "one text alone, and the model learned from pairs; give the second one too (--pair, or behind a tab)"
+UNMARKED: Final = "no word between asterisks, and the model learned from texts that mark one, as in: the *bank* is near"
+_MARKED: Final = re.compile(r"\*[^*]+\*")
 Texts = str | Sequence[str]
 """One text, or two that are judged together."""
 Columns = tuple[str, ...]
@@ -39,11 +44,13 @@ class Classified:
         probabilities: of all classes, the most probable first; empty where the answer is a number. They sum to 1,
             unless the model judges each class by itself.
         cut: tokens at the end of the text, or of the longer of two, that there was no room for.
+        doubts: how the text differs from all that training had, so that the answer may mean nothing.
     """
 
     label: str | float
     probabilities: Mapping[str, float] = field(default_factory=dict)
     cut: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ class Classifier(Face):
         max_length: tokens that are read, with begin and ends.
         paired: whether it reads nothing but two texts together.
         independent: whether each class is judged by itself, so that several or none may be right.
+        pairs: whether it learned from pairs of texts; a text alone then gets an answer, and a doubt.
+        marked: whether it learned from texts with a word between asterisks; others get a doubt.
     """
 
     model: TextClassifier
@@ -80,8 +89,10 @@ class Classifier(Face):
     max_length: int
     paired: bool = False
     independent: bool = False
+    pairs: bool = False
+    marked: bool = False
 
-    def classify(self, texts: Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
+    def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[Classified]:
         """The class or the number of each text, or of each pair of texts.
 
         Raises:
@@ -90,16 +101,20 @@ class Classifier(Face):
         """
         if self.answered == "choice":
             raise DataError("this model chooses among candidates: give it candidates with `choose`")
-        rows = [self._frame(each) for each in texts]
+        given = _listed(texts)
+        rows, doubts = [self._frame(each) for each in given], list(map(self._doubts, given))
         logits = self._logits(rows, batch_tokens=batch_tokens)
         if self.answered == "number":
             numbers = logits.squeeze(1).tolist()
-            return [Classified(number, cut=row.cut) for number, row in zip(numbers, rows, strict=True)]
+            return [
+                Classified(number, cut=row.cut, doubts=own)
+                for number, row, own in zip(numbers, rows, doubts, strict=True)
+            ]
         assert self.labels is not None
         found = []
-        for chances, row in zip(self._chances(logits).tolist(), rows, strict=True):
+        for chances, row, own in zip(self._chances(logits).tolist(), rows, doubts, strict=True):
             ordered = sorted(zip(self.labels.names, chances, strict=True), key=lambda pair: -pair[1])
-            found.append(Classified(ordered[0][0], dict(ordered), row.cut))
+            found.append(Classified(ordered[0][0], dict(ordered), row.cut, own))
         return found
 
     def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[Chosen]:
@@ -110,6 +125,7 @@ class Classifier(Face):
         """
         if self.answered != "choice":
             raise DataError("this model tells what texts are and does not choose: give it texts with `classify`")
+        choices = [_listed(candidates, f"choices[{place}]") for place, candidates in enumerate(choices)]
         for number, candidates in enumerate(choices, 1):
             if not candidates:
                 raise DataError(f"choice {number}: has no candidates")
@@ -136,7 +152,7 @@ class Classifier(Face):
         Raises:
             DataError: a text is longer than the model reads, or the model reads two together.
         """
-        rows = [self._frame(text) for text in texts]
+        rows = [self._frame(text) for text in text_list(texts)]
         for number, row in enumerate(rows, first):
             if row.cut and cut is None:
                 raise DataError(
@@ -205,8 +221,18 @@ class Classifier(Face):
         """Probabilities of the classes."""
         return logits.sigmoid() if self.independent else logits.softmax(-1)
 
-    def _frame(self, texts: Texts) -> Joined:
+    def _doubts(self, texts: Texts) -> tuple[str, ...]:
+        """Return how texts differ from those of training."""
         parts = (texts,) if isinstance(texts, str) else tuple(texts)
+        found = []
+        if self.pairs and len(parts) == 1:
+            found.append(ALONE)
+        if self.marked and not any(_MARKED.search(part) for part in parts):
+            found.append(UNMARKED)
+        return tuple(found)
+
+    def _frame(self, texts: Texts) -> Joined:
+        parts = tuple(text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
         if self.paired and len(parts) == 1:
@@ -232,6 +258,16 @@ class Classifier(Face):
     def _tokens(self, rows: Sequence[Joined]) -> Tokens:
         tokens = paired_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
         return move(tokens, next(self.model.parameters()).device)
+
+
+def _listed(texts: Any, name: str = "texts") -> list[Texts]:
+    """Return texts, or pairs of texts, as a list; a string is a list of one."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        return text_list(texts, name=name)
+    found = list(texts)
+    for place, each in enumerate(found):
+        text_list(each, name=f"{name}[{place}]")
+    return found
 
 
 @final
@@ -270,7 +306,7 @@ class ClassLines(Lines[Columns, Classified]):
 
     def notes(self, answer: Classified) -> Iterator[str]:
         """Of texts that are too long."""
-        return iter([CUT] if answer.cut else [])
+        return iter([*([CUT] if answer.cut else []), *answer.doubts])
 
 
 @final

@@ -153,6 +153,10 @@ ANSWERED: Final[Mapping[str, Verdict]] = {
 """By what a benchmark task asks for."""
 
 
+_OF_PAIRS: Final = ("pair", "regression")
+"""Benchmark tasks that ask for these have two texts in each example."""
+
+
 def _has_candidates(info: ValidationInfo) -> bool:
     return any(getattr(info.data.get(part), "candidates", None) is not None for part in PARTS)
 
@@ -225,6 +229,19 @@ class ClassificationDataConfig(FineTuningDataConfig):
         if definition is not None:
             return ANSWERED[definition.head]
         return config.verdict or ("number" if self.numbers else "class")
+
+    @property
+    def pairs(self) -> bool:
+        """Whether each training example has two texts."""
+        if isinstance(self.train, BenchmarkConfig):
+            return self.train.definition(*ANSWERED).head in _OF_PAIRS
+        return self.train.paired
+
+    @property
+    def marked(self) -> bool:
+        """Whether a word that is asked about stands between asterisks in the texts of the benchmark task."""
+        definition = self.definition()
+        return definition is not None and "asterisks" in definition.texts
 
     @property
     def positive_class(self) -> str | None:

@@ -190,6 +190,8 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             labels=_labels(run),
             max_length=run.recipe.data.max_length,
             paired=run.recipe.model.paired,
+            pairs=run.recipe.data.pairs,
+            marked=run.recipe.data.marked,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, final
 
@@ -15,6 +15,7 @@ from heedful.errors import DataError, RecipeError
 from heedful.generation import Hypothesis, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.generation.stopping import Until, never
+from heedful.given_texts import item_list, text_list
 from heedful.inspection.record import Axis, Record
 from heedful.models.conditional import Conditional
 from heedful.recipes.generation import ContinuationConfig
@@ -96,9 +97,12 @@ class Partner(Face):
         return others[0]
 
     def turns(self, texts: Sequence[str]) -> tuple[Turn, ...]:
-        """Texts as turns by both in turn, of which the last is the other's; empty ones are left out."""
-        both = (self.other, self.speaker)
-        named = ((both[number % 2], text) for number, text in enumerate(reversed(texts)))
+        """Texts as turns by both in turn, of which the last is the other's; empty ones are left out.
+
+        A single text is a list of one.
+        """
+        both, given = (self.other, self.speaker), text_list(texts)
+        named = ((both[number % 2], text) for number, text in enumerate(reversed(given)))
         return tuple(Turn(speaker, text) for speaker, text in named if text.strip())[::-1]
 
     def reply(
@@ -115,7 +119,8 @@ class Partner(Face):
         """What the model says next in each dialogue, in their order; in one without turns it begins.
 
         Args:
-            dialogues: so far.
+            dialogues: so far: turns, or texts as `turns` takes them. A string is a dialogue with one turn, which the
+                other has said. A single dialogue, of turns or a string, is a list of one.
             search: instead of its own way; the best of what it finds is said.
             limit: most tokens of a reply, likewise.
             stop: strings before which a reply ends, likewise.
@@ -127,7 +132,8 @@ class Partner(Face):
             DataError: a speaker is unknown.
         """
         ends = Ends(self.stop if stop is None else stop)
-        asked = [Context(self.script.read(turns), number) for number, turns in enumerate(dialogues, first)]
+        told = [self._turns(each, f"dialogues[{place}]") for place, each in enumerate(_listed(dialogues))]
+        asked = [Context(self.script.read(turns), number) for number, turns in enumerate(told, first)]
         found = in_batches(
             asked,
             self._replying(search or self.search, ends, until, limit=limit),
@@ -136,6 +142,19 @@ class Partner(Face):
             rows=64,
         )
         return [self._reply(hypotheses[0], ends) for hypotheses in found]
+
+    def _turns(self, dialogue: str | Sequence[Turn | str], name: str) -> Sequence[Turn]:
+        """Return the turns of one dialogue, which may be given as texts.
+
+        Raises:
+            DataError: an element is neither a turn nor a text.
+        """
+        if isinstance(dialogue, str):
+            return self.turns(dialogue)
+        found: list[Any] = item_list(dialogue, str, Turn, name=name, noun="turn", remedy="a Turn or a string")
+        if any(not isinstance(each, Turn) for each in found):
+            return self.turns(text_list(found, name=name))
+        return found
 
     def stream(
         self,
@@ -151,7 +170,8 @@ class Partner(Face):
         its chance, the other arguments are those of `reply`."""
         ends, following = Ends(self.stop if stop is None else stop), Following(self.script.tokenizer, ())
         replying = self._replying(search, ends, until, limit=limit)
-        return Growing(written_ids(replying, Context(self.script.read(turns), number)), following=following, ends=ends)
+        context = Context(self.script.read(self._turns(turns, "turns")), number)
+        return Growing(written_ids(replying, context), following=following, ends=ends)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
         """Log-probabilities of given replies behind given turns, in order.
@@ -247,6 +267,14 @@ class Partner(Face):
 
     def _batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
         return move(self.script.batch(sources, targets), self.device)
+
+
+def _listed(dialogues: Any) -> list[Any]:
+    """Return dialogues as a list; one that is a string, or made of turns, is a list of one."""
+    if isinstance(dialogues, str | bytes) or not isinstance(dialogues, Iterable):
+        return [dialogues]
+    found = list(dialogues)
+    return [found] if any(isinstance(each, Turn) for each in found) else found
 
 
 @final

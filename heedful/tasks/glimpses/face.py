@@ -12,6 +12,7 @@ import numpy as np
 
 from heedful.data.labels import Labels
 from heedful.data.pictures import read_picture
+from heedful.given_texts import file_list
 from heedful.inspection.record import Answer, Axis, Glimpse, Option, Record
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.faces import Asked, Face, Lines, cell, in_batches
@@ -63,9 +64,20 @@ class Looker(Face):
     draws: int
     looking: LookingConfig
 
-    def look_at(self, pictures: Sequence[Pixels], *, batch: int = 256) -> list[Sight]:
-        """The classes of pictures of the model's shape; what is said of one depends on no other."""
-        return in_batches(list(pictures), self._sights, size=lambda _: 1, tokens=batch)
+    def look_at(self, pictures: Any, *, batch: int = 256) -> list[Sight]:
+        """The classes of pictures of the model's shape; what is said of one depends on no other.
+
+        Args:
+            pictures: what they hold, or paths of their files; a single one is a list of one.
+            batch: pictures that are looked at together.
+
+        Raises:
+            DataError: an element is neither; or a file holds no picture.
+        """
+        alone = isinstance(pictures, np.ndarray) and pictures.ndim == len(self.shape)
+        given = file_list([pictures] if alone else pictures, np.ndarray, name="pictures", noun="picture")
+        seen = [each if isinstance(each, np.ndarray) else self.read(Path(each)) for each in given]
+        return in_batches(seen, self._sights, size=lambda _: 1, tokens=batch)
 
     def lines(self) -> PictureLines:
         """The path of a picture on each line."""

@@ -15,6 +15,7 @@ from heedful.errors import DataError
 from heedful.generation import Hypothesis, Windowed, kept_of, score
 from heedful.generation.search import Greedy, Sampling, Search
 from heedful.generation.stopping import Until, never
+from heedful.given_texts import require_text, text_list
 from heedful.inspection.record import Record
 from heedful.inspection.scored import Width
 from heedful.models.interface import Engine
@@ -135,7 +136,7 @@ class Writer(Face):
         Prompts of different length are written at the same time, and none depends on its neighbours.
 
         Args:
-            prompts: texts to go on with.
+            prompts: texts to go on with; a single one is a list of one.
             search: instead of the writer's own.
             limit: likewise.
             stop: likewise; none of them is in a text, and tokens that follow it are never computed.
@@ -143,7 +144,8 @@ class Writer(Face):
             until: ends all of them early; what they have then is given back.
         """
         ends = Ends(self.stop if stop is None else stop)
-        asked = [self._asked(text, number, limit=limit) for number, text in enumerate(prompts, first)]
+        given = text_list(prompts, name="prompts")
+        asked = [self._asked(text, number, limit=limit) for number, text in enumerate(given, first)]
         found = in_batches(
             asked,
             self._continuing(search or self.search, ends, until),
@@ -171,6 +173,7 @@ class Writer(Face):
         What may yet turn out to be part of a stop string or of a character comes when that is decided. `number` is that
         of the prompt and decides its chance; the other arguments are those of `write`.
         """
+        require_text(prompt, name="prompt")
         ends, asked = Ends(self.stop if stop is None else stop), self._asked(prompt, number, limit=limit)
         ids = written_ids(self._continuing(search, ends, until), asked)
         return Growing(ids, following=asked.following, ends=ends)
@@ -218,6 +221,7 @@ class Writer(Face):
             DataError: nothing to read and nothing to write, or more than the model's positions are enough for.
             RecipeError: no such layer or head.
         """
+        require_text(prompt, name="prompt")
         scope, ids = scope or Scope(), self.tokenizer.encode(prompt)
         given, grown = len(ids), None
         limit, notes = self._room(given, limit=self.limit if limit is None else limit)
@@ -266,12 +270,12 @@ class Writer(Face):
         """The log-probability of each text as the beginning of a document, or as a whole one that has `ended`.
 
         Args:
-            texts: in any order.
+            texts: in any order; a single one is a list of one.
             ended: whether the end of the document counts as well.
             batch_tokens: that are read at one time, padding included.
         """
         eos = self.tokenizer.special.eos
-        labels = [[*self.tokenizer.encode(text), *([eos] if ended else [])] for text in texts]
+        labels = [[*self.tokenizer.encode(text), *([eos] if ended else [])] for text in text_list(texts)]
         real = [ids for ids in labels if ids]
         scores = iter(in_batches(real, self._surprising, size=len, tokens=batch_tokens, rows=256))
         found = ((ids, next(scores) if ids else ()) for ids in labels)

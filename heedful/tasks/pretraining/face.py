@@ -15,6 +15,7 @@ from heedful.data.corpus import CHARACTERS_PER_TOKEN
 from heedful.data.parts import parts
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.given_texts import require_text, text_list
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
@@ -81,7 +82,7 @@ class Reader(EncoderFace[MaskedLanguageModel]):
         """The `top` most probable tokens for each gap of each text, given everything else; gaps do not see each other.
 
         Args:
-            texts: with `blank` where a token is hidden.
+            texts: with `blank` where a token is hidden; a single one is a list of one.
             top: guesses for each gap.
             blank: what stands for a hidden token.
             first: number of the first text, for messages.
@@ -89,7 +90,7 @@ class Reader(EncoderFace[MaskedLanguageModel]):
         Raises:
             DataError: a text has no gap; the message names it.
         """
-        gapped = [self._gapped(text, number, blank=blank) for number, text in enumerate(texts, first)]
+        gapped = [self._gapped(text, number, blank=blank) for number, text in enumerate(text_list(texts), first)]
         say = Saying[list[int], Filled](self._fillings, (top,))
         found = in_batches([ids for ids, _ in gapped], say, size=len, tokens=at_once(self.model), rows=64)
         return [replace(filled, cut=cut) for filled, (_, cut) in zip(found, gapped, strict=True)]
@@ -120,6 +121,7 @@ class Reader(EncoderFace[MaskedLanguageModel]):
 
         Where the model was asked in training how passages belong together, a second text adds what it says of that.
         """
+        require_text(text, name="text")
         scope, parts = scope or Scope(), [text] if second is None else [text, second]
         cloze = [self.tokenizer.cloze(each, blank=blank) for each in parts]
         tokens = self.embedder.paired(cloze)
@@ -244,9 +246,10 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
         A text that is longer than the model reads is read in parts (`heedful.data.parts`).
 
         Args:
-            texts: one string each.
+            texts: one string each; a single one is a list of one.
             first: number of the first text, for messages.
         """
+        texts = text_list(texts)
         rows = [(place, ids) for place, text in enumerate(texts) for ids in self._parts(text)]
         framed = [self.embedder.framed(ids, first + place) for place, ids in rows]
         found: list[list[Suspicion]] = [[] for _ in texts]
@@ -269,6 +272,7 @@ class Detector(EncoderFace[ReplacedTokenDetector]):
 
     def inspect(self, text: str, *, scope: Scope | None = None) -> Record:
         """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""
+        require_text(text, name="text")
         scope = scope or Scope()
         ids = self.embedder.framed(self.tokenizer.encode(text), 1)
         record, chances = encoded(

@@ -16,6 +16,7 @@ from heedful.data.readers import Record as Fields
 from heedful.data.sequences import Window
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
+from heedful.given_texts import pair_list, require_text
 from heedful.inspection.record import Answer, Option, Record
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.faces import CUT, Asked, Face, Lines, at_once, in_batches
@@ -85,6 +86,8 @@ class Answerer(Face):
 
     def answer(self, question: str, context: str, *, n_best: int = 1) -> Answered:
         """The answer to one question; see `answer_all`."""
+        require_text(question, name="question")
+        require_text(context, name="context")
         return self.answer_all([(question, context)], n_best=n_best)[0]
 
     def answer_all(
@@ -93,7 +96,7 @@ class Answerer(Face):
         """What the contexts answer to questions.
 
         Args:
-            questions: each with its context.
+            questions: each with its context; a single pair is a list of one.
             n_best: spans to tell.
             batch_tokens: padded tokens that are read at a time; see `at_once`.
             first: number of the first question, for messages.
@@ -101,6 +104,7 @@ class Answerer(Face):
         Raises:
             DataError: tokens of a context cannot be found again in its text; the message says in which.
         """
+        questions = pair_list(questions, name="questions", parts="a question and its context")
         cut = [
             question_windows(self.tokenizer, question, context, cutting=self.cutting, place=f"question {number}")
             for number, (question, context) in enumerate(questions, first)
@@ -136,6 +140,8 @@ class Answerer(Face):
             DataError: tokens of the context cannot be found again in its text.
             RecipeError: no such layer or head.
         """
+        require_text(question, name="question")
+        require_text(context, name="context")
         scope = scope or Scope()
         cut = question_windows(self.tokenizer, question, context, cutting=self.cutting, place="the question")
         logits = self.logits(cut)

@@ -17,6 +17,7 @@ from heedful.attention.probe import SOURCE
 from heedful.data.sound import LogMel, Sound, read_sound
 from heedful.errors import DataError, RecipeError
 from heedful.generation.hypotheses import Hypotheses, Hypothesis
+from heedful.given_texts import file_list
 from heedful.inspection.record import Axis, Record
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.faces import Asked, Face, Lines, Saying, cell, in_batches
@@ -82,7 +83,7 @@ class Recogniser(Face):
 
     def transcribe(
         self,
-        sounds: Sequence[Said],
+        sounds: Said | Sequence[Said],
         *,
         generation: GenerationConfig | None = None,
         n_best: int = 1,
@@ -93,7 +94,7 @@ class Recogniser(Face):
         """What is said in sounds, in their order; inside, long ones first and many at a time.
 
         Args:
-            sounds: files, or what they hold.
+            sounds: files, or what they hold; a single one is a list of one.
             generation: instead of the recogniser's own.
             n_best: texts for each, at most.
             seed: of sampling.
@@ -105,6 +106,7 @@ class Recogniser(Face):
             RecipeError: the generation does not fit the model.
         """
         way = self.way(generation or self.generation, n_best=n_best, seed=seed)
+        sounds = file_list(sounds, Sound, name="sounds", noun="file of sound")
         heard = [self._heard(sound, number) for number, sound in enumerate(sounds, first)]
         say = Saying[_Heard, Sequence[Hypothesis]](self._found, (way,))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import count
 from typing import Any, Final, final
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from heedful.data.batches import padded
 from heedful.data.readers import Record
 from heedful.errors import DataError, RecipeError
+from heedful.given_texts import require_text, shown, text_list
 from heedful.inspection import record as inspected
 from heedful.inspection.watch import watch
 from heedful.models.memory_network import FACTS, QUESTION, STEPS, MemoryNetwork, Story
@@ -94,6 +96,7 @@ class StoryReader(Face):
         Raises:
             DataError: a sentence has more words than the model was made for.
         """
+        require_text(question, name="question")
         return self.answer([(sentences(story) if isinstance(story, str) else story, question)])[0]
 
     def answer(self, questions: Sequence[Question], *, batch_tokens: int = 16384) -> list[StoryAnswer]:
@@ -103,7 +106,7 @@ class StoryReader(Face):
             questions: sentences, and a question about them.
             batch_tokens: words of facts that are read at a time.
         """
-        rows = [self._read(facts, question) for facts, question in questions]
+        rows = [self._read(facts, question) for facts, question in map(_checked, count(), questions)]
         return in_batches(rows, self._answers, size=lambda row: row.size, tokens=batch_tokens)
 
     def unknown(self, sentences: Iterable[str]) -> tuple[str, ...]:
@@ -133,6 +136,7 @@ class StoryReader(Face):
         Raises:
             DataError: there is no fact to look at, or none of such a number.
         """
+        require_text(question, name="question")
         told = sentences(story) if isinstance(story, str) else list(story)
         row = self._read(told, question)
         if not row.facts:
@@ -190,6 +194,16 @@ class StoryReader(Face):
             seen = looks[:, : len(row.facts)].numpy()
             looked = tuple(int(place) + row.first for place in seen.argmax(1)) if row.facts else ()
             yield StoryAnswer(*named[0], tuple(named[1:]), looked, seen)
+
+
+def _checked(place: int, question: Any) -> Question:
+    """Return a question with the sentences of its story; `DataError` names the place of what is none."""
+    name = f"questions[{place}]"
+    if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 2:
+        raise DataError(f"{name}: {shown(question)} is not a question about a story; give sentences, and a question")
+    facts, asked = question
+    require_text(asked, name=f"{name}[1]")
+    return sentences(facts) if isinstance(facts, str) else text_list(facts, name=f"{name}[0]"), asked
 
 
 @final

@@ -12,6 +12,7 @@ from heedful.data.batches import padded, tokens_of
 from heedful.data.labels import Labels
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.given_texts import word_lists
 from heedful.inspection.record import Answer, Record
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.faces import Asked, Face, Lines, at_once, cell, in_batches
@@ -49,7 +50,16 @@ class Tagger(Face):
     max_length: int | None = None
 
     def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int | None = None) -> list[list[Tag]]:
-        """The most probable tag of each word of each sentence; a sentence without words has none."""
+        """The most probable tag of each word of each sentence; a sentence without words has none.
+
+        Args:
+            sentences: lists of words, or strings with spaces between their words; a single string is a list of one.
+            batch_tokens: tokens with padding that are read at one time; see `at_once`.
+
+        Raises:
+            DataError: a sentence is neither, or a word is not a string.
+        """
+        sentences = word_lists(sentences)
         parts = [(row, stretch) for row, words in enumerate(sentences) for stretch in self._stretches(words)]
         encoded = [self._encode(sentences[row], stretch) for row, stretch in parts]
         found = in_batches(
@@ -76,13 +86,14 @@ class Tagger(Face):
         """Everything the model attends to while it reads a sentence, and the most probable tags of each word.
 
         Args:
-            words: of the sentence.
+            words: of the sentence, or a string with spaces between them.
             scope: layers, heads and details that are kept; all unless given.
 
         Raises:
             DataError: no words, or more than the model reads at a time.
             RecipeError: no such layer or head.
         """
+        [words] = word_lists([words], name="words")
         scope, parts = scope or Scope(), self._stretches(words)
         if not parts:
             raise DataError("no words to look at: give a sentence")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from heedful.attention.probe import SOURCE
 from heedful.data.batches import collate_encoded
-from heedful.data.context import Readable, before, following, text_of
+from heedful.data.context import Following, Readable, before, following, text_of
 from heedful.data.factors import Encoded, Factor, Reading
 from heedful.data.links import word_numbers
 from heedful.data.tokenizers import Tokenizer
@@ -26,6 +26,7 @@ from heedful.generation import Ensemble, Hypothesis
 from heedful.generation.completion import PartialWord
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
+from heedful.given_texts import pair_list, require_text, text_list
 from heedful.inspection.capture import places as attentions_of
 from heedful.inspection.record import Axis, Record
 from heedful.inspection.watch import watch
@@ -179,7 +180,8 @@ class Translator(Face):
         that are annotated in it (`Annotation`) stay in one part.
 
         Args:
-            sentences: one string each, or what `following` makes of it; an empty one gives an empty translation.
+            sentences: one string each, or what `following` makes of it; an empty one gives an empty translation, and
+                one alone is a list of one.
             search: instead of the translator's own.
             length: likewise.
             prefixes: how each translation must begin. Its last word may be unfinished, unless a space stands behind it.
@@ -195,11 +197,13 @@ class Translator(Face):
             RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
                 attention to its source; or a sentence follows others, and the model reads each by itself.
         """
+        sentences = text_list(sentences, name="sentences", also=(Following,))
         read = self._read(sentences, constraints)
         begins: list[_Beginning] = [_NOTHING] * len(read)
         if prefixes is not None:
             place = "sentence {}: its translation"
-            begins = [self._written.begun(text, place=place.format(n)) for n, text in enumerate(prefixes, first)]
+            given_prefixes = enumerate(text_list(prefixes, name="prefixes"), first)
+            begins = [self._written.begun(text, place=place.format(number)) for number, text in given_prefixes]
         filled = [
             Wanted(row, part.read, self._request(part, length or self.length, stream=stream, begin=begin))
             for row, (own, given) in enumerate(zip(read, begins, strict=True))
@@ -263,7 +267,7 @@ class Translator(Face):
             raise RecipeError("several models make different vectors of one text; load one of them")
         encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
         reads = self._reads
-        read = [reads.beginning(text, number, cut) for number, text in enumerate(texts, first)]
+        read = [reads.beginning(text, number, cut) for number, text in enumerate(text_list(texts), first)]
         tokens = batch_tokens or at_once(encoder)
         means = Saying[Encoded, np.ndarray](self._means, (encoder,))
         vectors = in_batches(read, means, size=lambda each: len(each) + 1, tokens=tokens, rows=256)
@@ -308,6 +312,7 @@ class Translator(Face):
             DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
             RecipeError: the model has no attention to its source.
         """
+        pairs = pair_list(pairs, name="pairs", parts="a sentence and its translation", also=(Following,))
         words = [
             (word_numbers(self.source, self.reading.plain(text_of(source))), word_numbers(self.target, target))
             for source, target in pairs
@@ -335,6 +340,7 @@ class Translator(Face):
             DataError: no words, or a sentence that is longer than the model can read.
             RecipeError: no such layer or head.
         """
+        require_text(source, name="source", also=(Following,))
         scope, read = scope or Scope(), self._reads.whole(source, 1)
         if not read.ids:
             raise DataError("no words to look at: give a sentence")
@@ -371,6 +377,7 @@ class Translator(Face):
         return self._reads.words(sentence)
 
     def _pairs(self, pairs: Sequence[tuple[Readable, str | Candidate]]) -> list[_Pair]:
+        pairs = pair_list(pairs, name="pairs", parts="a sentence and its translation", also=(Following, Candidate))
         reads = self._reads
         sources = [
             reads.whole(source, number) if isinstance(target, str) else reads.part(source).read

@@ -146,6 +146,40 @@ def test_words_that_do_not_fit(words: str, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("rye --hours 2 --hours 3", "--hours: is given twice, as '2' and as '3'; give it once"),
+        ("rye --hours=2 --hours=2", "--hours: is given twice, as '2' and as '2'; give it once"),
+        ("rye -s 1 --sodium 2", "--sodium: is given twice, as '1' and as '2'; give it once"),
+        (
+            "rye --dark-crust --no-dark-crust",
+            "--no-dark-crust: is given together with its opposite; leave one of them out",
+        ),
+    ],
+)
+def test_an_option_is_given_once(words: str, sentence: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse(Baking, words.split(), program="bake")
+    assert str(caught.value) == sentence
+    with pytest.raises(RecipeError, match=r"--a\.b_c: is given twice; give it once"):
+        parse_apart(Baking, ["rye", "--a.b-c", "1", "--a.b_c=2"], program="bake")
+
+
+def test_an_option_of_several_values_may_be_given_several_times() -> None:
+    words = ["a", "--words", "one", "two", "--words", "three", "--words=four"]
+    assert parse(Serving, words, program="serve").words == ("one", "two", "three", "four")
+    assert parse(Baking, ["rye", "--dark-crust", "--dark-crust"], program="bake").dark_crust
+
+
+@pytest.mark.parametrize("digits", ["1" + "0" * 30, "-" + "9" * 19, "9" * 5000])
+def test_numbers_that_no_count_reaches_are_refused(digits: str) -> None:
+    with pytest.raises(RecipeError, match=r"^--hours: .{1,60} is too large; give a number of at most 18 digits$"):
+        parse(Baking, ["rye", f"--hours={digits}"], program="bake")
+    with pytest.raises(RecipeError, match=r"^--salt: .{1,60} is no number$"):
+        parse(Baking, ["rye", "--salt", "x" * 5000], program="bake")
+
+
 def test_a_former_name_is_taken_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse(Serving, ["a", "--color", "dark"], program="serve").colour == "dark"
     note = "--color is called --colour now; the next version will not know the old name\n"

@@ -13,8 +13,10 @@ from torch import nn
 import heedful
 from heedful.architectures.build import build_text_classifier
 from heedful.architectures.classifiers import RecurrentClassifierConfig
+from heedful.data.labels import Labels
 from heedful.data.tokenizers import Words
-from heedful.tasks.classification.face import Classifier
+from heedful.tasks.classification.face import ALONE, UNMARKED, Classifier
+from heedful.tasks.classification.recipe import ClassificationDataConfig
 from heedful.tasks.inspecting import Said
 
 Say = Callable[..., "Said"]
@@ -148,20 +150,48 @@ def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
     assert f"{tuned('spans')}: is an answerer and none that classifies texts; name another" in told.complaint
 
 
+def test_a_text_alone_and_one_without_marks_are_doubted(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RecurrentClassifierConfig(d_model=4, dropout=0.0)
+    words = Words(["eins", "zwei", "drei"], lowercase=False)
+    model = build_text_classifier(config, vocabulary=words.size, outputs=2, longest=20).eval()
+    labels = Labels(["false", "true"])
+    found = Classifier(model, tokenizer=words, answered="class", labels=labels, max_length=20, pairs=True, marked=True)
+    monkeypatch.setattr("heedful.runs.load.load_as", lambda *_, **__: found)
+    told = say("classify", "run", stdin="*eins* zwei\teins *zwei*\neins zwei\neins\tzwei\n")
+    assert (told.code, len(told.lines)) == (0, 3)
+    assert told.err.splitlines() == [f"1 of 3 texts: {ALONE}", f"2 of 3 texts: {UNMARKED}"]
+    assert [each.doubts for each in found.classify(["eins", ("*eins*", "zwei")])] == [(ALONE, UNMARKED), ()]
+
+
+@pytest.mark.parametrize(
+    ("train", "pairs", "marked"),
+    [
+        ({"kind": "benchmark", "benchmark": "superglue/wic", "folder": "x", "split": "train"}, True, True),
+        ({"kind": "benchmark", "benchmark": "glue/sts-b", "folder": "x", "split": "train"}, True, False),
+        ({"kind": "benchmark", "benchmark": "glue/cola", "folder": "x", "split": "train"}, False, False),
+        ({"kind": "tsv", "path": "a.tsv", "pair": "second"}, True, False),
+        ({"kind": "tsv", "path": "a.tsv"}, False, False),
+    ],
+)
+def test_a_recipe_says_whether_pairs_and_marks_are_learned(train: dict[str, str], pairs: bool, marked: bool) -> None:
+    data = ClassificationDataConfig.model_validate({"train": train, "validation": train})
+    assert (data.pairs, data.marked) == (pairs, marked)
+
+
 @pytest.mark.parametrize(
     ("task", "metrics", "examples"),
     [
         ("classification", {"accuracy", "macro_f1", "matthews"}, 60),
         ("spans", {"exact_match", "answer_f1", "answerable_f1", "unanswerable"}, 60),
-        ("tagging", {"accuracy", "precision", "recall", "f1"}, None),
+        ("tagging", {"accuracy", "precision", "recall", "f1"}, 285),
     ],
 )
 def test_runs_are_measured_beside_the_most_frequent_label(
-    say: Say, tuned: Tuned, task: str, metrics: set[str], examples: int | None
+    say: Say, tuned: Tuned, task: str, metrics: set[str], examples: int
 ) -> None:
     told = json.loads(say("evaluate", tuned(task), "--format", "json").out)
     assert (told["part"], {*told["metrics"]}) == ("validation", metrics)
-    assert examples in (None, told["examples"])
+    assert told["examples"] == examples
     assert {*told["baseline"]} <= metrics
     shown = say("evaluate", tuned(task))
     assert shown.lines[0] == f"{tuned(task)}: validation, {told['examples']:,} examples"

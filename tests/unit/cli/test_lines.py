@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterable, Iterator
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import heedful
-from heedful.tasks.faces import chunked
+from heedful.cli.lines import answer
+from heedful.tasks.faces import TextLines, chunked
 
 Say = Callable[..., "Said"]
 Tuned = Callable[[str], Path]
@@ -166,3 +169,49 @@ def test_messages_count_through_all_chunks(say: Say, pretrained: Path, monkeypat
     assert told.code == 2
     assert "text 4: has no [MASK]" in told.err
     assert told.out.count("\n") == 4, "what was answered before is there"
+
+
+class _Echo(TextLines[str]):
+    """Answers each text with itself."""
+
+    def answers(self, inputs: Sequence[str], *, first: int) -> Sequence[str]:
+        return inputs
+
+    def record(self, answer: str) -> str:
+        return answer
+
+
+@pytest.mark.parametrize("chunk", [1, 2])
+def test_answers_are_there_before_more_is_read(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever types, or another program that waits for each answer, reads what has been answered so far."""
+    kept = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(_Kept(kept)), encoding="utf-8"))
+    seen: list[list[str]] = []
+    output = tmp_path / "answers"
+
+    def inputs(read: Callable[[], bytes]) -> Iterator[str]:
+        for number in range(5):
+            seen[-1].append(read().decode())
+            yield f"{number}"
+
+    for path, read in ((None, kept.getvalue), (output, output.read_bytes)):
+        seen.append([])
+        assert answer(_Echo(), inputs(read), output=path, as_json=True, chunk=chunk) == 0
+    answers = [f'"{number}"\n' for number in range(5)]
+    expected = ["".join(answers[: number // chunk * chunk]) for number in range(5)]
+    assert seen == [expected, expected]
+
+
+class _Kept(io.RawIOBase):
+    """Where bytes arrive once they are flushed."""
+
+    def __init__(self, kept: io.BytesIO) -> None:
+        self._kept = kept
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        return self._kept.write(content)

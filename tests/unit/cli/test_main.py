@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import subprocess
@@ -11,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from heedful import DataError, HeedfulError, __version__
+from heedful import DataError, HeedfulError, RecipeError, __version__
 from heedful.__main__ import main
 from heedful.cli.arguments import parse_apart
 from heedful.cli.commands import COMMANDS, GROUPS
@@ -72,6 +73,36 @@ def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[
     assert len({option.key for option in options}) == len(options)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_needs_is_asked_for_by_name(name: str) -> None:
+    """Without any word, and where only the positional arguments are given."""
+    arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+    if arguments is None:
+        return
+    options = grammar(arguments).options
+    needed = [option.shown for option in options if option.required]
+    named = [option.shown for option in options if option.required and option.names]
+    placed = [f"word{number}" for option in options if not option.names for number in range(option.least)]
+    for words, missing in (([], needed), (placed, named)):
+        if not missing:
+            continue
+        with pytest.raises(RecipeError, match=f"^heedful {name}: needs ") as caught:
+            parse_apart(arguments, words, program=f"heedful {name}")
+        asked, _, usage = str(caught.value).partition("; write ")
+        assert asked == f"heedful {name}: needs {' and '.join(missing)}"
+        assert all(each in usage for each in missing)
+
+
+def test_help_of_a_command_can_be_asked_for_in_two_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "--help"]) == 0
+    usual = capsys.readouterr().out
+    assert main(["help", "translate"]) == 0
+    assert capsys.readouterr().out == usual
+    assert usual.startswith("usage: heedful translate")
+    assert main(["help", "trnslate"]) == 2
+    assert "did you mean translate?" in capsys.readouterr().err
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"heedful {__version__}\n"
@@ -127,6 +158,101 @@ def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pyt
     for code, expected in ((0, 0), (None, 0), (3, 3), ("text", 1)):
         command(raising(SystemExit(code)))
         assert main(["train"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryError(), "not enough memory; ask for less (a smaller model, "),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you "
+                "tried to allocate 4398046511104 bytes. Error code 12 (Cannot allocate memory)"
+            ),
+            "not enough memory (4398046511104 bytes were asked for at once); ask for less",
+        ),
+        (RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904, 8]"), "not enough memory;"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links", "a/b"), "a/b: Too many levels of symbolic links; "),
+        (RuntimeError("Symlink loop from '/a/b'"), "/a/b: Too many levels of symbolic links; "),
+        (
+            OSError(errno.ENAMETOOLONG, "File name too long", "n" * 4000),
+            f"{'n' * 100}...{'n' * 100}: File name too long",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; make room"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed, which"),
+        (
+            ImportError("libtorch.so: no such file\nmore", name="torch"),
+            "torch cannot be imported (libtorch.so: no such",
+        ),
+    ],
+)
+def test_errors_of_the_machine_are_no_bugs(
+    command: Callable[[Run], None], capsys: pytest.CaptureFixture[str], error: Exception, told: str
+) -> None:
+    command(raising(error))
+    assert main(["train"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(f"heedful: {told}"), "Traceback" in err) == ("", True, False), err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("shapes differ"),
+        OSError("no number"),
+        OSError(errno.EINVAL, "Invalid argument", "a"),
+        ModuleNotFoundError("No module named 'heedful.x'", name="heedful.x"),
+    ],
+)
+def test_other_errors_stay_bugs(
+    command: Callable[[Run], None], capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    command(raising(error))
+    assert main(["train"]) == 1
+    assert "this is a bug" in capsys.readouterr().err
+
+
+def test_bytes_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, told in (
+        (["--\udcff"], "argument 1, '--\\xff'"),
+        (["translate", "run", "caf\udce9"], "argument 3, 'caf\\xe9'"),
+        (["train", "r.toml", "--output", "\udcff"], "argument 4, '\\xff'"),
+    ):
+        assert main(words) == 2
+        assert capsys.readouterr().err == f"heedful: {told}: is not valid UTF-8; convert the text, or rename the file\n"
+
+
+@pytest.mark.parametrize("unbuffered", [False, True])
+@pytest.mark.parametrize(
+    ("redirected", "told"),
+    [
+        (">/dev/full", "standard output: cannot be written (No space left on device); make room"),
+        (">&-", "standard output: is closed; name a file"),
+    ],
+)
+def test_output_that_nobody_takes_is_no_bug(redirected: str, told: str, unbuffered: bool) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1" if unbuffered else ""}
+    command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m heedful recipe {redirected}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    assert (done.returncode, done.stderr.startswith(f"heedful: {told}")) == (2, True), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("redirected", "told"),
+    [
+        ("2>&-", ""),
+        ("2>&- >&-", ""),
+        ("2>/dev/full", ""),
+        ("<&-", "heedful: standard input: is closed; name a file with --input, or give text to the command (< FILE)\n"),
+    ],
+)
+def test_closed_streams_end_no_command_early(redirected: str, told: str, tmp_path: Path) -> None:
+    """No message goes into results, or into a file that was opened under the number of a stream that is closed."""
+    code = "import sys; from heedful.__main__ import main; sys.exit(main(['train', '-']))"
+    command = ["sh", "-c", f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} {redirected}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
 def test_every_error_is_known_to_the_command_line() -> None:

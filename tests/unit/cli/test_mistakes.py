@@ -84,7 +84,10 @@ MISTAKES = [
         "translate nowhere dog",
         "nowhere: no such run folder; check the path, or train first with: heedful train recipe.toml",
     ),
-    ("translate train.en dog", "train.en: is a file and no run folder; name the folder that training made"),
+    (
+        "translate train.en dog",
+        "train.en: is a file and not a run folder; files that are filled end with .docm, .docx, ",
+    ),
     (
         "translate r.toml dog",
         "r.toml: is a recipe and no run; name the folder that it made, or train with: heedful train r.toml",

@@ -209,3 +209,10 @@ def test_a_loss_that_is_not_finite(say: Say, small: Path) -> None:
     told = say("train", small, "--device", "cpu", "--training.schedule.rate", "1e30").complaint
     assert "is not finite; lower the learning rate (now 1e+30), lengthen the warm-up or set training.clip" in told
     assert not (small.parent / "run/model.safetensors").exists()
+
+
+def test_a_high_perplexity_stands_before_the_next_step(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.runs.learning_curve._HIGH", 1.0)
+    told = say("train", small, "--device", "cpu", "--training.steps", "4").err.splitlines()
+    assert told[-3].startswith("note: the perplexity of validation is high, ")
+    assert told[-2].startswith("trained: ")

@@ -115,7 +115,29 @@ def test_models_of_papers_have_as_many_as_those_that_were_given_away(name: str, 
 def test_what_papers_say_is_within_seven_percent() -> None:
     for name, published in PUBLISHED.items():
         last = published.said.replace(",", "").split()[-1]
-        assert published_size(name, length=1).parameters / 1e6 == pytest.approx(float(last), rel=0.07), name
+        beside = 80 * 16384**2 if name == "gopher" else 0  # maps of relative positions, which its remark names
+        counted = (published_size(name, length=1).parameters + beside) / 1e6
+        assert counted == pytest.approx(float(last), rel=0.07), name
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "d", "vocabulary", "positions", "norms"),
+    [("gpt-1", 12, 768, 40_478, 512, 0), ("megatron-turing", 105, 20_480, 50_257, 2048, 1)],
+)
+def test_language_models_by_their_formula(
+    name: str, layers: int, d: int, vocabulary: int, positions: int, norms: int
+) -> None:
+    """Four maps of attention and two of four times the width, with biases, and two norms; a norm behind the last."""
+    expected = layers * (12 * d * d + 13 * d) + (vocabulary + positions) * d + norms * 2 * d
+    assert published_size(name, length=1).parameters == expected
+
+
+def test_gopher_has_no_biases_and_its_remark_tells_what_is_left_out() -> None:
+    d, layers = 16_384, 80
+    counted = published_size("gopher", length=1).parameters
+    assert counted == layers * (12 * d * d + 2 * d) + 32_000 * d + d
+    assert f"{round(layers * d * d / 1e6):,} million" in PUBLISHED["gopher"].source
+    assert (counted + layers * d * d) / 1e9 == pytest.approx(280, rel=0.002)
 
 
 def test_gpt3_by_the_rule_of_twelve() -> None:

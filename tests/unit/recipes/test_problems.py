@@ -455,3 +455,18 @@ def test_nothing_but_a_sentence_comes_of_garbage(draw: Callable[[int], Recipe], 
         assert {name.split(".")[0] for name in named} <= roots, (places, lines)
     else:
         assert recipe == recipe_from(recipe.model_dump(), place="there")
+
+
+def test_a_mistyped_kind_does_not_speak_for_another_task() -> None:
+    table = {
+        "data": {"train": {"path": "a.tsv", "kind": "tsv"}, "validation": {"path": "a.tsv", "kind": "tsv"}},
+        "model": {"kind": "cosin"},
+        "training": {"steps": 3},
+        "output": "x",
+    }
+    with pytest.raises(RecipeError) as caught:
+        recipe_from(table, place="r.toml")
+    assert str(caught.value) == (
+        'r.toml: model.kind = "cosin" must be one of "transformer", "recurrent", "convolutional"; did you mean '
+        'training.schedule.kind = "cosine"?'
+    )

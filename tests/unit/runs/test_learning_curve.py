@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.learning_curve import Learned, LearningCurve, Validated, read_curve
+from heedful.runs.learning_curve import Learned, LearningCurve, Validated, high_perplexity, read_curve
 from heedful.runs.remarks import Remarks, trend_of
 from heedful.training.listeners import Evaluation, Progress, Update
 
@@ -106,3 +106,31 @@ def test_a_sitting_that_goes_on_knows_what_was_measured_before() -> None:
     again, silent = remarks(LearningCurve((*learned, Learned(300, 1.5)), (*past.validation, Validated(300, 3.0, 2.5))))
     go_on(again, 400, nll=1.0, loss=2.7, stale=4)
     assert silent == [], "it was said before"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "perplexity", "told"),
+    [
+        (0, 812.4, "is high, 812, and the text was read once or less: "),
+        (1, 100.0, "is high, 100, and the text was read once or less: "),
+        (4, 5000.0, "is high, 5,000 after 4 passes over the text: "),
+        (None, 200.0, "is high, 200: "),
+        (1, 99.9, ""),
+    ],
+)
+def test_a_high_perplexity_is_told(tmp_path: Path, epoch: int | None, perplexity: float, told: str) -> None:
+    path = write(
+        tmp_path / "metrics.jsonl",
+        {"kind": "validation", "step": 10, "epoch": 0, "loss": 9.0, "perplexity": 9000.0},
+        {"kind": "validation", "step": 20, "epoch": epoch, "loss": 1.0, "perplexity": perplexity},
+    )
+    assert (told in high_perplexity(path)) is True
+    assert bool(high_perplexity(path)) is bool(told)
+    write(path, *path.read_text().splitlines(), {"kind": "final", "step": 20, "perplexity": 3.0})
+    assert high_perplexity(path) == ""
+
+
+def test_tasks_without_a_perplexity_have_no_high_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "metrics.jsonl", {"kind": "validation", "step": 10, "epoch": 0, "accuracy": 0.1})
+    assert high_perplexity(path) == ""
+    assert high_perplexity(tmp_path / "nowhere") == ""

@@ -1,0 +1,136 @@
+"""Whether a word of a command line names a file, where a text may stand as well.
+
+A word is the name of a file where
+
+- it ends like one: the ending belongs to a format that heedful reads or writes, or to documents, tables, pictures,
+  sounds, clips, archives or weights (`letter.docx`, `my letter.docx`, `train.en.gz`);
+- it is one word and its ending is the code of a language, as corpora have it (`test.de`);
+- it begins like a path (`./x`, `../x`, `~/x`, `/x/y`, `C:\\x`, `\\\\server\\x`), with spaces in it or without;
+- it is one word with a slash or backslash between names (`runs/my-run`, `and/or`).
+
+Everything else is text, such as `Hello.`, `e.g.`, `Node.js`, `3/4`, `</b>`, `https://example.com/a.html`, and
+`this and/or that`. An option such as `--text` takes a word as text whatever it looks like.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from heedful.errors import RecipeError
+
+_LONGEST: Final = 4096
+"""Bytes of a path; systems open no longer one."""
+_TEXT: Final = """
+    txt md rst tex rtf log html htm xhtml xml svg po pot xlf xliff sdlxliff tmx tbx srt vtt ttml sbv resx arb properties
+    idml csv tsv tab json jsonl ndjson yaml yml toml ini cfg conf conll conllu sgm sgml ipynb vocab
+"""
+"""Endings of text, markup, files of translators, tables, data and settings."""
+_NOT_TEXT: Final = """
+    pdf epub doc docx docm dot dotx odt odp ods ott fodt ppt pptx pptm xls xlsx xlsm mo
+    parquet arrow feather avro orc h5 hdf5 db sqlite sqlite3
+    npy npz pt pth ckpt safetensors bin gguf onnx pkl pickle spm model
+    png jpg jpeg jpe gif bmp webp tif tiff heic heif avif ico psd eps ppm pgm
+    wav mp3 flac ogg oga opus m4a aac wma aif aiff au mp4 m4v mkv avi mov webm mpg mpeg wmv flv ogv
+    gz bz2 xz zst zip tar tgz 7z rar
+"""
+"""Endings of documents of offices, tables and arrays in binary form, weights, pictures, sounds, clips and archives."""
+FILE_ENDINGS: Final = frozenset((*_TEXT.split(), *_NOT_TEXT.split()))
+"""How the names of files end, in lower case."""
+_LANGUAGES: Final = """
+    af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu ha he hi hr hu hy id ig is it ja jv ka kk
+    km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny om or pa pl ps pt qu ro ru rw sd si sk sl
+    sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt ug uk ur uz vi wo xh yi yo yue zh zu
+"""
+"""Codes with which the names of corpora end."""
+_ENDING: Final = re.compile(r"[^\s.]\.(\w+)$")
+_BEGINS: Final = re.compile(r"\.{1,2}[/\\]|~[\w.-]*[/\\]|[A-Za-z]:[/\\](?!/)\S|\\\\\w|/[^/\s][^/]*/\S")
+_SEPARATED: Final = re.compile(r"[\w.~*?@%+=,-]+([/\\][\w.~*?@%+=,-]+)+[/\\]?")
+_NUMBERS: Final = re.compile(r"[\d\W_]+")
+
+
+def looks_like_file(word: str) -> bool:
+    """Whether a word has the form of a file's name; the module says which forms these are."""
+    if "\n" in word or len(word) > _LONGEST or re.match(r"\w+://", word) or _NUMBERS.fullmatch(word):
+        return False
+    if _BEGINS.match(word):
+        return True
+    ending = _ENDING.search(word)
+    if ending and ending[1].lower() in FILE_ENDINGS:
+        return True
+    if any(map(str.isspace, word)):
+        return False
+    return bool((ending and ending[1].lower() in _LANGUAGES.split()) or _SEPARATED.fullmatch(word))
+
+
+def is_there(word: str) -> bool:
+    """Whether there is a file or a folder of this name; no name that the system refuses is there."""
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # a text may be longer than any name
+        return False
+
+
+def leading_paths(words: Sequence[str]) -> int:
+    """How many words at the beginning are paths: the first, and of the others what is there or looks like a file."""
+    count = 1
+    while count < len(words) and (is_there(words[count]) or looks_like_file(words[count])):
+        count += 1
+    return count
+
+
+def require_text(word: str, *, option: str, reads: str | None) -> None:
+    """Refuse the name of a file where a text is expected.
+
+    Args:
+        word: of the command line.
+        option: the option that takes it as text.
+        reads: the option that reads files of texts; None where the command has none.
+
+    Raises:
+        RecipeError: the word looks like a file.
+    """
+    if not looks_like_file(word):
+        return
+    as_text = f"write {option} {shlex.quote(word)} where it is a text"
+    if not is_there(word):
+        raise RecipeError(f"{word}: there is no such file; check the name, or {as_text}")
+    read = f"name it with {reads} to read the texts in it" if reads else "this command reads no such file"
+    raise RecipeError(f"{word}: is a file, and a text is expected here; {read}, or {as_text}")
+
+
+def require_folders(paths: Sequence[Path], *, read: str) -> None:
+    """Refuse files where run folders are expected.
+
+    Args:
+        paths: of the command line.
+        read: which files the command reads, and how they are given; for messages.
+
+    Raises:
+        RecipeError: one is a file, or is not there and its name ends like that of a file.
+    """
+    for path in paths:
+        ending, there = path.suffix.lower(), is_there(str(path))
+        if there and (path.is_dir() or ending == ".toml"):  # a recipe has a message of its own
+            continue
+        if not there and ending[1:] not in FILE_ENDINGS:
+            continue
+        state = "is a file and not a run folder" if there else "there is no such file"
+        raise RecipeError(f"{path}: {state}; {read}")
+
+
+def require_text_name(path: Path, *, option: str) -> None:
+    """Refuse a file for lines of text whose name says that it holds something else, such as a document or an archive.
+
+    Raises:
+        RecipeError: its ending is one of those.
+    """
+    if path.suffix.lower()[1:] in _NOT_TEXT.split():
+        other = path.with_suffix(".txt").name
+        raise RecipeError(
+            f"{option}: {path} ends with {path.suffix}, and lines of plain text are written; choose another name, such "
+            f"as {other}"
+        )

@@ -1,0 +1,102 @@
+"""The three standard streams of a process: opened where they are closed, with errors that say which one failed."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import Any, Final, final
+
+from heedful.errors import DataError
+
+_INPUT, _OUTPUT, _ERRORS = range(3)
+_REMEDY: Final = "make room, or send it elsewhere (heedful ... > FILE)"
+
+
+@final
+class ResultStream(io.TextIOWrapper):
+    """Standard output that raises `DataError` where it cannot be written, and `BrokenPipeError` where nobody reads it.
+
+    An `OSError` of a full disk does not say which stream it belongs to.
+    """
+
+    def write(self, text: str) -> int:
+        """Write text; return the number of its characters."""
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise _output_error(error) from error
+
+    def flush(self) -> None:
+        """Write what is in the buffer."""
+        try:
+            super().flush()
+        except OSError as error:
+            raise _output_error(error) from error
+
+
+@final
+class _ClosedInput(io.RawIOBase):
+    """Standard input of a process that was started without one."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _: Any) -> int:
+        raise DataError("standard input: is closed; name a file with --input, or give text to the command (< FILE)")
+
+
+def prepare_streams() -> None:
+    """Open each standard stream that the process was started without, and have standard output name itself in errors.
+
+    Python has None in the place of a closed stream, and the system gives its number to the next file that is opened,
+    so that messages would be written into that file. Closed standard input and output become streams that fail when
+    they are used, so that a command that does not need them works. Closed standard error takes messages and drops them.
+    Streams that somebody has put in the place of the process's own stay.
+    """
+    if sys.stdin is None:
+        _occupy(_INPUT, os.O_RDONLY)
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()))
+    if sys.stdout is None:
+        _occupy(_OUTPUT, os.O_RDONLY)
+        sys.stdout = ResultStream(io.BufferedWriter(io.FileIO(_OUTPUT, "w", closefd=False)), encoding="utf-8")
+    elif sys.stdout is sys.__stdout__ and type(sys.stdout) is io.TextIOWrapper:
+        own = sys.stdout
+        sys.stdout = ResultStream(
+            own.buffer,
+            encoding=own.encoding,
+            errors=own.errors,
+            line_buffering=own.line_buffering,
+            write_through=own.write_through,
+        )
+    if sys.stderr is None:
+        _occupy(_ERRORS, os.O_WRONLY)
+        sys.stderr = open(_ERRORS, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+
+
+def _occupy(number: int, flags: int) -> None:
+    """Open the null device under the number of a standard stream, so that no other file gets it."""
+    handle = os.open(os.devnull, flags)
+    if handle != number:
+        os.dup2(handle, number)
+        os.close(handle)
+
+
+def end_streams() -> None:
+    """Write what is in the buffers, or drop it where that fails, so that the interpreter ends without a complaint."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, DataError):
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, stream.fileno())
+            os.close(nothing)
+
+
+def _output_error(error: OSError) -> Exception:
+    if isinstance(error, BrokenPipeError):
+        return error
+    if error.errno == errno.EBADF:
+        return DataError("standard output: is closed; name a file for the results with --output, or leave it open")
+    return DataError(f"standard output: cannot be written ({error.strerror or error}); {_REMEDY}")
