@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
@@ -133,9 +135,10 @@ class Paragraphs(TextDocument):
             inner: deque[Edit] = deque()
             while edits and edits[-1].start >= paragraph.start:
                 inner.appendleft(edits.pop())
+            within = list(inner)
             sources = {raw: deque(each) for raw, each in paragraph.sources.items()}
             parts = [
-                (part, part if isinstance(part, str) else self._now(sources[part.raw].popleft(), inner))
+                (part, part if isinstance(part, str) else self._now(sources[part.raw].popleft(), within))
                 for part in targets[number]
             ]
             written = "".join(self._written(paragraph, parts))
@@ -156,8 +159,10 @@ class Paragraphs(TextDocument):
     def _changed(self, start: int, stop: int, edits: Sequence[Edit]) -> str:
         """A piece of the text after those edits that are in it."""
         parts = []
-        for edit in edits:
-            if start <= edit.start and edit.stop <= stop:
+        for number in range(bisect_left(edits, start, key=attrgetter("start")), len(edits)):
+            if (edit := edits[number]).start >= stop:
+                break
+            if edit.stop <= stop:
                 parts += [self.content.text[start : edit.start], edit.text]
                 start = edit.stop
         return "".join([*parts, self.content.text[start:stop]])

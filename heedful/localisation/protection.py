@@ -239,13 +239,12 @@ def _is_hard(nodes: Sequence[Node], number: int) -> bool:
 
 
 def _framed(nodes: Sequence[Node]) -> Framed:
-    before: list[Node] = []
-    after: list[Node] = []
-    core = list(nodes)
-    while core and _is_frame(core[0]):
-        before.append(core.pop(0))
-    while core and _is_frame(core[-1]):
-        after.insert(0, core.pop())
+    first, last = 0, len(nodes)
+    while first < last and _is_frame(nodes[first]):
+        first += 1
+    while last > first and _is_frame(nodes[last - 1]):
+        last -= 1
+    before, core, after = list(nodes[:first]), list(nodes[first:last]), list(nodes[last:])
     if len(core) == 1 and isinstance(core[0], Pair):
         inner = _framed(core[0].inside)
         return Framed(

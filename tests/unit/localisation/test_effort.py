@@ -12,11 +12,13 @@ import pytest
 from documents import DOCX, word, zipped
 
 from heedful.errors import DataError
+from heedful.localisation import xliff
 from heedful.localisation.encodings import Content
 from heedful.localisation.files import read_document
 from heedful.localisation.html import Html
 from heedful.localisation.placeholders import plain, scanned
 from heedful.localisation.segments import Code
+from heedful.localisation.tags import Element
 
 LONG = 100_000
 """Letters for which twice nested loops take more than half a minute, and one less than a second."""
@@ -131,6 +133,23 @@ def test_a_text_that_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
     path.write_bytes(zipped(members))
     document = read_document(path)
     assert len(document.filled({0: ("b",)})) > 1000, "a white picture is no text"
+
+
+def test_the_notes_of_a_unit_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of its segments."""
+    asked = []
+
+    def notes(owner: Element) -> Iterator[Element]:
+        asked.append(owner)
+        return owner.all("note")
+
+    monkeypatch.setattr(xliff, "_notes", notes)
+    segments = "<segment><source>a</source></segment>" * 50
+    path = tmp_path / "a.xlf"
+    path.write_text(f'<xliff version="2.0"><file><unit id="u"><note>n</note>{segments}</unit></file></xliff>')
+    units = read_document(path).units
+    assert [unit.notes for unit in units] == [("n",)] * 50
+    assert len(asked) == 1
 
 
 def test_an_attribute_that_loses_its_letters_moves_no_text() -> None:
