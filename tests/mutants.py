@@ -4917,6 +4917,85 @@ TAGGED = (
 
 TRANSLATORS = (
     Mutant(
+        "obsolete messages hand their comments on",
+        "localisation/po.py",
+        "entry, current = _Entry(start + len(line)), None",
+        "entry, current = entry, None",
+        ("tests/unit/localisation/test_po.py",),
+    ),
+    Mutant(
+        "a subtitle's number needs an empty line before it",
+        "localisation/srt.py",
+        "alone = place == times - 1 or place",
+        "alone = place",
+        ("tests/unit/localisation/test_srt.py",),
+    ),
+    Mutant(
+        "times that are broken are translated",
+        "localisation/srt.py",
+        "if broken is not None:",
+        "if False:",
+        ("tests/unit/localisation/test_srt.py",),
+    ),
+    Mutant(
+        "a space stands beside the end of a line",
+        "localisation/projection.py",
+        "if left is None or _is_break(left) or _is_break(right):",
+        "if left is None:",
+        (PROTECTION,),
+    ),
+    Mutant(
+        "a message of several forms ends where its line does",
+        "localisation/placeholder_rules.py",
+        "return MESSAGE, self._unquoted.get(brace) or self._closing.get(brace) or len(self._text)",
+        'return MESSAGE, (self._text + "\\n").index("\\n", brace)',
+        (PROTECTION,),
+    ),
+    Mutant(
+        "the forms of a message are translated with its key words",
+        "tasks/translation/protecting.py",
+        """    if has_forms(segment):
+        return Outcome(None, Way.FORMS)
+""",
+        "",
+        (PROTECTING,),
+    ),
+    Mutant(
+        "what no rule knows is not counted",
+        "tasks/translation/protecting.py",
+        "lacking(segment, target), tuple(unchecked(segment))",
+        "lacking(segment, target)",
+        (PROTECTING,),
+    ),
+    Mutant(
+        "an accelerator goes before any letter, wherever in a word",
+        "localisation/placeholders.py",
+        'for pattern in (rf"\\b{wanted}", wanted,',
+        "for pattern in (wanted,",
+        (PROTECTION,),
+    ),
+    Mutant(
+        "codes of text files are taken for encodings of documents",
+        "localisation/encodings.py",
+        "if encoding not in _OF_DOCUMENTS:",
+        "if not encoding:",
+        (DOCUMENTS,),
+    ),
+    Mutant(
+        "a document type ends in its comments",
+        "localisation/tags.py",
+        "(?:\\[(?:<!--.*?-->|<\\?.*?\\?>|<!(?:",
+        "(?:\\[(?:<\\?.*?\\?>|<!(?:",
+        (DOCUMENTS,),
+    ),
+    Mutant(
+        "pairs are read however deep they are",
+        "localisation/segments.py",
+        "if len(self._levels) >= DEEPEST:",
+        "if False:",
+        ("tests/unit/localisation/test_segments.py",),
+    ),
+    Mutant(
         "a placeholder that a model makes up passes for kept",
         "localisation/protection.py",
         "if lacking(source, target) or any(name != NUMBER for name, _ in strange):",
@@ -5321,6 +5400,44 @@ WORTH_READING = (
 
 REMEMBERED = (
     Mutant(
+        "memory: translations of another region are finished",
+        "localisation/memory.py",
+        "takeable = (number for number in numbers if self._all[number].takeable)",
+        "takeable = numbers",
+        (MEMORY,),
+    ),
+    Mutant(
+        "memory: files of another region count as those of the same",
+        "tasks/translation/remembering.py",
+        "own is None or asked is None or is_same_variety(own, asked)",
+        "True",
+        ("tests/unit/cli/test_memory.py",),
+    ),
+    Mutant(
+        "a language alone may be answered in any script before its usual one",
+        "language_tags.py",
+        "script = wanted.likely_script != other.likely_script",
+        "script = wanted.script != other.script",
+        ("tests/unit/test_language_tags.py",),
+    ),
+    Mutant(
+        "marks part words",
+        "characters.py",
+        'return rf"\\w{combining_marks()}"',
+        'return r"\\w"',
+        (
+            "tests/unit/test_characters.py",
+            "tests/unit/metrics/test_captions.py",
+        ),
+    ),
+    Mutant(
+        "soft hyphens are read",
+        "characters.py",
+        "[\\u00ad\\u034f",
+        "[\\u034f",
+        ("tests/unit/data/test_normalisation.py",),
+    ),
+    Mutant(
         "memory: one rare word fewer is looked up",
         "localisation/memory.py",
         "            if left < needed:",
@@ -5344,8 +5461,8 @@ REMEMBERED = (
     Mutant(
         "memory: what is rare among translations is taken",
         "localisation/memory.py",
-        "return sorted(numbers, key=self._worth.__getitem__, reverse=True)",
-        "return sorted(numbers, key=self._worth.__getitem__)",
+        "return sorted(takeable, key=self._worth.__getitem__, reverse=True)",
+        "return sorted(takeable, key=self._worth.__getitem__)",
         (MEMORY,),
     ),
     Mutant(

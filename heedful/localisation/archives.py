@@ -22,6 +22,10 @@ _ZIP64: Final = 0x0001
 """The extra field that says sizes again (APPNOTE 4.5.3); they are written anew."""
 _METHODS: Final = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
 """Those that office documents may use."""
+_DENSEST: Final = 200
+"""How many times as large a text may be when it is unpacked; letters become 10 to 50 times as large."""
+_SMALL: Final = 1 << 20
+"""Bytes of a text that may be packed as densely as it likes."""
 MOST_MEMBERS: Final = 20_000
 MOST_BYTES: Final = 1 << 29
 """Of all members together, unpacked."""
@@ -70,13 +74,22 @@ class Archive:
         return iter(self._members)
 
     def member(self, name: str) -> bytes:
-        """What a member holds.
+        """What a member holds that is text.
 
         Raises:
-            DataError: it is not there, or damaged.
+            DataError: it is not there, damaged, or one text again and again.
         """
         if name not in self._members:
             raise DataError(f"{self.path}: has no {name}; is it what its ending says? save it anew and try again")
+        member = self._members[name]
+        if member.file_size > max(_SMALL, _DENSEST * member.compress_size):
+            raise DataError(
+                f"{self.path}: {name} unpacks to more than {_DENSEST} times its size, which no letter does; "
+                "is it meant to harm?"
+            )
+        return self._read(name)
+
+    def _read(self, name: str) -> bytes:
         try:
             return self._file.read(self._members[name])
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError) as error:
@@ -93,7 +106,7 @@ class Archive:
             for name, member in self._members.items():
                 again = copy(member)
                 again.extra = _without(member.extra, _ZIP64)
-                data = contents[name] if name in contents else self.member(name)
+                data = contents[name] if name in contents else self._read(name)
                 file.writestr(again, data)
                 again.external_attr = member.external_attr  # where it has none, zipfile thinks of some
         return written.getvalue()

@@ -20,7 +20,7 @@ State = Literal["untranslated", "review", "translated"]
 """Nothing is there; something is that nobody has confirmed (fuzzy, needs review, machine); it counts as finished."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Unit:
     """A text that is translated as one.
 

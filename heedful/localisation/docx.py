@@ -43,6 +43,8 @@ _INVISIBLE: Final = frozenset(["lang", "noProof", "rPrChange"])
 _FOLLOWED: Final = frozenset(["HYPERLINK", "TOC"])
 """Fields whose results are text of the document; all others are computed."""
 _FIELD: Final[Mapping[str, Kind]] = {"begin": "begin", "separate": "separate", "end": "end"}
+_DEEPEST_FIELD: Final = 20
+"""Fields inside each other that are read as pairs."""
 _RUN: Final = "run"
 """The name of a pair of codes around text that looks otherwise than most of its paragraph."""
 _HYPHEN: Final = "\u2011"
@@ -118,7 +120,8 @@ class Story(Paragraphs):
         content = [each for each in element.children if isinstance(each, Element) and each.name != "pPr"]
         atoms = _formatted(list(_with_fields(list(self._atoms(content)))))
         usual = _usual(atoms)
-        writing = Writing(self.content.text, look=() if usual is None else usual.look)
+        look_of_all = () if usual is None else usual.look
+        writing = Writing(self.content.text, element.stop - element.start, look=look_of_all)
         now: tuple[str, ...] | None = None
         for atom in atoms:
             look = atom.format if usual and atom.kind == "text" and atom.format != usual.format else None
@@ -225,7 +228,7 @@ def _formatted(atoms: Sequence[_Atom]) -> list[_Atom]:
 def _with_fields(atoms: Sequence[_Atom]) -> Iterator[_Atom]:
     """The same with each field as one code, or as a pair around its result where that is text.
 
-    A field that begins or ends in another paragraph has its marks as codes.
+    A field that begins or ends in another paragraph has its marks as codes, and so has one inside of many others.
     """
     open_: list[tuple[int, int | None]] = []
     fields: dict[int, tuple[int | None, int]] = {}
@@ -236,7 +239,8 @@ def _with_fields(atoms: Sequence[_Atom]) -> Iterator[_Atom]:
             open_[-1] = (open_[-1][0], place)
         elif atom.kind == "end" and open_:
             begin, middle = open_.pop()
-            fields[begin] = (middle, place)
+            if len(open_) < _DEEPEST_FIELD:
+                fields[begin] = (middle, place)
     yield from _followed(atoms, fields, 0, len(atoms))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Final, Self, final
 from heedful.localisation.documents import Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content, decoded, read_bytes
 from heedful.localisation.memory import NO_MATCHES, Match
-from heedful.localisation.segments import Code, Segment, codes
+from heedful.localisation.segments import Code, Role, Segment, codes
 
 _CHARSET: Final = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)
 _TOKEN: Final = re.compile(
@@ -46,7 +47,7 @@ _DESCRIBING: Final = frozenset(("description", "og:title", "og:description", "tw
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Value:
     """An attribute's value: its text, and where it stands between its quotation marks, if it has any."""
 
@@ -57,7 +58,7 @@ class _Value:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Place:
     """What a unit takes up: from `start` to `stop`; `value` of an attribute."""
 
@@ -145,17 +146,18 @@ class _Page:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._run: list[tuple[int, int, Code | None]] = []
+        self._run = _Run()
+        self._codes: dict[tuple[str, str], Code] = {}
 
     def places(self) -> Iterator[_Place]:
         place = 0
         while (found := _TOKEN.search(self._text, place)) is not None:
             if found.start() > place:
-                self._run.append((place, found.start(), None))
+                self._run.add(place, found.start(), None)
             place = found.end()
             tag = (found["tag"] or "").lower()
             if not tag:
-                self._run.append((found.start(), place, Code(found[0], "alone", "comment")))
+                self._run.add(found.start(), place, self._code(found.start(), place, "alone", "comment"))
                 continue
             values = {} if found["slash"] else _attributes(found)
             verbatim = not found["slash"] and _is_verbatim(tag, values)
@@ -164,12 +166,17 @@ class _Page:
             else:
                 yield from self._shown(tag, values)
             if tag in _INLINE:
-                role = "alone" if verbatim or tag in _VOID else "close" if found["slash"] else "open"
-                self._run.append((found.start(), place, Code(self._text[found.start() : place], role, tag)))  # type: ignore[arg-type]
+                role: Role = "alone" if verbatim or tag in _VOID else "close" if found["slash"] else "open"
+                self._run.add(found.start(), place, self._code(found.start(), place, role, tag))
             else:
                 yield from self._unit()
-        self._run.append((place, len(self._text), None))
+        self._run.add(place, len(self._text), None)
         yield from self._unit()
+
+    def _code(self, start: int, stop: int, role: Role, name: str) -> Code:
+        """The code of a tag; tags that are written alike are one, so that many take little memory."""
+        raw = self._text[start:stop]
+        return self._codes.setdefault((raw, role), Code(raw, role, name))
 
     def _end(self, tag: str, start: int, place: int) -> int:
         """Where an element ends that begins at `start`; where it is never closed, `place`, the end of its tag."""
@@ -209,23 +216,50 @@ class _Page:
 
     def _unit(self) -> Iterator[_Place]:
         """What was read since the last block, if there are words; comments and white space around it are left out."""
-        run, self._run = self._run, []
-        while run and _is_blank(self._text, run[0]):
-            del run[0]
-        while run and _is_blank(self._text, run[-1]):
-            del run[-1]
-        if not any(code is None and _LETTER.search(unescape(self._text[start:stop])) for start, stop, code in run):
+        run, self._run = self._run, _Run()
+        first, last = 0, len(run) - 1
+        while first <= last and self._is_blank(*run[first]):
+            first += 1
+        while last >= first and self._is_blank(*run[last]):
+            last -= 1
+        if not self._has_words(run, first, last):
             return
-        start, stop = run[0][0], run[-1][1]
-        if run[0][2] is None:
-            start += len(self._text[start : run[0][1]]) - len(self._text[start : run[0][1]].lstrip())
-        if run[-1][2] is None:
-            stop = run[-1][0] + len(self._text[run[-1][0] : stop].rstrip())
-        parts = [
+        (start, begins, opening), (ends, stop, closing) = run[first], run[last]
+        if opening is None:
+            start += len(self._text[start:begins]) - len(self._text[start:begins].lstrip())
+        if closing is None:
+            stop = ends + len(self._text[ends:stop].rstrip())
+        read = (
             _SPACES.sub(" ", unescape(self._text[max(one, start) : min(other, stop)])) if code is None else code
-            for one, other, code in run
-        ]
-        yield _Place(start, stop, tuple(part for part in parts if part != ""))
+            for one, other, code in (run[number] for number in range(first, last + 1))
+        )
+        yield _Place(start, stop, tuple(part for part in read if part != ""))
+
+    def _has_words(self, run: _Run, first: int, last: int) -> bool:
+        parts = (run[number] for number in range(first, last + 1))
+        return any(code is None and _LETTER.search(unescape(self._text[start:stop])) for start, stop, code in parts)
+
+    def _is_blank(self, start: int, stop: int, code: Code | None) -> bool:
+        return not self._text[start:stop].strip() if code is None else code.name == "comment"
+
+
+class _Run:
+    """Texts and tags in a row, by where they stand; a page may be one run of a million of them."""
+
+    def __init__(self) -> None:
+        self._places = array("q")
+        self._codes: list[Code | None] = []
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, number: int) -> tuple[int, int, Code | None]:
+        return self._places[2 * number], self._places[2 * number + 1], self._codes[number]
+
+    def add(self, start: int, stop: int, code: Code | None) -> None:
+        """Adds a tag, or a text, which has no code."""
+        self._places.extend((start, stop))
+        self._codes.append(code)
 
 
 def unescape(text: str) -> str:
@@ -233,11 +267,6 @@ def unescape(text: str) -> str:
     if "&" not in text:
         return text
     return read_references(_LONG_REFERENCE.sub(lambda found: f"&#{found[1][:8] or '0'};", text))
-
-
-def _is_blank(text: str, part: tuple[int, int, Code | None]) -> bool:
-    start, stop, code = part
-    return not text[start:stop].strip() if code is None else code.name == "comment"
 
 
 def _is_verbatim(tag: str, values: Mapping[str, _Value]) -> bool:

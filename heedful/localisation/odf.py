@@ -71,7 +71,7 @@ class Story(Paragraphs):
     def _find(self) -> Iterator[Paragraph]:
         for element in elements(self.content.text, _PARAGRAPHS):
             if self._is_text(element, _PARAGRAPHS) and not element.is_single and not is_within(element, _SILENT):
-                writing = Writing(self.content.text)
+                writing = Writing(self.content.text, element.stop - element.start)
                 self._flow(element.children, writing)
                 if (found := writing.paragraph(element.inside, element.inside_stop)) is not None:
                     yield found

@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
+from heedful.errors import DataError
 from heedful.localisation.archives import Archive
 from heedful.localisation.documents import Document, Edit, TextDocument, Unit
 from heedful.localisation.encodings import Content
 from heedful.localisation.memory import NO_MATCHES, Match
-from heedful.localisation.segments import Code, Role, Segment
+from heedful.localisation.segments import Code, Role, Segment, flat
 from heedful.localisation.tags import Element
 
 Source: TypeAlias = "tuple[str | tuple[int, int], ...]"
 """What a code is written of: texts, and places of the file."""
+_REPEATED: Final = 50
+_LARGEST: Final = 100_000
+"""Letters that all codes of a paragraph may have, whatever its size."""
 LETTER: Final = re.compile(r"[^\W\d_]")
+
+
+class RepeatedParts(Exception):  # noqa: N818  # nobody sees it but the member that it is raised in
+    """The codes of a paragraph repeat the same places of the file too often."""
 
 
 @final
@@ -49,31 +59,39 @@ class Paragraph:
 
 @dataclass
 class Writing:
-    """A paragraph of a text on its way together."""
+    """A paragraph of a text on its way together; `size` is how many letters of the file it has."""
 
     text: str
+    size: int
     look: Source = ()
     parts: list[str | Code] = field(default_factory=list)
     sources: defaultdict[str, list[Source]] = field(default_factory=lambda: defaultdict(list))
+    _written: int = 0
 
     def add(self, text: str) -> None:
         """Adds to the text before it, or behind a code."""
-        if self.parts and isinstance(self.parts[-1], str):
-            self.parts[-1] += text
-        elif text:
-            self.parts.append(text)
+        self.parts.append(text)
 
     def code(self, source: Source, role: Role, name: str) -> None:
-        """Adds a code that is written of some places."""
+        """Adds a code that is written of some places.
+
+        Raises:
+            RepeatedParts: codes are written of the same places again and again, so that they would be far larger than
+                the paragraph.
+        """
         raw = raw_of(self.text, source)
+        self._written += len(raw)
+        if self._written > _LARGEST + _REPEATED * self.size:
+            raise RepeatedParts
         self.sources[raw].append(source)
         self.parts.append(Code(raw, role, name))
 
     def paragraph(self, start: int, stop: int) -> Paragraph | None:
         """All that was added; None where it has no words."""
-        if not any(isinstance(part, str) and LETTER.search(part) for part in self.parts):
+        segment = flat(self.parts)
+        if not any(isinstance(part, str) and LETTER.search(part) for part in segment):
             return None
-        return Paragraph(start, stop, tuple(self.parts), self.sources, self.look)
+        return Paragraph(start, stop, segment, self.sources, self.look)
 
 
 def raw_of(text: str, source: Source) -> str:
@@ -92,7 +110,13 @@ class Paragraphs(TextDocument):
 
     def __init__(self, content: Content, path: Path) -> None:
         super().__init__(content, path)
-        self._paragraphs = sorted(self._find(), key=lambda each: (each.start, -each.stop))
+        try:
+            self._paragraphs = sorted(self._find(), key=lambda each: (each.start, -each.stop))
+        except RepeatedParts:
+            raise DataError(
+                f"{path}: has a paragraph of so many parts that look so special that it would be more than "
+                f"{_REPEATED} times as large when it is filled; clear the formatting of the longest paragraphs"
+            ) from None
         self._units = [
             Unit(each.segment, None, "untranslated", f"{path}:{number}")
             for number, each in enumerate(self._paragraphs, 1)
@@ -111,9 +135,10 @@ class Paragraphs(TextDocument):
             inner: deque[Edit] = deque()
             while edits and edits[-1].start >= paragraph.start:
                 inner.appendleft(edits.pop())
+            within = list(inner)
             sources = {raw: deque(each) for raw, each in paragraph.sources.items()}
             parts = [
-                (part, part if isinstance(part, str) else self._now(sources[part.raw].popleft(), inner))
+                (part, part if isinstance(part, str) else self._now(sources[part.raw].popleft(), within))
                 for part in targets[number]
             ]
             written = "".join(self._written(paragraph, parts))
@@ -134,8 +159,10 @@ class Paragraphs(TextDocument):
     def _changed(self, start: int, stop: int, edits: Sequence[Edit]) -> str:
         """A piece of the text after those edits that are in it."""
         parts = []
-        for edit in edits:
-            if start <= edit.start and edit.stop <= stop:
+        for number in range(bisect_left(edits, start, key=attrgetter("start")), len(edits)):
+            if (edit := edits[number]).start >= stop:
+                break
+            if edit.stop <= stop:
                 parts += [self.content.text[start : edit.start], edit.text]
                 start = edit.stop
         return "".join([*parts, self.content.text[start:stop]])

@@ -34,7 +34,12 @@ class _Words:
 
     start: int
     stop: int
-    value: str
+    strings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def value(self) -> str:
+        """All strings as one, once the message is complete."""
+        return "".join(self.strings)
 
 
 @dataclass
@@ -265,7 +270,7 @@ def _string(entry: _Entry, current: _Words | None, line: str, start: int, place:
     indent = len(line) - len(line.lstrip())
     found = _KEYWORD.match(line, indent)
     if found is not None:
-        current = _Words(start + indent, start, "")
+        current = _Words(start + indent, start)
         _keep(entry, found, current, place)
         indent = found.end()
     elif current is None or not line.startswith('"', indent):
@@ -274,7 +279,7 @@ def _string(entry: _Entry, current: _Words | None, line: str, start: int, place:
         string = _STRING.match(line, indent)
         if string is None:
             raise DataError(f"{place}: a string without its closing quotation mark, or text beside it; mend the line")
-        current.value += _ESCAPE.sub(_unescaped, string[1])
+        current.strings.append(_ESCAPE.sub(_unescaped, string[1]))
         indent = string.end()
     current.stop = start + len(line.rstrip())
     return current

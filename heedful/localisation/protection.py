@@ -88,7 +88,13 @@ class _Cutter:
     """Writes the text that is left, from the beginning to the end."""
 
     values: bool
-    text: str = ""
+    size: int = 0
+    _written: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+        return "".join(self._written)
 
     def cut(self, nodes: Sequence[Node], *, before: str, after: str) -> tuple[Held, ...]:
         """What was cut out of nodes that stand between two letters."""
@@ -97,20 +103,23 @@ class _Cutter:
             left = _last(nodes[number - 1]) if number else before
             right = _first(nodes[number + 1]) if number + 1 < len(nodes) else after
             if isinstance(node, Pair):
-                start = len(self.text)
+                start = self.size
                 inside = self.cut(node.inside, before=left, after=right)
-                parts.append(Held(node.opening, start, len(self.text), node.closing, inside, left, right))
+                parts.append(Held(node.opening, start, self.size, node.closing, inside, left, right))
             elif isinstance(node, str) or (node.value and self.values):
                 self._write(node if isinstance(node, str) else node.value)
             else:
                 if node.name == BREAK or (left.isalnum() and right.isalnum()):
                     self._write(" ")
-                parts.append(Held(node, len(self.text), len(self.text), before=left, after=right))
+                parts.append(Held(node, self.size, self.size, before=left, after=right))
         return tuple(parts)
 
     def _write(self, text: str) -> None:
         single = re.sub(r"\s+", " ", without_invisible(text))
-        self.text += single.lstrip() if not self.text or self.text.endswith(" ") else single
+        single = single.lstrip() if not self._written or self._written[-1].endswith(" ") else single
+        if single:
+            self._written.append(single)
+            self.size += len(single)
 
 
 def _first(node: Node) -> str:
@@ -230,13 +239,12 @@ def _is_hard(nodes: Sequence[Node], number: int) -> bool:
 
 
 def _framed(nodes: Sequence[Node]) -> Framed:
-    before: list[Node] = []
-    after: list[Node] = []
-    core = list(nodes)
-    while core and _is_frame(core[0]):
-        before.append(core.pop(0))
-    while core and _is_frame(core[-1]):
-        after.insert(0, core.pop())
+    first, last = 0, len(nodes)
+    while first < last and _is_frame(nodes[first]):
+        first += 1
+    while last > first and _is_frame(nodes[last - 1]):
+        last -= 1
+    before, core, after = list(nodes[:first]), list(nodes[first:last]), list(nodes[last:])
     if len(core) == 1 and isinstance(core[0], Pair):
         inner = _framed(core[0].inside)
         return Framed(

@@ -16,7 +16,7 @@ BREAK: Final = "break"
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Code:
     """What stands in a text and is no words of its language: a tag, a placeholder, a number, an address.
 

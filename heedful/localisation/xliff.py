@@ -61,6 +61,7 @@ class Xliff(TextDocument):
 
     def __init__(self, content: Content, path: Path) -> None:
         super().__init__(content, path)
+        self._notes: dict[int, tuple[str, ...]] = {}
         self._places = list(self._find(content.text))
         self._units = list(map(self._unit, self._places))
 
@@ -121,9 +122,17 @@ class Xliff(TextDocument):
             self._state(place) if there else "untranslated",
             self.at(place.unit.start),
             place.unit.inherited("id") or "",
-            tuple(note.text.strip() for note in _notes(place.unit)),
+            self._notes_of(place.unit),
             (place.unit.inherited("translate") or "yes") != "no",
         )
+
+    def _notes_of(self, unit: Element) -> tuple[str, ...]:
+        """Those of a unit, which all of its segments share, so that they are looked for once."""
+        around = unit.parent
+        owner = unit if unit.name == "trans-unit" or around is None else around
+        if owner.start not in self._notes:
+            self._notes[owner.start] = tuple(note.text.strip() for note in _notes(owner))
+        return self._notes[owner.start]
 
     def _new(self, place: _Place, raw: str, attributes: str) -> Edit:
         """A target behind the source, on a line of its own where the source has one."""
@@ -274,10 +283,8 @@ def _pair(match: Match, prefix: str) -> str:
     return f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target>"
 
 
-def _notes(unit: Element) -> Iterator[Element]:
+def _notes(owner: Element) -> Iterator[Element]:
     """Those of a unit, in both versions."""
-    around = unit.parent
-    owner = unit if unit.name == "trans-unit" or around is None else around
     yield from owner.all("note")
     for notes in owner.all("notes"):
         yield from notes.all("note")

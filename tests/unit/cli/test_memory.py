@@ -114,6 +114,35 @@ def test_every_form_of_text_is_read(write: Callable[[str, str], Path]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "wanted", "taken"),
+    [
+        ("pt_BR", "pt-BR", True),
+        ("pt", "pt-PT", True),
+        ("pt_BR", "pt-PT", False),
+        ("zh_CN", "zh-Hans", True),
+        ("zh", "zh_TW", False),
+        ("zh_TW", "zh-HK", False),
+        ("sr", "sr@latin", False),
+        ("de_AT", "de", True),
+    ],
+)
+def test_translations_of_another_region_are_shown_and_never_taken(
+    write: Callable[[str, str], Path], own: str, wanted: str, taken: bool
+) -> None:
+    path = write("m.po", PO.replace("Language: de", f"Language: {own}"))
+    memory = read_memory([path], languages=Languages("en", wanted), least=0.75)
+    match = memory.find(("Delete all old files",))
+    assert match is not None
+    assert (match.taken is not None, match.percent) == (taken, 100)
+
+
+def test_translations_in_another_script_are_refused(write: Callable[[str, str], Path]) -> None:
+    path = write("m.po", PO.replace("Language: de", "Language: zh_CN"))
+    with pytest.raises(DataError, match="its translations are in 'zh_CN', and 'zh_TW' is wanted"):
+        read_memory([path], languages=Languages("en", "zh_TW"), least=0.75)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "languages", "sentence"),
     [
         ("a.tmx", TMX % "", ("en", "fr"), "no translation that is finished from 'en' to 'fr' (there: en-US, de)"),

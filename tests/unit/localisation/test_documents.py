@@ -254,7 +254,7 @@ def test_encodings_of_documents_are_read(write, name: str) -> None:
     [
         "<!DOCTYPE tmx [<!-- a > b ]> ' \" -->]>",
         "<!DOCTYPE tmx [<!-- > --> <?x ]> ?> <!ELEMENT a (b)> <!-- it's -->\n] >",
-        "<!DOCTYPE tmx PUBLIC \"a>b\" 'c>d'>",
+        "<!DOCTYPE tmx PUBLIC \"a b\" 'c>d'>",
         '<!DOCTYPE tmx SYSTEM "x" [<!ATTLIST a b CDATA "]>">]>',
         "<!-- > --><!DOCTYPE tmx><!-- <tmx> -->",
     ],

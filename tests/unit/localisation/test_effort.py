@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 from documents import DOCX, word, zipped
 
+from heedful.errors import DataError
+from heedful.localisation import xliff
 from heedful.localisation.encodings import Content
 from heedful.localisation.files import read_document
 from heedful.localisation.html import Html
 from heedful.localisation.placeholders import plain, scanned
 from heedful.localisation.segments import Code
+from heedful.localisation.tags import Element
 
 LONG = 100_000
 """Letters for which twice nested loops take more than half a minute, and one less than a second."""
@@ -69,6 +73,83 @@ def test_files(tmp_path: Path, name: str, content: Callable[[], str | bytes]) ->
     with soon():
         document = read_document(tmp_path / name)
         document.filled({number: ("b",) for number, unit in enumerate(document.units) if plain(unit.source)})
+
+
+@pytest.mark.parametrize(
+    "piece", ["<b>", "<b>x", "<p>word</p>", "<a x=1 title='y z'>", "<img alt=c>", "<br>a ", "<!---->"]
+)
+def test_a_page_takes_little_memory(piece: str) -> None:
+    """At most 50 bytes for each letter, where a dictionary for each tag took 120."""
+    text = piece * (30_000 // len(piece))
+    content = Content(text)
+    Html(Content(piece), Path("page"))
+    tracemalloc.start()
+    try:
+        page = Html(content, Path("page"))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 50 * len(text)
+    assert page.filled({}) == text.encode()
+
+
+def paragraph_of(inside: str) -> dict[str, str | bytes]:
+    return {**DOCX, "word/document.xml": word(f"<w:p>{inside}</w:p>")}
+
+
+def test_parts_of_a_run_do_not_multiply_what_is_said_of_it(tmp_path: Path) -> None:
+    """Each part of a run is a code with all that is said of the run, so 20,000 of each would take gigabytes."""
+    looks, breaks = "<w:b/>" * 1000, "<w:br/>" * 1000
+    path = tmp_path / "a.docx"
+    path.write_bytes(zipped(paragraph_of(f"<w:r><w:rPr>{looks}</w:rPr><w:t>a</w:t>{breaks}</w:r>")))
+    with pytest.raises(DataError, match=r"a\.docx.*50 times as large"):
+        read_document(path)
+    path.write_bytes(zipped(paragraph_of(f"<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t>{breaks}</w:r>")))
+    assert plain(read_document(path).units[0].source) == "a"
+
+
+@pytest.mark.parametrize("depth", [19, 21, 1500])
+def test_fields_inside_each_other_are_read_however_deep(tmp_path: Path, depth: int) -> None:
+    def mark(kind: str) -> str:
+        return f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>'
+
+    begin = mark("begin") + "<w:r><w:instrText>TOC</w:instrText></w:r>" + mark("separate")
+    path = tmp_path / "a.docx"
+    path.write_bytes(zipped(paragraph_of(begin * depth + "<w:r><w:t>text</w:t></w:r>" + mark("end") * depth)))
+    document = read_document(path)
+    (unit,) = [each for each in document.units if "text" in plain(each.source)]
+    assert plain(unit.source) == "text"
+    assert len(document.filled({document.units.index(unit): unit.source})) > 1000
+
+
+def test_a_text_that_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.docx"
+    path.write_bytes(
+        zipped({**paragraph_of("<w:r><w:t>a</w:t></w:r>" * 60_000), "word/media/white.bmp": bytes(2 << 20)})
+    )
+    with pytest.raises(DataError, match=r"document\.xml unpacks to more than 200 times its size"):
+        read_document(path)
+    members = {**paragraph_of("<w:r><w:t>a</w:t></w:r>"), "word/media/white.bmp": bytes(2 << 20)}
+    path.write_bytes(zipped(members))
+    document = read_document(path)
+    assert len(document.filled({0: ("b",)})) > 1000, "a white picture is no text"
+
+
+def test_the_notes_of_a_unit_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once for each of its segments."""
+    asked = []
+
+    def notes(owner: Element) -> Iterator[Element]:
+        asked.append(owner)
+        return owner.all("note")
+
+    monkeypatch.setattr(xliff, "_notes", notes)
+    segments = "<segment><source>a</source></segment>" * 50
+    path = tmp_path / "a.xlf"
+    path.write_text(f'<xliff version="2.0"><file><unit id="u"><note>n</note>{segments}</unit></file></xliff>')
+    units = read_document(path).units
+    assert [unit.notes for unit in units] == [("n",)] * 50
+    assert len(asked) == 1
 
 
 def test_an_attribute_that_loses_its_letters_moves_no_text() -> None:

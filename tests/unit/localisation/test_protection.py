@@ -353,6 +353,18 @@ def test_lines_and_sentences_stand_for_themselves() -> None:
     assert [frame.core for frame in framed(("Go. Go. Go.",), split=sentences)] == [("Go.",)] * 3
 
 
+def test_a_frame_is_all_that_stands_at_the_ends() -> None:
+    opened, closed = (B[0],) * 3, (BR, " ", B[1])
+    (frame,) = framed((*opened, " word ", I[1], "%s ", *closed), split=lambda text: [text])
+    assert (frame.before[:3], frame.core) == (
+        opened,
+        ("word ", I[1], Code("%s", "alone", "variable", "%s", spelled=True)),
+    )
+    assert frame.around(frame.core) == flat((*opened, " word ", I[1], frame.core[-1], " ", *closed))
+    (nothing,) = framed((*opened, BR), split=lambda text: [text])
+    assert (nothing.core, nothing.around(())) == ((), (*opened, BR))
+
+
 def test_pieces_are_what_stands_between_codes() -> None:
     found = pieces(("Open %s now",))
     assert [(each.before, each.text, each.after) for each in found if not isinstance(each, Code)] == [
