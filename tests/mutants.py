@@ -2145,6 +2145,13 @@ TRAINING = (
         ("tests/reference/test_hugging_face.py::test_positions_that_marian_does_not_compute",),
     ),
     Mutant(
+        "the exported head of the mean counts padding",
+        "foreign/families/mean_heads.py",
+        "(hidden * real).sum(1)",
+        "hidden.sum(1)",
+        ("tests/unit/runs/test_fine_tuned_export.py::test_the_mean_of_all_tokens",),
+    ),
+    Mutant(
         "heads of GPT-NeoX turn neighbours",
         "foreign/families/gpt_neox.py",
         "halves = torch.arange(width).view(-1, 2).t().flatten()",

@@ -27,7 +27,7 @@ from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import HEADS, head_of, read_head
+from heedful.foreign.families.heads import head_of, named_place, read_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.segments import without_only_segment
@@ -142,7 +142,7 @@ class HuggingFaceFolder:
         ours = without_only_segment(config, self.family.table(config).read(tensors, place=place))
         tokenizer, head = self._tokenizer(ours), self.head
         if head is not None:
-            placed = HEADS[self.family.model_type][head.of]
+            placed = named_place(self.family.model_type, head, self.content["architectures"])
             ours |= read_head(head, placed, tensors, place=place, width=config.d_model)
             if placed.reads_whole and "encoder.summary.dense.weight" not in ours:
                 pooler = f"{self.family.table(config).prefix}pooler.dense.weight"

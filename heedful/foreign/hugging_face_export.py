@@ -18,13 +18,15 @@ from heedful.foreign.families.bert import BERT
 from heedful.foreign.families.electra import ELECTRA, detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import HEADS, without_head, written_head
+from heedful.foreign.families.heads import HEADS, place_of, without_head, written_head
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.mean_heads import FILE as CODE
+from heedful.foreign.families.mean_heads import auto_map, code_of
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, behind_padding
 from heedful.foreign.families.segments import with_only_segment
 from heedful.foreign.families.settings import Family, StackConfigs
 from heedful.foreign.vocabularies import OWN, OWN_SIDES
-from heedful.store import save_tensors, whole_folder, write_json
+from heedful.store import save_tensors, whole_folder, write_json, write_whole
 from heedful.tasks.origin import Origin
 
 _LONGEST: Final = 1024
@@ -63,6 +65,7 @@ def _save(origin: Origin, folder: Path, *, family: Family) -> tuple[str, ...]:
     if family is ROBERTA_PRELAYERNORM:
         origin = behind_padding(origin, _pad(_both(origin)[0]) or 0)
     written, tensors = _written(origin, family)
+    code = _code(origin, family)
     ids = _ids(origin, family)
     sizes = _sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **written, **sizes, **ids}
@@ -72,7 +75,21 @@ def _save(origin: Origin, folder: Path, *, family: Family) -> tuple[str, ...]:
     write_json(folder / "config.json", content)
     if family not in ENCODERS:
         write_json(folder / "generation_config.json", {**ids, **_search(origin, family)})
-    return tuple(_write_vocabularies(origin, family, folder))
+    notes = _write_vocabularies(origin, family, folder)
+    if code is not None:
+        write_whole(folder / CODE, code.encode())
+        notes.append(
+            f"transformers has no class whose head reads the mean of all tokens: {CODE} has it, and from_pretrained of "
+            "transformers reads it with trust_remote_code=True"
+        )
+    return tuple(notes)
+
+
+def _code(origin: Origin, family: Family) -> str | None:
+    """The class of a head that transformers lacks."""
+    if origin.head is None or family.model_type not in HEADS:
+        return None
+    return code_of(family.model_type, place_of(family.model_type, origin.head, origin.tensors))
 
 
 def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -81,9 +98,11 @@ def _written(origin: Origin, family: Family) -> tuple[dict[str, Any], dict[str, 
     head, table = origin.head, family.table(origin.model)
     if head is None or family.model_type not in HEADS:
         return family.write(origin.model, origin.tensors), table.write(origin.tensors)
-    placed = HEADS[family.model_type][head.of]
+    placed = place_of(family.model_type, head, origin.tensors)
     ours = without_head(placed, origin.tensors)
     told, outputs = written_head(head, placed, origin.tensors)
+    if placed.reads_mean:
+        told["auto_map"] = auto_map(placed)
     return family.write(origin.model, ours) | told, table.write(ours) | outputs
 
 

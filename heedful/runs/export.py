@@ -30,7 +30,8 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
 
     An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
-    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`); one that finds replaced tokens
+    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`; where the head reads the mean of
+    all tokens, a class in a file beside, which needs `trust_remote_code=True`); one that finds replaced tokens
     becomes ELECTRA, with what replaced them in the folder `generator` inside; a pre-norm one becomes
     RoBERTa-PreLayerNorm likewise. A language model becomes GPT-2, or GPT-NeoX where its positions are rotary, a
     translation model Marian where they are sinusoidal and BART where they are learned. What they compute stays the

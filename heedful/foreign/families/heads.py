@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ class Placed:
         architecture: name of the class that has it.
         output: name of the map from what the encoder says to the outputs.
         reads_whole: whether the summary of the text is read, and not its tokens.
+        reads_mean: whether the mean of its tokens is read.
         summary: name of the map that makes it of the first token, where it belongs to the head and not to the encoder.
     """
 
@@ -36,6 +37,7 @@ class Placed:
     output: str
     reads_whole: bool = False
     summary: str | None = None
+    reads_mean: bool = False
 
 
 def _heads(name: str, whole: Placed) -> Mapping[HeadOf, Placed]:
@@ -62,6 +64,34 @@ HEADS: Final[Mapping[str, Mapping[HeadOf, Placed]]] = {
 """Of each family of encoders, by what a head is of."""
 
 
+def _of_means(name: str) -> Mapping[HeadOf, Placed]:
+    whole = Placed(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
+    return {
+        "class": whole,
+        "number": whole,
+        "candidate": Placed(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
+    }
+
+
+MEAN_HEADS: Final[Mapping[str, Mapping[HeadOf, Placed]]] = {
+    "bert": _of_means("Bert"),
+    "roberta-prelayernorm": _of_means("RobertaPreLayerNorm"),
+}
+"""The same of heads that read the mean of all tokens, classes of heedful's own."""
+
+
+def place_of(kind: str, head: Head, tensors: Mapping[str, Tensor]) -> Placed:
+    """Where a head of ours stands in a family, by what makes one vector of the text."""
+    reads_mean = not any(name.startswith((_SUMMARY, "summary.", "hidden.")) for name in tensors)
+    return (MEAN_HEADS if reads_mean and head.of in MEAN_HEADS.get(kind, {}) else HEADS)[kind][head.of]
+
+
+def named_place(kind: str, head: Head, named: Sequence[str]) -> Placed:
+    """Where the head of a folder stands that names these architectures."""
+    both = (table[kind][head.of] for table in (HEADS, MEAN_HEADS) if head.of in table.get(kind, {}))
+    return next(placed for placed in both if placed.architecture in named)
+
+
 def head_of(kind: str, content: Mapping[str, Any], *, place: str) -> Head | None:
     """The head that a config.json speaks of; None where it names no architecture that has one.
 
@@ -74,7 +104,8 @@ def head_of(kind: str, content: Mapping[str, Any], *, place: str) -> Head | None
         RunError: what it says of its classes does not fit, or is of a kind that heedful has not.
     """
     named = content.get("architectures") or []
-    found = [of for of, placed in HEADS.get(kind, {}).items() if placed.architecture in named]
+    tables = (HEADS.get(kind, {}), MEAN_HEADS.get(kind, {}))
+    found = [of for table in tables for of, placed in table.items() if placed.architecture in named]
     if not found:
         return None
     of, reading = found[0], _reading(content, place=place)
@@ -170,7 +201,7 @@ def without_head(placed: Placed, tensors: Mapping[str, Tensor]) -> dict[str, Ten
     if not first_token or any(name.startswith(("summary.", "hidden.")) for name in tensors):
         raise RunError(
             f"model.summary, model.d_hidden: {placed.architecture} classifies what one map says of the first "
-            'token; train a model with model.summary.kind = "first" and without model.d_hidden to export it'
+            'token; train a model with model.summary.kind = "first" or "mean" and without model.d_hidden to export it'
         )
     of_head = (_OUTPUT,) if placed.summary is None else (_OUTPUT, _SUMMARY)
     return {name: each for name, each in tensors.items() if not name.startswith(of_head)}

@@ -128,6 +128,62 @@ def test_what_says_a_number(tuned: Callable[[str], Path], tmp_path: Path) -> Non
         assert theirs(**tokens(origin.tokenizer.size)[1]).logits.shape == (2, 1)  # type: ignore[union-attr]
 
 
+@pytest.fixture
+def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where transformers copies code of folders to."""
+    from transformers import dynamic_module_utils
+
+    monkeypatch.setattr(dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+
+
+@pytest.mark.usefixtures("_modules")
+@pytest.mark.parametrize("base", [{}, {"residual": "pre_norm"}], ids=["bert", "pre_norm"])
+@pytest.mark.parametrize(
+    "head", [Head("class", ("x", "y", "z")), Head("number"), Head("candidate")], ids=lambda h: h.of
+)
+def test_the_mean_of_all_tokens(head: Head, base: dict[str, Any], tmp_path: Path) -> None:
+    """Which is what a classifier reads that begins with another model, unless its recipe says otherwise."""
+    words = learn_words(["a b c d e f g h"], size=None, lowercase=False, masked=True)
+    table = {"d_model": 16, "heads": 2, "layers": 2, "summary": {"kind": "mean"}, **base}
+    config = EncoderClassifierConfig.model_validate(table | {"positions": {"kind": "learned", "length": 30}})
+    mine = build_text_classifier(config, vocabulary=words.size, longest=30, outputs=len(head.names) or 1)
+    for parameter in mine.parameters():
+        nn.init.normal_(parameter, std=0.8)
+    tensors = {name: parameter.detach() for name, parameter in mine.eval().named_parameters()}
+    notes = save_hugging_face(Origin(Path("run"), config, words, tensors, head=head), tmp_path / "out")
+    assert "modeling_heedful.py has it" in notes[-1]
+    use = "MultipleChoice" if head.of == "candidate" else "SequenceClassification"
+    auto = getattr(transformers, f"AutoModelFor{use}")
+    theirs, told = auto.from_pretrained(tmp_path / "out", trust_remote_code=True, output_loading_info=True)
+    assert not any(told.values()), told
+    ours, batch = tokens(words.size)
+    with torch.no_grad():
+        expected = mine.output(mine(ours))
+        given = {name: each.unsqueeze(0) for name, each in batch.items()} if head.of == "candidate" else batch
+        found = theirs.eval()(**given).logits
+    assert expected.std() > 1e-2
+    torch.testing.assert_close(found.T if head.of == "candidate" else found, expected, **CLOSE)
+    again = heedful.load(tmp_path / "out", kind=heedful.Classifier, device="cpu")
+    with torch.no_grad():
+        torch.testing.assert_close(again.model.output(again.model(ours)), expected, **CLOSE)
+
+
+@pytest.mark.usefixtures("_modules")
+def test_a_run_that_was_tuned_by_default_can_leave(tuning: Path, tmp_path: Path) -> None:
+    words = [f"--output={tmp_path / 'run'}", "--training.steps=1", "--model.summary.kind=mean"]
+    run = heedful.train(heedful.load_recipe(tuning / "classification.toml", words), device="cpu").folder
+    export_hugging_face(run, tmp_path / "out")
+    before, after = (heedful.load(folder, device="cpu") for folder in (run, tmp_path / "out"))
+    for (name, numbers), (again, found) in zip(classified(before), classified(after), strict=True):
+        assert (name, found) == (again, pytest.approx(numbers, abs=1e-5))
+    auto = transformers.AutoModelForSequenceClassification
+    theirs = auto.from_pretrained(tmp_path / "out", trust_remote_code=True).eval()
+    ours, batch = tokens(before.tokenizer.size)
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(**batch).logits, before.model.output(before.model(ours)), **CLOSE)
+
+
 PRE_NORM: Mapping[str, Any] = {
     "d_model": 16,
     "heads": 2,
@@ -268,7 +324,6 @@ def test_what_is_known_of_reading_must_fit(tuned: Callable[[str], Path], tmp_pat
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("classification-numbers", "BertForSequenceClassification classifies what one map says of the first token"),
         ("classification-self-attentive", "only Transformers are carried over"),
         ("tagging-transformer", r"model\.positions\.kind = rotary: BERT has only learned"),
         ("tagging-recurrent", "only Transformers are carried over"),
