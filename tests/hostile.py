@@ -8,6 +8,7 @@ prints a line of JSON for each mutation that ended in anything but an answer or 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import signal
 import struct
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,10 +72,13 @@ VALUES: tuple[Any, ...] = (
 def outcome(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: int = MEMORY) -> str:
     """How an attempt ends in a process of its own: `ok`, `refused`, or what went wrong."""
     read, write = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
+        child = os.fork()
     if not child:
         os.close(read)
         said = "ok"
+        faulthandler.disable()
         try:
             now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
@@ -168,9 +173,17 @@ def array_file(content: bytes, draw: random.Random) -> bytes:
     header, numbers = content[10 : 10 + length].decode("latin-1"), content[10 + length :]
     kind = draw.choice(("<f4", "<i8", "|O", "<U9", "|V1000000", "<f8", "|b1", ">i4", "<M8[s]", "V"))
     shape = draw.choice(("()", "(0,)", "(1,)", "(-1,)", "(1000000000000,)", "(3, 8)", "(4611686018427387904, 8)", "x"))
-    old = json.loads("{" + header.strip().replace("'", '"').replace("False", "false").replace("(", '"(').replace(
-        ")", ')"'
-    ).strip("{}, ").replace("true", "true") + "}")
+    old = json.loads(
+        "{"
+        + header.strip()
+        .replace("'", '"')
+        .replace("False", "false")
+        .replace("(", '"(')
+        .replace(")", ')"')
+        .strip("{}, ")
+        .replace("true", "true")
+        + "}"
+    )
     match draw.randrange(4):
         case 0:
             old["descr"] = kind
@@ -179,9 +192,12 @@ def array_file(content: bytes, draw: random.Random) -> bytes:
         case 2:
             old["fortran_order"] = True
         case 3:
-            numbers = b"".join(
-                struct.pack("<q", draw.choice((-1, 2**31, 0, 2**62, 10**11))) for _ in range(len(numbers) // 8)
-            ) + numbers[: len(numbers) % 8]
+            numbers = (
+                b"".join(
+                    struct.pack("<q", draw.choice((-1, 2**31, 0, 2**62, 10**11))) for _ in range(len(numbers) // 8)
+                )
+                + numbers[: len(numbers) % 8]
+            )
     text = draw.choice(("{}", "{}", "{}", "(" * 5000 + "{}", "[" * 200 + "{}")).format(
         f"{{'descr': {old['descr']!r}, 'fortran_order': {old['fortran_order']}, 'shape': {old['shape']}, }}"
     )
@@ -364,6 +380,7 @@ def faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[s
     """What went wrong, mutation by mutation."""
     folder.mkdir(parents=True)
     target, use = KINDS[kind](folder)
+    use()  # what is imported once
     whole = outcome(use)
     assert whole == "ok", whole
     saved = folder.with_name(f"{folder.name}.saved")
