@@ -18,6 +18,8 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
+from heedful.errors import RunError
+
 LONGEST_NAME: Final = 255
 """Bytes of a file's name that file systems take."""
 LONGEST_PATH: Final = 4095
@@ -62,6 +64,14 @@ def name_problem(path: str | Path) -> str | None:
         return f"a name of {max(parts):,} bytes, and {LONGEST_NAME} are the most"
     total = sum(parts) + len(parts) - 1
     return f"a path of {total:,} bytes, and {LONGEST_PATH:,} are the most" if total > LONGEST_PATH else None
+
+
+def require_name(folder: Path) -> None:
+    """A `RunError` where no file and no folder can have this name."""
+    if problem := name_problem(folder):
+        shown = ascii(str(folder))[1:-1]
+        shown = f"{shown[:60]}..." if len(shown) > 60 else shown
+        raise RunError(f"{shown}: cannot be a path ({problem}); check the path")
 
 
 def is_plain_name(name: str) -> bool:

@@ -24,12 +24,12 @@ from torch import Tensor, nn
 from heedful.errors import RunError, TrainingError
 from heedful.files import (
     is_plain_name,
-    name_problem,
     open_regular,
     parse_json,
     read_bytes,
     read_json,
     require_inside,
+    require_name,
 )
 from heedful.machine import memory_limit
 
@@ -144,21 +144,13 @@ def write_findings(folder: Path, contents: Mapping[str, Any]) -> None:
     write_manifest(folder, manifest)
 
 
-def require_name(folder: Path) -> None:
-    """A `RunError` where no folder can have this name."""
-    if problem := name_problem(folder):
-        shown = ascii(str(folder))[1:-1]
-        shown = f"{shown[:60]}..." if len(shown) > 60 else shown
-        raise RunError(f"{shown}: cannot be a folder ({problem}); check the path")
-
-
 def require_digests(files: Any) -> None:
     """A `ValueError` where these are not the files of a manifest: plain names with digests."""
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise ValueError("files without digests")
     if len(files) > _MOST_FILES:
         raise ValueError(f"{len(files):,} files")
-    if strange := next((name for name in files if not is_plain_name(name)), None):
+    if (strange := next((name for name in files if not is_plain_name(name)), None)) is not None:
         raise ValueError(f"{ascii(strange)[:80]} is not the name of a file in this folder")
 
 

@@ -8,6 +8,7 @@ prints a line of JSON for each mutation that ended in anything but an answer or 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import json
 import os
@@ -18,6 +19,7 @@ import signal
 import struct
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,10 +72,13 @@ VALUES: tuple[Any, ...] = (
 def outcome(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: int = MEMORY) -> str:
     """How an attempt ends in a process of its own: `ok`, `refused`, or what went wrong."""
     read, write = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
+        child = os.fork()
     if not child:
         os.close(read)
         said = "ok"
+        faulthandler.disable()
         try:
             now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
@@ -375,6 +380,7 @@ def faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[s
     """What went wrong, mutation by mutation."""
     folder.mkdir(parents=True)
     target, use = KINDS[kind](folder)
+    use()  # what is imported once
     whole = outcome(use)
     assert whole == "ok", whole
     saved = folder.with_name(f"{folder.name}.saved")

@@ -15,6 +15,7 @@ import tyro
 from heedful.cli.arguments import PositionalPaths, parse
 from heedful.cli.output import destination, require_room, say, writing
 from heedful.errors import RecipeError, RunError
+from heedful.files import require_name
 
 if TYPE_CHECKING:
     from heedful.runs.curve_pictures import CurvePictures
@@ -66,6 +67,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _check(given: Arguments) -> None:
     for folder in given.runs:
+        require_name(folder)
         if not folder.is_dir():
             raise RunError(f"{folder}: there is no such run folder; name the `output` of a recipe that is trained")
     if given.output is None:

@@ -15,6 +15,7 @@ import tyro
 from heedful.cli.arguments import MaybeFigure, MaybeText, parse_apart
 from heedful.cli.grammar import Formerly
 from heedful.errors import RecipeError
+from heedful.files import require_name
 from heedful.recipes.load import load_recipe
 from heedful.words import near
 
@@ -78,6 +79,7 @@ def run(arguments: Sequence[str]) -> int:
             "with --tasks"
         )
     else:
+        require_name(given.recipe)
         found = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
         model = found.build
         _show(_size(model, length=given.length), learned=found.learned)

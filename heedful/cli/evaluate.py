@@ -15,6 +15,7 @@ from heedful.cli.lines import STANDARD_INPUT
 from heedful.cli.options import MeasuringOptions
 from heedful.cli.output import require_room, say, writing
 from heedful.errors import RecipeError, RunError
+from heedful.files import require_name
 
 if TYPE_CHECKING:
     from heedful.tasks.exam import Asking, Exam
@@ -55,6 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     """The exit code."""
     given = parse(Arguments, arguments, program="heedful evaluate")
     for path in (given.system, given.against):
+        if path is not None:
+            require_name(path)
         if path is not None and not path.exists() and path != STANDARD_INPUT:
             raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
 

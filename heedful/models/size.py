@@ -85,19 +85,26 @@ class _Building:
         self._thread = threading.get_ident()
         self._parameters: list[weakref.ref[Tensor]] = []
         self._modules: list[weakref.ref[nn.Module]] = []
-        self._bytes = 0
+        self._bytes = self._replaceable = 0
 
     def add_parameter(self, _module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
         """Counts a parameter; `ModelTooLargeError` where that is too much."""
         if parameter is None or threading.get_ident() != self._thread or parameter.is_meta != self._meta:
             return
+        size = _size(parameter)
         self._parameters.append(weakref.ref(parameter))
-        self._bytes += _size(parameter)
-        if self._bytes > self._most_bytes:
-            self._parameters = _alive(self._parameters)
-            self._bytes = sum(_size(each) for ref in self._parameters if (each := ref()) is not None)
-            if self._bytes > self._most_bytes:
-                raise self.given_up()
+        self._bytes += size
+        # A matrix that will be tied is made before it is replaced.
+        self._replaceable = max(self._replaceable, size if size <= self._most_bytes else 0)
+        if self._bytes > self._most_bytes + self._replaceable:
+            self.require_fitting(more=self._replaceable)
+
+    def require_fitting(self, *, more: int = 0) -> None:
+        """Counts exactly; `ModelTooLargeError` where parameters have more than `more` bytes too many."""
+        self._parameters = _alive(self._parameters)
+        self._bytes = sum(_size(each) for ref in self._parameters if (each := ref()) is not None)
+        if self._bytes > self._most_bytes + more:
+            raise self.given_up()
 
     def add_module(self, _module: nn.Module, _name: str, part: nn.Module | None) -> None:
         """Counts a module, likewise."""
@@ -143,6 +150,7 @@ def limited(*, most_bytes: float, meta: bool = False) -> Iterator[None]:
     )
     try:
         yield
+        building.require_fitting()
     except (OverflowError, RuntimeError, TypeError) as error:
         if found := _NO_MEMORY.search(str(error)):
             raise building.given_up(more=int(found[1])) from None

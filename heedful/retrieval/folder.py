@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from jaxtyping import Float
 
 from heedful.errors import DataError, RunError, TrainingError
-from heedful.files import parse_json, read_json, read_text, require_inside
+from heedful.files import parse_json, read_json, read_text, require_inside, require_name
 from heedful.retrieval.arrays import mapped_array
 from heedful.retrieval.collection import Passage
 from heedful.retrieval.words import FILES as WORDS_FILES
@@ -36,7 +36,6 @@ from heedful.store import (
     make_folder,
     reason,
     require_digests,
-    require_name,
     sync_folder,
     write_json,
     writing_folder,

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 
 from heedful.errors import RunError
-from heedful.files import open_regular, parse_json
+from heedful.files import open_regular, parse_json, require_name
 from heedful.given_texts import require_path
 from heedful.recipes.recipe import EngineName
 from heedful.retrieval.arrays import mapped_array
@@ -31,7 +31,7 @@ from heedful.retrieval.folder import (
 from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
 from heedful.retrieval.words import WordsIndex, terms
 from heedful.runs.load import load_embedder
-from heedful.store import reason, require_name
+from heedful.store import reason
 from heedful.tasks.embedder import Embeds
 from heedful.tasks.faces import chunked
 

@@ -14,6 +14,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
+from heedful.files import require_name
 from heedful.recipes.section import Section
 from heedful.runs.adapted import adapter_from, base_digest, read_file, staying
 from heedful.runs.checkpoints import Weights, stored_weights
@@ -78,6 +79,7 @@ def open_adapter(folder: Path, model: Section, *, base: Path | None = None) -> B
     from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
     from heedful.foreign.peft import is_peft, read_peft
 
+    require_name(folder)
     if is_peft(folder):
         if not isinstance(model, EncoderConfig | DecoderConfig | TransformerConfig):
             raise RunError(f"{folder}: adapts a Transformer, and this model is none; name another model")
