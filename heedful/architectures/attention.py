@@ -26,7 +26,7 @@ AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
 """Stands behind the key `score`."""
 
 
-def default_weights(given: Mapping[str, Any]) -> str:
+def default_weights(given: dict[str, Any]) -> Any:
     """The norm that belongs to the score of a table: that of `exp_dot` is p / sum(p), all others take a softmax."""
     return "proportional" if given["score"] in POSITIVE_SCORES else "softmax"
 
