@@ -95,12 +95,21 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         )
 
     def remarks(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
-        """How many texts lost their ends."""
+        """How many texts lost their ends, and that there is nothing to tell apart."""
+        found = []
+        labels = corpus["label"].stream
+        if run.recipe.data.answered != "choice" and len(labels) > 1 and bool((labels == labels[0]).all()):
+            known = _labels(run)
+            label = f"{float(labels[0]):g}" if known is None else repr(known.names[int(labels[0])])
+            found.append(
+                f"warning: all {len(labels):,} examples have the label {label}, so there is nothing to tell apart"
+            )
         cut = corpus["cut"].stream
         texts = int(np.count_nonzero(cut))
         if not texts:
-            return ()
+            return found
         return (
+            *found,
             f"{texts:,} of {len(cut):,} texts have more than data.max_length = {run.recipe.data.max_length} tokens; "
             f"their ends were cut off, {int(cut.sum(dtype=np.int64)):,} tokens",
         )
@@ -187,6 +196,10 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         return _primary(run.recipe)
+
+    def is_regression(self, recipe: ClassificationRecipe) -> bool:
+        """Where labels are numbers."""
+        return recipe.data.answered == "number"
 
     def head(self, run: ClassificationRun) -> Head:
         """A class, a number or the score of a candidate."""
