@@ -52,7 +52,7 @@ class Amount:
     examples: int
     words: int
     classes: int
-    paired: bool
+    paired: bool = False
 
     @classmethod
     def of(cls, examples: Iterable[Labelled | Choice]) -> Amount:
