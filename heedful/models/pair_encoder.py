@@ -26,7 +26,7 @@ LONGEST_NGRAM: Final = 4
 """Tokens of the longest n-gram that both texts may have in common."""
 SHARPNESS: Final = 10.0
 """What cosines of tokens are multiplied by before a softmax is taken of them."""
-BEGINNING: Final = 0.1
+BEGINNING: Final = 0.3
 """What the vectors of differences are multiplied by, so that few pairs are judged by what is known without them."""
 _FACTOR, _PRIME = 1_000_003, 2_147_483_647
 _LEAST: Final = 1e-6
@@ -92,13 +92,13 @@ class Compared(NamedTuple):
 class PairEncoder(Encoder[Tokens]):
     """Two texts read by one encoder, aligned and compared.
 
-    The summary is relu(W [s; v / 10]). s are numbers that need no training, standardised: of the n-grams of one to four
+    The summary is relu(W [s; 0.3 v]). s are numbers that need no training, standardised: of the n-grams of one to four
     tokens the share of each text that the other one has (less, more, and the difference), plain and weighted by
-    rarity, and the cosine of both texts' TF-IDF; the difference, the sum and the ratio of their lengths; the cosine of
-    their mean embeddings u and v, weighted by rarity; and how close a token is to what attention finds for it in the
-    other text. v are vectors: u, v, |u - v| and u * v (Conneau et al. 2017, 3.2), and sum and difference over both
-    texts of the mean |a - b'|, where b' is what a token a takes from the other text by attention (Parikh et al. 2016,
-    eq. 2; there a feed-forward network takes the place of the distance).
+    rarity, and the cosine of both texts' TF-IDF; the difference, the sum and the ratio of their lengths. v are learned:
+    u, v, |u - v|, u * v and the cosine of the mean embeddings u and v, weighted by rarity (Conneau et al. 2017, 3.2);
+    sum and difference over both texts of the mean |a - b'|, where b' is what a token a takes from the other text by
+    attention (Parikh et al. 2016, eq. 2; there a feed-forward network takes the place of the distance); and the mean
+    cosines of a and b'.
 
     A token weighs its rarity, ln((1 + N) / (1 + N_t)) + 1 where N_t of N texts have it (TF-IDF). `fit` counts
     it, and how s is spread; before that all tokens weigh the same.
@@ -115,7 +115,7 @@ class PairEncoder(Encoder[Tokens]):
     def __init__(self, embedding: TokenEmbedding, *, vocabulary: int, features: int, dropout: float = 0.0) -> None:
         super().__init__()
         d_model = embedding.table.embedding_dim
-        count = 7 * LONGEST_NGRAM + 3 + 1 + 3
+        count = 7 * LONGEST_NGRAM + 3
         self.embedding = embedding
         self.first_looks = Attention(Dot())
         declare(self.first_looks, Look("summary", PREMISE, HYPOTHESIS))
@@ -124,7 +124,7 @@ class PairEncoder(Encoder[Tokens]):
         self.rarity = nn.Parameter(torch.ones(vocabulary), requires_grad=False)
         self.mean = nn.Parameter(torch.zeros(count), requires_grad=False)
         self.deviation = nn.Parameter(torch.ones(count), requires_grad=False)
-        self.hidden = xavier_linear(count + 6 * d_model, features)
+        self.hidden = xavier_linear(count + 6 * d_model + 4, features)
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens) -> Memory:
@@ -204,11 +204,11 @@ class PairEncoder(Encoder[Tokens]):
         evidence = [
             *_overlaps(first, second),
             *_lengths(first, second),
-            functional.cosine_similarity(u, v, eps=_LEAST),
-            *_both_ways(*closest),
         ]
+        cosine = functional.cosine_similarity(u, v, dim=-1, eps=_LEAST)
+        near = torch.stack([cosine, *_both_ways(*closest)], -1)
         a, b = distances
-        difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b), -1)
+        difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b, near), -1)
         return Compared(torch.stack(evidence, -1), BEGINNING * difference)
 
     def _aligned(self, looks: Attention, side: Side, other: Side) -> tuple[Tensor, Tensor]:

@@ -115,10 +115,9 @@ def compared(table: Tensor, first: list[int], second: list[int]) -> tuple[Tensor
         abs(one - other),
         one + other,
         abs(math.log((1 + one) / (1 + other))),
-        float(functional.cosine_similarity(u, v, dim=0)),
-        *both_ways(close, close_too),
     ]
-    difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b))
+    near = torch.tensor([float(functional.cosine_similarity(u, v, dim=0)), *both_ways(close, close_too)])
+    difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b, near))
     return torch.tensor(evidence), BEGINNING * difference
 
 
