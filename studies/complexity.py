@@ -4,7 +4,8 @@
     python studies/complexity.py --quick                # whether all of it runs
 
 Time is processor time, the least of some forward and backward passes of one sequence: what else the machine does makes
-a pass take longer on the clock, and hardly any more of the processor. Memory is the peak of the bytes that the operations of such a pass keep alive, counted storage by storage as they are made and freed; what a kernel uses within
+a pass take longer on the clock, and hardly any more of the processor. Memory is the peak of the bytes that the
+operations of such a pass keep alive, counted storage by storage as they are made and freed; what a kernel uses within
 itself is not seen, and gradients of weights, which no length changes, are not asked for. Attention is measured without
 the maps of each position by itself, as the table counts it. Exponents are the slopes of least squares through
 logarithms, over the largest three lengths at the smallest width and over the largest three widths at one length.

@@ -26,7 +26,7 @@ LONGEST_NGRAM: Final = 4
 """Tokens of the longest n-gram that both texts may have in common."""
 SHARPNESS: Final = 10.0
 """What cosines of tokens are multiplied by before a softmax is taken of them."""
-BEGINNING: Final = 0.3
+BEGINNING: Final = 0.1
 """What the vectors of differences are multiplied by, so that few pairs are judged by what is known without them."""
 _FACTOR, _PRIME = 1_000_003, 2_147_483_647
 _LEAST: Final = 1e-6
@@ -92,7 +92,7 @@ class Compared(NamedTuple):
 class PairEncoder(Encoder[Tokens]):
     """Two texts read by one encoder, aligned and compared.
 
-    The summary is relu(W [s; 0.3 v]). s are numbers that need no training, standardised: of the n-grams of one to four
+    The summary is relu(W [s; v / 10]). s are numbers that need no training, standardised: of the n-grams of one to four
     tokens the share of each text that the other one has (less, more, and the difference), plain and weighted by
     rarity, and the cosine of both texts' TF-IDF; the difference, the sum and the ratio of their lengths. v are learned:
     u, v, |u - v|, u * v and the cosine of the mean embeddings u and v, weighted by rarity (Conneau et al. 2017, 3.2);

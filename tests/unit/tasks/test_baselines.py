@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     return train
 
 
-def write(rows: dict[str, list[tuple[str, object]]]) -> None:
+def write(rows: Mapping[str, Sequence[tuple[str, object]]]) -> None:
     for part, texts in rows.items():
         lines = "".join(f"{text}\t{label}\n" for text, label in texts)
         Path(f"{part}.tsv").write_text(f"text\tlabel\n{lines}", encoding="utf-8")
