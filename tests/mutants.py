@@ -519,9 +519,30 @@ ATTENTION = (
     Mutant(
         "additive scores of an older run lose their bias",
         "architectures/attention.py",
-        'return {"alignment_bias": table.get("score") == "additive"}',
-        "return {}",
+        'return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}',
+        'return {"weights": "softmax"}',
         (OLDER,),
+    ),
+    Mutant(
+        "exponentials take a softmax unless told otherwise",
+        "architectures/attention.py",
+        '"proportional" if given["score"] in POSITIVE_SCORES else "softmax"',
+        '"softmax"',
+        (PROBLEMS,),
+    ),
+    Mutant(
+        "shares of negative scores are no risk",
+        "architectures/attention.py",
+        'if self.weights == "proportional" and self.score not in POSITIVE_SCORES:',
+        'if self.weights == "proportional" and self.score == "dot":',
+        (PROBLEMS,),
+    ),
+    Mutant(
+        "older runs with exponentials get another norm",
+        "architectures/attention.py",
+        ', "weights": "softmax"}',
+        "}",
+        (PROBLEMS,),
     ),
     Mutant(
         "the mean of heads with W_k = W_v is of narrow values",
@@ -3237,6 +3258,34 @@ COMMANDS = (
         ("tests/unit/cli/test_evaluate.py::test_bands_of_length_count_words_of_the_sources",),
     ),
     Mutant(
+        "as good as the same answer to everything is better than it",
+        "tasks/labelled.py",
+        "else reached > always:",
+        "else reached >= always:",
+        ("tests/unit/tasks/test_baselines.py",),
+    ),
+    Mutant(
+        "more errors are better than fewer",
+        "tasks/labelled.py",
+        "reached < always if name in LOWER_IS_BETTER else reached > always",
+        "reached > always",
+        ("tests/unit/tasks/test_baselines.py",),
+    ),
+    Mutant(
+        "numbers are compared by their correlation",
+        "tasks/labelled.py",
+        "if isinstance(self.constant, float):",
+        "if False:",
+        ("tests/unit/tasks/test_baselines.py",),
+    ),
+    Mutant(
+        "numbers are learned from 0 on",
+        "tasks/classification/run.py",
+        "nn.init.constant_(model.output.bias, sum(numbers) / max(1, len(numbers)))",
+        "nn.init.constant_(model.output.bias, 0.0)",
+        ("tests/unit/tasks/test_baselines.py",),
+    ),
+    Mutant(
         "what is right most often is compared with the last run",
         "tasks/labelled.py",
         "        first = self.reports[0]\n",
@@ -3801,6 +3850,13 @@ GLIMPSING = (
 
 CAPTIONED = (
     Mutant(
+        "channels of a plane are normed in fewer groups",
+        "blocks/plane.py",
+        "nn.GroupNorm(next(n for n in (8, 4, 2, 1) if",
+        "nn.GroupNorm(next(n for n in (4, 2, 1) if",
+        (f"{VISION}::test_channels_are_normed_in_the_largest_groups_that_there_can_be",),
+    ),
+    Mutant(
         "a region looks beside what it stands for",
         "blocks/plane.py",
         "size, stride = (4, 2) if halved",
@@ -3849,6 +3905,13 @@ CLIP_MODELS = "tests/unit/models/test_clips.py"
 VIDEO = "tests/unit/tasks/test_video.py"
 
 CLIPS = (
+    Mutant(
+        "clips: channels are normed in fewer groups",
+        "models/clips.py",
+        "_GROUPS: Final = (8, 4, 2, 1)",
+        "_GROUPS: Final = (4, 2, 1)",
+        (CLIP_MODELS,),
+    ),
     Mutant(
         name="clips: padding between layers is looked at",
         file="models/clips.py",
@@ -4103,6 +4166,41 @@ FIRST_HOUR = (
         "having = torch.bincount(column, minlength=size)",
         "having = torch.bincount(torch.cat(columns), minlength=size)",
         (BAGS,),
+    ),
+    Mutant(
+        "a token that a text of a pair repeats is more common",
+        "models/pair_encoder.py",
+        "seen = torch.unique(row * len(having) + tokens.ids[there]) % len(having)",
+        "seen = tokens.ids[there]",
+        ("tests/reference/test_pair_encoder.py",),
+    ),
+    Mutant(
+        "the begin and the ends of a pair are in common",
+        "models/pair_encoder.py",
+        "        rarity[list(silent)] = 0.0\n",
+        "",
+        ("tests/reference/test_pair_encoder.py",),
+    ),
+    Mutant(
+        "the n-grams of the second text are looked for in itself",
+        "models/pair_encoder.py",
+        "(_shares(weights_too) * common.amax(1)).sum(1)",
+        "(_shares(weights_too) * common.amax(1).clamp(min=1)).sum(1)",
+        ("tests/reference/test_pair_encoder.py",),
+    ),
+    Mutant(
+        "both texts of a pair look at the first",
+        "models/pair_encoder.py",
+        "self._aligned(self.second_looks, second, first)",
+        "self._aligned(self.second_looks, second, second)",
+        ("tests/reference/test_pair_encoder.py",),
+    ),
+    Mutant(
+        "what was counted of pairs learns",
+        "models/pair_encoder.py",
+        "counted.requires_grad_(False)",
+        "counted.requires_grad_(True)",
+        ("tests/reference/test_pair_encoder.py",),
     ),
     Mutant(
         "a window ends at its token",
@@ -4460,6 +4558,13 @@ ADAPTED = (
         "base[weight].detach().clone()",
         "base[weight].detach()",
         (f"{ADAPTERS}::test_complete_weights_compute_what_the_adapted_model_does",),
+    ),
+    Mutant(
+        "adapters: bottlenecks are cut at 2 instead of two deviations",
+        "adapters/bottleneck.py",
+        "a=-2 * _DEVIATION, b=2 * _DEVIATION",
+        "a=-2, b=2",
+        (f"{ADAPTERS}::test_bottlenecks_begin_with_normal_weights_cut_at_two_deviations",),
     ),
     Mutant(
         "adapters: native code leaves bottlenecks out",

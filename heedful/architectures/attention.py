@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
@@ -11,6 +11,8 @@ from heedful.recipes.section import Count, Section, default_kind
 
 ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
 WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
+POSITIVE_SCORES: Final[frozenset[ScoreName]] = frozenset({"exp_dot"})
+"""Scores that are never negative, so that weights may be in proportion to them."""
 Distance = Annotated[int, Field(ge=0)]
 
 
@@ -24,6 +26,11 @@ AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
 """Stands behind the key `score`."""
 
 
+def default_weights(given: dict[str, Any]) -> Any:
+    """The norm that belongs to the score of a table: that of `exp_dot` is p / sum(p), all others take a softmax."""
+    return "proportional" if given["score"] in POSITIVE_SCORES else "softmax"
+
+
 class ScoredConfig(Section):
     """Abstract: how queries are compared with keys, and what becomes of the scores."""
 
@@ -31,17 +38,23 @@ class ScoredConfig(Section):
     """how a query is compared with a key"""
     alignment_bias: AlignmentBias = False
     """add a learned bias inside the tanh of additive scores, which the paper has not"""
-    weights: str = "softmax"
-    """how scores become weights"""
+    weights: str = Field(default_factory=default_weights)
+    """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
 
     @classmethod
     def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias before there was the key `alignment_bias`."""
-        return {"alignment_bias": table.get("score") == "additive"}
+        """Additive scores had a bias before there was the key `alignment_bias`, and `exp_dot` took a softmax."""
+        return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}
 
     def risks(self, above: str) -> Iterator[str]:
-        """A score that is an exponential already, where the weights take another one of it."""
-        if self.score == "exp_dot" and self.weights != "proportional":
+        """Weights that do not suit the score: exponentials of exponentials, or shares of what may be negative."""
+        if self.weights == "proportional" and self.score not in POSITIVE_SCORES:
+            yield (
+                f'{above}weights = "proportional" divides by the sum of the scores, and {above}score = "{self.score}" '
+                f"may be negative: the sum may vanish and weights leave the range from 0 to 1; set {above}weights = "
+                f'"softmax", or {above}score = "exp_dot"'
+            )
+        if self.weights != "proportional" and self.score in POSITIVE_SCORES:
             yield (
                 f'{above}weights = "{self.weights}" takes exponentials of the exponentials of {above}score = '
                 f'"{self.score}", whose gradients overflow where states are wide: set {above}weights = "proportional", '
@@ -52,8 +65,8 @@ class ScoredConfig(Section):
 class HeadsConfig(ScoredConfig):
     """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
 
-    weights: WeightsName = "softmax"
-    """how scores become weights"""
+    weights: WeightsName = Field(default_factory=default_weights)
+    """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; the width of a head if not given"""
 

@@ -18,6 +18,7 @@ from heedful.architectures.classifiers import (
     MeanConfig,
     RecurrentClassifierConfig,
     SelfAttentiveConfig,
+    SiameseConfig,
     WindowClassifierConfig,
 )
 from heedful.architectures.stack import EncoderConfig
@@ -26,6 +27,7 @@ from heedful.blocks.linear import xavier_linear
 from heedful.models.bag import Bag
 from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive
 from heedful.models.interface import Encoder
+from heedful.models.pair_encoder import PairEncoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.models.windows import WindowEncoder, Windows
@@ -131,6 +133,24 @@ def _with_bag(classifier: TextClassifier, config: BagConfig | None, *, vocabular
     classifier.output = joined
     classifier.bag = Bag(vocabulary, outputs, longest=config.longest, buckets=config.buckets)
     return classifier
+
+
+def siamese_classifier(
+    config: SiameseConfig,
+    *,
+    vocabulary: int,
+    outputs: int,
+    longest: int,  # noqa: ARG001 - words are compared wherever they stand
+) -> TextClassifier:
+    """A reader of two texts that compares them; it reads texts of any length."""
+    table = embedding_table(vocabulary, config.d_model, deviation=1.0)  # large, so that a step changes little of it
+    encoder = PairEncoder(
+        TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
+        vocabulary=vocabulary,
+        features=config.features,
+        dropout=config.dropout,
+    )
+    return TextClassifier(encoder, output=xavier_linear(config.features, outputs), dropout=config.dropout)
 
 
 def conditional_classifier(

@@ -130,6 +130,24 @@ class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchite
     """how the text becomes one vector"""
 
 
+class SiameseConfig(EmbeddedConfig, ClassifierArchitecture):
+    """One encoder reads both texts of a pair; n-grams in common, aligned tokens and summaries are compared (Conneau et
+    al. 2017; Parikh et al. 2016)."""
+
+    built_by: ClassVar = "heedful.architectures.build_fine_tuning:siamese_classifier"
+    paired: ClassVar[bool] = True
+
+    kind: Literal["siamese"] = "siamese"
+    d_model: Count = 64
+    """width of the embeddings"""
+    features: Count = 64
+    """width of the layer that all comparisons enter"""
+    dropout: Probability = 0.5
+    """dropout of the vectors that are compared, and of that layer"""
+    embedding_dropout: Probability = 0.3
+    """dropout of the embeddings"""
+
+
 class ConditionalConfig(EmbeddedConfig, ClassifierArchitecture):
     """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
 

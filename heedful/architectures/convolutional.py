@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName, default_weights
 from heedful.architectures.interface import TiedArchitecture
 from heedful.recipes.section import Count, Longest, Probability
 
@@ -36,8 +36,8 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     """layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
-    weights: WeightsName = "softmax"
-    """how scores become weights"""
+    weights: WeightsName = Field(default_factory=default_weights)
+    """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
     dropout: Probability = 0.2
     """dropout of each convolution's input and of the decoder's output"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])

@@ -18,6 +18,7 @@ from heedful.architectures.classifiers import (
     ConditionalConfig,
     EncoderClassifierConfig,
     RecurrentClassifierConfig,
+    SiameseConfig,
     WindowClassifierConfig,
 )
 from heedful.architectures.convolutional import ConvolutionalConfig
@@ -83,6 +84,7 @@ else:
         EncoderClassifierConfig,
         RecurrentClassifierConfig,
         WindowClassifierConfig,
+        SiameseConfig,
         ConditionalConfig,
     )
     MemoryDecoderConfig = one_of(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName, default_weights
 from heedful.architectures.interface import (
     EmbeddedConfig,
     EncoderArchitecture,
@@ -38,8 +38,8 @@ class _KindConfig(Section):
 class _AttentiveConfig(ScoredConfig, _KindConfig):
     """Abstract: attention of a state to the memory."""
 
-    weights: ReadingWeightsName = "softmax"
-    """how scores become weights"""
+    weights: ReadingWeightsName = Field(default_factory=default_weights)
+    """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
     d_alignment: Count | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
     gate: bool = False

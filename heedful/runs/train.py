@@ -250,6 +250,8 @@ def _conclude(
     made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
     say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
+    for warning in run.kind.warnings(run, metrics):
+        say(f"warning: {warning}")
 
 
 def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, say: Callable[[str], None]) -> None:

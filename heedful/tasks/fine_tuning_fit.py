@@ -31,6 +31,7 @@ _FROM_SCRATCH: Final = {
     "windows": (3e-3, 5e9),
     "recurrent": (3e-3, 1.6e9),
     "conditional": (3e-3, 1.6e9),
+    "siamese": (3e-3, 2.5e9),
 }
 """The rate at a width of 128, and weights times tokens in a second, of families that are no Transformers."""
 _CAREFUL: Final = (1e-3, _POWER)

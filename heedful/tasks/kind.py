@@ -206,6 +206,15 @@ class Kind(ABC, Generic[AnyRecipe, AnyModel]):
         """What the task has found out about the final model, which it has just measured, by files of the run folder."""
         return {}
 
+    def warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
+        """What is to be said of a trained model, a sentence each.
+
+        Args:
+            run: that has come to its end.
+            metrics: what its final model has reached on the validation part.
+        """
+        return ()
+
     def together(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Several trained models that work as one; `RunError` where they cannot."""
         raise RunError(f"{runs[0].folder}: its task is {runs[0].recipe.task}, and its models work alone; name one run")
@@ -405,6 +414,17 @@ class FineTuningKind(Kind[AnyRecipe, AnyModel]):
             DataError: a file is missing, holds no examples, or none with labels.
             RecipeError: parts of the data are of different tasks.
         """
+
+    def warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
+        """That the model is not better than the same answer to everything."""
+        error = metrics["loss"] if self.is_regression(run.recipe) else None
+        with placed("data.validation"):
+            found = self.examine(run.recipe, "validation").verdict(metrics, error=error)
+        return (found,) if found else ()
+
+    def is_regression(self, recipe: AnyRecipe) -> bool:
+        """Whether answers are numbers, and the loss their mean squared error."""
+        return False
 
     @final
     def exam(self, recipe: AnyRecipe | None, asking: Asking) -> LabelledExam:

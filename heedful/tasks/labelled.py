@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self, final
+from statistics import fmean
+from typing import Any, ClassVar, Final, Self, final
 
 from heedful.data.chance import require_enough
 from heedful.inspection.page import Table
@@ -17,6 +18,9 @@ from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe, TunedRecipe
 from heedful.tasks.exam import Exam
 from heedful.tasks.report import NONE, Comparison, Report, System, number, span
+
+LOWER_IS_BETTER: Final = frozenset({"error"})
+"""Metrics of which less is more."""
 
 
 @dataclass(eq=False)
@@ -60,6 +64,45 @@ class LabelledExam(Exam):
             return "a name that is like the others"
         return (f"{self.constant:.4g}" if isinstance(self.constant, float) else f"{self.constant}") or "no answer"
 
+    @property
+    def same(self) -> str:
+        """The class or number that is right of all examples, in words; empty where there are several, or one
+        example.
+        """
+        labels = {label if isinstance(label, str | float) else None for label in self.right}
+        label = labels.pop()
+        return "" if labels or label is None or len(self.right) == 1 else repr(label)
+
+    def verdict(self, metrics: Mapping[str, float], *, answers: Any = None, error: float | None = None) -> str:
+        """What is to be said of a model that is not better than the baseline; empty where it is better.
+
+        Answers that are numbers are compared by their mean squared error, since the mean, said of every example, has
+        no correlation with anything; all others by the first metric that both have.
+
+        Args:
+            metrics: what the model has reached, by name.
+            answers: what it said of each example, where that is known.
+            error: the mean squared error of its numbers, where that is known instead.
+        """
+        if isinstance(self.constant, float):
+            golds = [float(str(label)) for label in self.right]
+            if answers is not None:
+                error = fmean((answer - gold) ** 2 for answer, gold in zip(answers, golds, strict=True))
+            always = fmean((self.constant - gold) ** 2 for gold in golds)
+            if error is None or error < always:
+                return ""
+            return _no_better(f"a mean squared error of {error:.4g}", f"always {self.always} has {always:.4g}")
+        if self.constant is None:
+            return ""
+        baseline = self.metrics(self.baseline)
+        name = next((name for name in (self.main, *baseline) if name in metrics and name in baseline), None)
+        if name is None:
+            return ""
+        reached, always = metrics[name], baseline[name].value
+        if reached < always if name in LOWER_IS_BETTER else reached > always:
+            return ""
+        return _no_better(f"{name} {reached:.4f}", f"always {self.always} has {always:.4f}")
+
     def examples_of(self, recipe: Recipe) -> int:
         """How many examples a run learns from."""
         return recipe.drawn("train") or self.total
@@ -77,6 +120,13 @@ class LabelledExam(Exam):
         return found
 
 
+def _no_better(reached: str, always: str) -> str:
+    return (
+        f"the model is not better than the same answer to everything: it has {reached}, and {always}; "
+        "check the labels, train longer on more examples, or begin with a pre-trained model"
+    )
+
+
 @dataclass(frozen=True, repr=False)
 class LabelledReport(Report):
     """What a model reaches, beside always giving the most frequent answer of the training text."""
@@ -84,8 +134,16 @@ class LabelledReport(Report):
     exam: LabelledExam
 
     def text(self) -> str:
-        """A line for each metric."""
-        return f"{self.heading}\n\n{self.table()}"
+        """A line for each metric, and what is to be said of them."""
+        return "\n\n".join([self.heading, self.table(), *self.warnings])
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """That the model is not better than the baseline, or that the examples cannot tell."""
+        if same := self.exam.same:
+            return (f"warning: all {self.exam.size:,} examples have the label {same}, which tells nothing of a model",)
+        found = self.exam.verdict({name: metric.value for name, metric in self.metrics.items()}, answers=self.answers)
+        return (f"warning: {found}",) if found else ()
 
     @property
     def heading(self) -> str:
@@ -110,6 +168,7 @@ class LabelledReport(Report):
             "metrics": {name: metric.value for name, metric in self.metrics.items()},
             "baseline": self._baseline,
             "answer": self.exam.constant,
+            "warnings": list(self.warnings),
         }
 
     @cached_property

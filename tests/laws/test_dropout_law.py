@@ -51,6 +51,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
     "hops": {**RECURRENT, "summary": {"kind": "self_attentive", "hops": 3, "d_alignment": 5}, "d_hidden": 16},
     "windows": {"kind": "windows", "d_model": 16, "dropout": 0.25, "d_hidden": 16},
     "conditional": {"kind": "conditional", **DEEP},
+    "siamese": {"kind": "siamese", "d_model": 16, "dropout": 0.25, "embedding_dropout": 0.25},
 }
 TAGGERS: dict[str, dict[str, Any]] = {"tagger": STACK, "recurrent-tagger": RECURRENT}
 IDLE = {"context": ["encoder.dropout"]}

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
-from heedful.architectures.classifiers import WindowClassifierConfig
+from heedful.architectures.classifiers import SiameseConfig, WindowClassifierConfig
+from heedful.data.batches import paired_tokens
 from heedful.data.corpus import Corpus, Encoding
 from heedful.data.labelled import Choice, Labelled
 from heedful.data.labels import Labels
@@ -19,6 +20,7 @@ from heedful.data.sequences import frame
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.interface import Encoder
+from heedful.models.pair_encoder import PairEncoder
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification import fitting
@@ -33,10 +35,12 @@ from heedful.tasks.fitting import Means, Settings
 from heedful.tasks.kind import Entries, FineTuningKind, Run, Vocabularies, examples
 from heedful.tasks.labelled import LabelledExam
 from heedful.tasks.origin import Head, Reading
-from heedful.values import Tokens
+from heedful.values import Tokens, move
 
 TEXT: Final = "tokenizer/text"
 LABELS: Final = "tokenizer/labels"
+_TOGETHER: Final = 64
+"""Pairs that are compared at one time before training."""
 ClassificationRun: TypeAlias = Run[ClassificationRecipe, TextClassifier]
 
 
@@ -57,10 +61,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
             rate = 3e-4 if recipe.model.d_model >= fitting.LARGE else 5e-4
             chosen = amount.lessons.tuning(means, model=recipe.model, rate=rate, **monitored)
             return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
-        pace, chosen = Pace.of(recipe.model), {}
-        if is_left(recipe.model, WindowClassifierConfig):
+        pace, chosen, lessons = Pace.of(recipe.model), {}, amount.lessons
+        comparable = amount.paired and seen.paired and recipe.data.answered != "choice"
+        if comparable and is_left(recipe.model, SiameseConfig):
+            pace, chosen, lessons = fitting.PAIR_PACE, fitting.pairs_from_scratch(amount), amount.pair_lessons
+        elif is_left(recipe.model, WindowClassifierConfig):
             pace, chosen = fitting.PACE, fitting.from_scratch(amount, voting=recipe.data.answered == "class")
-        return {**chosen, **amount.lessons.settings(means, passes=amount.passes, pace=pace, **monitored)}
+        return {**chosen, **lessons.settings(means, passes=amount.passes, pace=pace, **monitored)}
 
     def labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
         """Classes, where there are some."""
@@ -88,12 +95,21 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         )
 
     def remarks(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
-        """How many texts lost their ends."""
+        """How many texts lost their ends, and that there is nothing to tell apart."""
+        found = []
+        labels = corpus["label"].stream
+        if run.recipe.data.answered != "choice" and len(labels) > 1 and bool((labels == labels[0]).all()):
+            known = _labels(run)
+            label = f"{float(labels[0]):g}" if known is None else repr(known.names[int(labels[0])])
+            found.append(
+                f"warning: all {len(labels):,} examples have the label {label}, so there is nothing to tell apart"
+            )
         cut = corpus["cut"].stream
         texts = int(np.count_nonzero(cut))
         if not texts:
-            return ()
+            return found
         return (
+            *found,
             f"{texts:,} of {len(cut):,} texts have more than data.max_length = {run.recipe.data.max_length} tokens; "
             f"their ends were cut off, {int(cut.sum(dtype=np.int64)):,} tokens",
         )
@@ -139,8 +155,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         )
 
     def warm(self, run: ClassificationRun, model: TextClassifier, *, say: Callable[[str], None]) -> None:
-        """Word vectors, and n-grams whose votes are found before anything is learned."""
+        """Word vectors, what is counted of the training text, and the mean of its numbers, from which answers start."""
         super().warm(run, model, say=say)
+        if isinstance(model.encoder, PairEncoder):
+            _fit_pairs(run, model.encoder)
+        if run.recipe.data.answered == "number":
+            numbers = [label for label in map(_number, examples(run.recipe, "train")) if label is not None]
+            nn.init.constant_(model.output.bias, sum(numbers) / max(1, len(numbers)))
         bag, labels = model.bag, _labels(run)
         if bag is None or labels is None:
             return
@@ -156,8 +177,10 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         bag.learn(texts, torch.tensor(right), inverse_penalty=config, ignored=marks)
 
     def hold(self, run: ClassificationRun, model: nn.Module) -> None:
-        """Word vectors, and n-grams."""
+        """Word vectors, and what was counted."""
         super().hold(run, model)
+        if isinstance(model, TextClassifier) and isinstance(model.encoder, PairEncoder):
+            model.encoder.hold()
         if isinstance(model, TextClassifier) and model.bag is not None:
             model.bag.requires_grad_(False)
 
@@ -173,6 +196,10 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
     def primary(self, run: ClassificationRun) -> str:
         """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
         return _primary(run.recipe)
+
+    def is_regression(self, recipe: ClassificationRecipe) -> bool:
+        """Where labels are numbers."""
+        return recipe.data.answered == "number"
 
     def head(self, run: ClassificationRun) -> Head:
         """A class, a number or the score of a candidate."""
@@ -204,6 +231,30 @@ def classes(data: ClassificationDataConfig) -> Labels:
         return Labels(definition.labels)
     labels = (each.label for each in data.reader("train") if isinstance(each, Labelled))
     return Labels.learn(str(label) for label in labels if label is not None)
+
+
+def _number(example: Labelled | Choice) -> float | None:
+    return float(example.label) if isinstance(example, Labelled) and example.label is not None else None
+
+
+def _fit_pairs(run: ClassificationRun, encoder: PairEncoder) -> None:
+    """Lets an encoder count what its training pairs have in common."""
+    rows = [
+        frame(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
+        for example in examples(run.recipe, "train")
+        if isinstance(example, Labelled)
+    ]
+    rows.sort(key=lambda row: len(row.ids))  # so that little of a batch is padding
+    device, training = next(encoder.parameters()).device, encoder.training
+    encoder.eval()
+    encoder.fit(
+        [
+            move(paired_tokens([row.ids for row in part], [row.segments.count(0) for row in part]), device)
+            for part in (rows[start : start + _TOGETHER] for start in range(0, len(rows), _TOGETHER))
+        ],
+        silent=sorted(run.tokenizer.special.silent),
+    )
+    encoder.train(training)
 
 
 def _pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:

@@ -72,7 +72,7 @@ class TasksReport(LabelledReport):
 
     def text(self) -> str:
         """A table for each task."""
-        tables = (f"{report.heading}\n{report.table()}" for report in self._members.values())
+        tables = ("\n".join((each.heading, each.table(), *each.warnings)) for each in self._members.values())
         return f"{self.system.name}\n\n" + "\n\n".join(tables)
 
     def content(self) -> dict[str, Any]:

@@ -132,6 +132,16 @@ class MultitaskKind(Kind[MultitaskRecipe, MultitaskModel]):
             for file, content in member.kind.findings(member, task.members[name].task).items()
         }
 
+    def warnings(self, run: MultitaskRun, metrics: Mapping[str, float]) -> Sequence[str]:
+        """What each task has to say of its part of the model."""
+        found = []
+        for name, member in run.members.items():
+            own = {
+                each.removeprefix(f"{name}/"): value for each, value in metrics.items() if each.startswith(f"{name}/")
+            }
+            found += [f"{name}: {each}" for each in member.kind.warnings(member, own)]
+        return found
+
 
 KIND: Final = MultitaskKind()
 

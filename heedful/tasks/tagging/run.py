@@ -73,7 +73,9 @@ class TaggingKind(FineTuningKind[TaggingRecipe, TokenClassifier]):
         return tagged_encoding(run.tokenizer, _tags(run), max_length=length, framed=framed)
 
     def remarks(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
-        """How many tags can only be got wrong."""
+        """How many tags can only be got wrong, and that there is nothing to tell apart."""
+        if _tags(run).size == 1:
+            return (f"warning: all words have the tag {_tags(run).names[0]!r}, so there is nothing to tell apart",)
         unknown = int((corpus["tags"].stream > _tags(run).size).sum())
         return (f"{unknown:,} words have a tag that the training text lacks, and count as wrong",) if unknown else ()
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from heedful.adapters.adapter import Adapter
-from heedful.adapters.bottleneck import Bottlenecks
+from heedful.adapters.bottleneck import Bottleneck, Bottlenecks
 from heedful.adapters.lora import Lora, LoraLinear, LowRank, Role
 from heedful.architectures.build import build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import Sizes
@@ -229,3 +229,14 @@ def test_native_code_is_given_no_stack_with_bottlenecks() -> None:
     assert plannable(stack)
     Bottlenecks(5).put_on(model)
     assert not plannable(stack)
+
+
+@torch.no_grad()
+def test_bottlenecks_begin_with_normal_weights_cut_at_two_deviations() -> None:
+    torch.manual_seed(4)
+    made = Bottleneck(200, 50)
+    for linear in (made.down, made.up):
+        assert not linear.bias.any()
+        assert 0.0199 < float(linear.weight.abs().max()) <= 0.02, "of 10,000 weights some are close to the cut"
+        # of a normal distribution of deviation 0.01 without what lies beyond 0.02
+        assert float(linear.weight.std()) == pytest.approx(0.0088, rel=0.03)

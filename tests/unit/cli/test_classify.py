@@ -195,7 +195,8 @@ def test_runs_are_measured_beside_the_most_frequent_label(
     assert {*told["baseline"]} <= metrics
     shown = say("evaluate", tuned(task))
     assert shown.lines[0] == f"{tuned(task)}: validation, {told['examples']:,} examples"
-    for line, (name, value) in zip(shown.lines[3:], told["metrics"].items(), strict=True):
+    table = shown.lines[3 : 3 + len(told["metrics"])]
+    for line, (name, value) in zip(table, told["metrics"].items(), strict=True):
         assert line.split()[:2] == [name, f"{value:.4f}"]
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import heedful
-from heedful.architectures.classifiers import ConditionalConfig
 from heedful.errors import DataError, HeedfulError, RecipeError
 from heedful.inspection.record_files import load_record
 from heedful.models.encoders import SelfAttentive
@@ -26,6 +25,7 @@ MODELS = {
     "none": 'kind = "conditional"\nattention = "none"',
     "last": 'kind = "conditional"\nattention = "last"',
     "words": 'kind = "conditional"\nlayers = 2',
+    "siamese": 'kind = "siamese"',
 }
 RECIPE = """\
 task = "classification"
@@ -81,7 +81,7 @@ def test_pairs_are_classified_evaluated_and_described(say: Say, runs: dict[str, 
     assert "accuracy" in say("evaluate", runs[name]).out
     run: Any = open_run(runs[name])
     model = trained(run, device=torch.device("cpu"))
-    assert isinstance(run.recipe.model, ConditionalConfig) == (name != "hops")
+    assert run.recipe.model.paired == (name != "hops")
     assert isinstance(model.summary, SelfAttentive) == (name == "hops")
 
 
@@ -92,6 +92,7 @@ def test_pairs_are_classified_evaluated_and_described(say: Say, runs: dict[str, 
         ("none", []),
         ("last", [("summary", "whole", "premise", 1)]),
         ("words", [("summary", "hypothesis", "premise", 1)]),
+        ("siamese", [("summary", "premise", "hypothesis", 1), ("summary", "hypothesis", "premise", 1)]),
     ],
 )
 def test_what_is_looked_at_is_recorded(

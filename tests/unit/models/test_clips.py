@@ -35,6 +35,18 @@ def encoder(*, local: bool = True, times: bool = True, features: int | None = No
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(("channels", "groups"), [(16, 8), (12, 4), (6, 2), (5, 1)])
+def test_channels_of_a_frame_are_normed_in_the_largest_groups_that_there_can_be(channels: int, groups: int) -> None:
+    torch.manual_seed(2)
+    layer = SpaceTime(3, channels).double()
+    x = torch.randn(2, 3, 4, 6, 4, dtype=torch.double)
+    parts = layer.conv(x).transpose(1, 2).reshape(2, 4, groups, -1)  # a group's channels of one frame
+    normed = (parts - parts.mean(-1, keepdim=True)) / (parts.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    found = layer(x, torch.ones(2, 4, dtype=torch.bool)).transpose(1, 2)
+    torch.testing.assert_close(found, normed.view(2, 4, channels, 3, 2).relu())
+
+
+@torch.no_grad()
 def test_a_layer_is_a_sum_over_frames_and_places() -> None:
     torch.manual_seed(1)
     layer = SpaceTime(2, 3).double()

@@ -50,6 +50,17 @@ def test_leading_windows_lie_as_tensorflows(size: int, stride: int, side: int) -
 
 
 @torch.no_grad()
+@pytest.mark.parametrize(("channels", "groups"), [(16, 8), (12, 4), (6, 2), (5, 1)])
+def test_channels_are_normed_in_the_largest_groups_that_there_can_be(channels: int, groups: int) -> None:
+    torch.manual_seed(2)
+    layer = Normed(3, channels).double()
+    x = torch.randn(2, 3, 5, 4, dtype=torch.float64)
+    parts = layer.conv(x).reshape(2, groups, -1)  # a group's channels of one picture
+    normed = (parts - parts.mean(-1, keepdim=True)) / (parts.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(layer(x), normed.view(2, channels, 5, 4).relu())
+
+
+@torch.no_grad()
 def test_what_halves_a_plane_looks_at_the_middle_of_what_it_stands_for() -> None:
     """So that a region's attention can be drawn where the region is."""
     layer = Normed(1, 1, halved=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from heedful.catalogue import _CALLED, recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.recipes import synonyms
-from heedful.recipes.load import Recipe, json_schema, load_recipe, recipe_from
+from heedful.recipes.load import Recipe, completed, json_schema, load_recipe, recipe_from
 from heedful.recipes.problems import _everywhere, risks
 from heedful.recipes.section import Section
 
@@ -41,13 +43,21 @@ RECURRENT = "--model.kind recurrent --model.bidirectional false"
 @pytest.mark.parametrize(
     ("words", "table", "weights"),
     [
-        (f"{RECURRENT} --model.reading.score exp_dot", "model.reading.", "softmax"),
+        (
+            f"{RECURRENT} --model.reading.score exp_dot --model.reading.weights softmax",
+            "model.reading.",
+            "softmax",
+        ),
         (
             f"{RECURRENT} --model.reading.kind luong --model.reading.score exp_dot --model.reading.weights sampled",
             "model.reading.",
             "sampled",
         ),
-        ("--model.cross_attention.score exp_dot", "model.cross_attention.", "softmax"),
+        (
+            "--model.cross_attention.score exp_dot --model.cross_attention.weights softmax",
+            "model.cross_attention.",
+            "softmax",
+        ),
         (
             "--model.kind convolutional --model.score exp_dot --model.weights straight_through",
             "model.",
@@ -63,6 +73,51 @@ def test_exponentials_of_exponentials_are_a_risk(tmp_path: Path, words: str, tab
     ]
     mended = [*words.split(), f"--{table}weights", "proportional"]
     assert list(risks(load_recipe(tmp_path / "r.toml", mended))) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        (f"{RECURRENT} --model.reading.kind luong", "model.reading."),
+        (RECURRENT, "model.reading."),
+        ("--model.self_attention.score dot", "model.self_attention."),
+        ("--model.self_attention.score additive", "model.self_attention."),
+        ("--model.cross_attention.score location", "model.cross_attention."),
+        ("--model.kind convolutional", "model."),
+    ],
+)
+def test_shares_of_scores_that_may_be_negative_are_a_risk(tmp_path: Path, words: str, table: str) -> None:
+    (tmp_path / "r.toml").write_text(MINIMAL)
+    recipe = load_recipe(tmp_path / "r.toml", [*words.split(), f"--{table}weights", "proportional"])
+    (risk,) = risks(recipe)
+    assert risk.startswith(f'{table}weights = "proportional" divides by the sum of the scores, and {table}score = "')
+    assert "may be negative" in risk
+    assert risk.endswith(f'set {table}weights = "softmax", or {table}score = "exp_dot"')
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        (RECURRENT, "model.reading."),
+        (f"{RECURRENT} --model.reading.kind luong", "model.reading."),
+        ("", "model.self_attention."),
+        ("--model.kind convolutional", "model."),
+    ],
+)
+def test_exponentials_bring_their_own_norm_and_older_runs_keep_theirs(tmp_path: Path, words: str, table: str) -> None:
+    (tmp_path / "r.toml").write_text(MINIMAL)
+    plain = load_recipe(tmp_path / "r.toml", words.split())
+    exponential = load_recipe(tmp_path / "r.toml", [*words.split(), f"--{table}score", "exp_dot"])
+    path = table.split(".")[:-1]
+    assert [reduce(getattr, [*path, "weights"], recipe) for recipe in (plain, exponential)] == [
+        "softmax",
+        "proportional",
+    ]
+    assert list(risks(exponential)) == []
+
+    stored = exponential.model_dump(mode="json", exclude_none=True)
+    del reduce(getitem, path, stored)["weights"]
+    assert reduce(getitem, [*path, "weights"], completed(stored, type(exponential))) == "softmax"
 
 
 def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:

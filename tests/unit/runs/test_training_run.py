@@ -136,7 +136,8 @@ def test_another_seed_makes_another_model(trained: Path, small: Path) -> None:
 
 def test_a_risk_of_the_recipe_is_told_before_anything_is_done(small: Path) -> None:
     said: list[str] = []
-    fit(small, "--model.self_attention.score", "exp_dot", "--training.steps", "1", say=said.append)
+    table = "--model.self_attention"
+    fit(small, f"{table}.score", "exp_dot", f"{table}.weights", "softmax", "--training.steps", "1", say=said.append)
     assert said[0].startswith('warning: model.self_attention.weights = "softmax" takes exponentials of')
     assert said[1] == "learning the vocabulary"
 

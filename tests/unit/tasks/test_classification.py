@@ -210,8 +210,15 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     assert sum(float(loss.total) for loss in losses) == pytest.approx(total, rel=1e-4)
     measured = what.evaluate(made)
     assert measured["loss"] == pytest.approx(total / len(found), rel=1e-4)
-    assert what.threshold is None or math.isfinite(what.threshold)
-    answers = ANSWERER(made, threshold=what.threshold).answer_all([(q.question, q.context) for q in questions])
+    assert what.threshold is not None
+    assert math.isfinite(what.threshold)
+    asking = [(q.question, q.context) for q in questions]
+    every = ANSWERER(made, threshold=None).answer_all(asking)
+    for other in (-math.inf, *(each.silence + more for each in every for more in (-1e-3, 1e-3))):
+        silenced = ["" if each.silence >= other else each.text for each in every]
+        value = answer_metrics(silenced, [[a.text for a in q.answers] for q in questions])["answer_f1"].value
+        assert value <= measured["f1"] + 1e-9, "no other threshold is better"
+    answers = ANSWERER(made, threshold=what.threshold).answer_all(asking)
     metrics = answer_metrics([each.text for each in answers], [[a.text for a in q.answers] for q in questions])
     expected = (metrics["exact_match"].value, metrics["answer_f1"].value)
     assert (measured["exact_match"], measured["f1"]) == pytest.approx(expected)

@@ -1,9 +1,10 @@
-"""Table 1 of Vaswani et al. 2017 (complexity, sequential operations, path length), measured on heedful's layers.
+"""Table 1 of Vaswani et al. 2017: complexity, sequential operations and path length, measured on heedful's layers.
 
-    python benchmarks/complexity.py --figures docs/images --json complexity.json --markdown complexity.md
-    python benchmarks/complexity.py --quick                # whether all of it runs
+    python studies/complexity.py --output runs/complexity
+    python studies/complexity.py --quick                # whether all of it runs
 
-Time is the fastest of some forward and backward passes of one sequence. Memory is the peak of the bytes that the
+Time is processor time, the least of some forward and backward passes of one sequence: what else the machine does makes
+a pass take longer on the clock, and hardly any more of the processor. Memory is the peak of the bytes that the
 operations of such a pass keep alive, counted storage by storage as they are made and freed; what a kernel uses within
 itself is not seen, and gradients of weights, which no length changes, are not asked for. Attention is measured without
 the maps of each position by itself, as the table counts it. Exponents are the slopes of least squares through
@@ -20,17 +21,17 @@ restricted     to r keys around each query, block by block
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import tyro
-from contest import Report, jsonable, machine, say
 from table_one import (
     Convolutional,
     Dilated,
@@ -68,24 +69,21 @@ class Options:
     reach: int = 16
     """r / 2 of restricted attention"""
     rounds: int = 5
-    """passes, of which the fastest counts"""
-    threads: int = 1
-    figures: Path | None = None
-    """folder for the figures"""
-    json: Path | None = None
-    """write every measurement there"""
-    markdown: Path | None = None
-    """write the tables there too"""
+    """passes, of which the one that took least counts"""
+    output: Path = Path("runs/complexity")
+    """folder for tables.md, numbers.json and four figures"""
     quick: bool = False
-    """tiny sizes: whether the benchmark works"""
+    """tiny sizes: whether the study works"""
 
 
 QUICK = Options((16, 32, 64), (64, 128), 32, (9, 27), 2, 1, quick=True)
+Table = tuple[str, Sequence[str], Sequence[Sequence[str]]]
+"""Title, head and rows."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one forward and backward pass."""
+    """Of one forward and backward pass: seconds of the processor, and bytes at the peak."""
 
     seconds: float
     bytes: int
@@ -151,13 +149,13 @@ def layers(options: Options) -> dict[str, Layer]:
 
 
 def cost(layer: nn.Module, n: int, d: int, *, rounds: int) -> Cost:
-    """The fastest of some passes and the memory of one."""
+    """The least processor time of some passes, by one thread, and the memory of one."""
 
     def run() -> float:
         x = torch.randn(1, n, d, requires_grad=True)
-        began = time.perf_counter()
+        began = time.process_time()
         layer(x).sum().backward()
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         layer.zero_grad()
         return seconds
 
@@ -185,7 +183,7 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
     return over / sum((x - middle_x) ** 2 for x, _ in points)
 
 
-def measure(name: str, layer: Layer, options: Options) -> Row:
+def measure(name: str, layer: Layer, options: Options, *, say: Callable[[str], None]) -> Row:
     """One row."""
     smallest = min(options.widths)
     by_length, by_width = {}, {}
@@ -198,40 +196,60 @@ def measure(name: str, layer: Layer, options: Options) -> Row:
     return Row(by_length, by_width, sequential, {n: path_length(layer, n, 8) for n in options.counted})
 
 
+def study(options: Options, *, say: Callable[[str], None]) -> dict[str, Row]:
+    """Every row."""
+    torch.manual_seed(1)
+    return {name: measure(name, layer, options, say=say) for name, layer in layers(options).items()}
+
+
 def main() -> None:
-    """Reads the command line, measures, reports."""
+    """Reads the command line, measures, prints the tables and writes everything down."""
     options = tyro.cli(Options, description=__doc__)
     if options.quick:
-        options = replace(QUICK, figures=options.figures, json=options.json, markdown=options.markdown)
+        options = replace(QUICK, output=options.output)
     keep_pages()  # as training does; otherwise fetching pages again costs more than small layers do
-    torch.set_num_threads(options.threads)
-    torch.manual_seed(1)
-    rows = {name: measure(name, layer, options) for name, layer in layers(options).items()}
-    report = Report("Complexity", [*machine(), *_conditions(options)])
-    report.raw = {"options": jsonable(options), "rows": {name: asdict(row) for name, row in rows.items()}}
-    report.raw["exponents"] = _tabulate(rows, options, report)
-    if options.figures is not None:
-        _draw(rows, options, options.figures)
-    report.publish(markdown=options.markdown, json_file=options.json)
+    torch.set_num_threads(1)
+    publish(study(options, say=lambda line: print(line, flush=True)), options, output=options.output)
+
+
+def publish(rows: Mapping[str, Row], options: Options, *, output: Path) -> None:
+    """tables.md, numbers.json and four figures into the folder; the tables on the screen too."""
+    output.mkdir(parents=True, exist_ok=True)
+    fitted = exponents(rows, options)
+    text = markdown(tables(rows, fitted, options), _conditions(options))
+    print(text, end="")
+    (output / "tables.md").write_text(text, encoding="utf-8")
+    sizes = {name: value for name, value in asdict(options).items() if name != "output"}
+    content = {"options": sizes, "rows": {name: asdict(row) for name, row in rows.items()}, "exponents": fitted}
+    (output / "numbers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    _draw(rows, options, output)
+
+
+def markdown(found: Sequence[Table], notes: Sequence[str]) -> str:
+    """The tables behind what one must know to read them."""
+    lines = [f"- {note}" for note in notes]
+    for title, head, rows in found:
+        cells = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+        lines += ["", f"## {title}", "", *(f"| {' | '.join(row)} |" for row in cells)]
+    return "\n".join(lines) + "\n"
 
 
 def _conditions(options: Options) -> list[str]:
     lengths, widths = sorted(options.lengths)[-_FITTED:], sorted(options.widths)[-_FITTED:]
     smallest = min(options.widths)
     return [
-        f"one sequence, forward and backward, fp32, threads: {options.threads}, fastest of {options.rounds}",
+        f"one sequence, forward and backward, fp32, one thread; processor time, the least of {options.rounds} passes",
         f"exponents of n over n = {lengths} at d = {smallest}; of d over d = {widths} at n = {options.length}",
         f"exponents of sequential operations and path length over n = {list(options.counted)[-_FITTED:]}",
     ]
 
 
-def _tabulate(rows: Mapping[str, Row], options: Options, report: Report) -> dict[str, dict[str, list[float]]]:
-    """Into the report: fitted exponents beside theoretical ones. Returned: [fitted, theoretical] of each."""
-    head = ["layer", "table 1", "time n", "time d", "memory n", "memory d", "sequential", "path"]
-    table, fitted = [], {}
+def exponents(rows: Mapping[str, Row], options: Options) -> dict[str, dict[str, list[float]]]:
+    """Of each layer and quantity the fitted exponent and the theoretical one."""
+    found = {}
     for name, layer in layers(options).items():
         row, theory = rows[name], layer.theory
-        pairs = {
+        found[name] = {
             "time n": [exponent({n: c.seconds for n, c in row.by_length.items()}), theory.time[0]],
             "time d": [exponent({d: c.seconds for d, c in row.by_width.items()}), theory.time[1]],
             "memory n": [exponent({n: c.bytes for n, c in row.by_length.items()}), theory.memory[0]],
@@ -239,12 +257,23 @@ def _tabulate(rows: Mapping[str, Row], options: Options, report: Report) -> dict
             "sequential": [exponent(row.sequential), theory.sequential],
             "path": [growth(row.path), 1] if theory.path is None else [exponent(row.path), theory.path],
         }
-        fitted[name] = pairs
-        table.append([name, "; ".join(theory.written), *(_beside(*pair) for pair in pairs.values())])
-    report.tables.append((f"Exponents: fitted / theoretical; beyond {BAR} with a !", head, table))
+    return found
+
+
+def tables(
+    rows: Mapping[str, Row], fitted: Mapping[str, Mapping[str, Sequence[float]]], options: Options
+) -> list[Table]:
+    """Fitted exponents beside theoretical ones, and what they were fitted to."""
+    head = ["layer", "table 1", "time n", "time d", "memory n", "memory d", "sequential", "path"]
+    table = [
+        [name, "; ".join(layer.theory.written), *(_beside(*pair) for pair in fitted[name].values())]
+        for name, layer in layers(options).items()
+    ]
     counts = [[name, *(f"{row.sequential[n]} / {row.path[n]}" for n in options.counted)] for name, row in rows.items()]
-    title = "Sequential operations / path length"
-    report.tables.append((title, ["layer", *(f"n = {n}" for n in options.counted)], counts))
+    found: list[Table] = [
+        (f"Exponents: fitted / theoretical; beyond {BAR} with a !", head, table),
+        ("Sequential operations / path length", ["layer", *(f"n = {n}" for n in options.counted)], counts),
+    ]
     for axis, of in (("n", "by_length"), ("d", "by_width")):
         costs: dict[str, dict[int, Cost]] = {name: getattr(row, of) for name, row in rows.items()}
         sizes = list(next(iter(costs.values())))
@@ -252,10 +281,8 @@ def _tabulate(rows: Mapping[str, Row], options: Options, report: Report) -> dict
             [name, *(f"{each[s].seconds * 1e3:,.1f} / {each[s].bytes / 1e6:,.1f}" for s in sizes)]
             for name, each in costs.items()
         ]
-        report.tables.append(
-            (f"Milliseconds / megabytes by {axis}", ["layer", *(f"{axis} = {s}" for s in sizes)], cells)
-        )
-    return fitted
+        found.append((f"Milliseconds / megabytes by {axis}", ["layer", *(f"{axis} = {s}" for s in sizes)], cells))
+    return found
 
 
 def _beside(found: float, theory: float) -> str:
@@ -264,7 +291,6 @@ def _beside(found: float, theory: float) -> str:
 
 def _draw(rows: Mapping[str, Row], options: Options, folder: Path) -> None:
     """Four plots: time and memory over length and width."""
-    folder.mkdir(parents=True, exist_ok=True)
     axes = {
         "length": ("by_length", f"n, at d = {min(options.widths)}"),
         "width": ("by_width", f"d, at n = {options.length}"),

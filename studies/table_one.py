@@ -77,24 +77,31 @@ class _Mixing(nn.Module):
 
 @dataclass(frozen=True)
 class SelfAttention(Layer):
+    """Every token looks at every other, by the fused kernel or by products that form the weights."""
+
     formed: bool = False
 
     @property
     def theory(self) -> Theory:  # type: ignore[override]  # here it depends on the kernel
+        """Memory is quadratic where weights are formed."""
         memory = (2.0, 1.0) if self.formed else (1.0, 1.0)
         return Theory((2, 1), memory, 0, 0, ("n² d", "1", "1"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
+        """See `Layer.build`."""
         return _Mixing(d, everything, formed=self.formed)
 
 
 @dataclass(frozen=True)
 class Restricted(Layer):
+    """Self-attention in a window around each token."""
+
     reach: int
     """r / 2 to either side"""
     theory = Theory((1, 1), (1, 1), 0, 1, ("r n d", "1", "n / r"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
+        """See `Layer.build`."""
         return _Mixing(d, window(self.reach, self.reach), formed=False)
 
 
@@ -112,9 +119,12 @@ class _Recurrence(nn.Module):
 
 
 class Recurrent(Layer):
+    """Elman's network, from left to right."""
+
     theory = Theory((1, 2), (1, 1), 1, 1, ("n d²", "n", "n"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
+        """See `Layer.build`."""
         return _Recurrence(d)
 
     def hops(self, n: int, d: int) -> Iterator[Tensor]:
@@ -160,10 +170,13 @@ class _Causal(nn.Module):
 
 @dataclass(frozen=True)
 class Convolutional(Layer):
+    """Windows of so many tokens."""
+
     width: int = 3
     theory = Theory((1, 2), (1, 1), 0, 1, ("k n d²", "1", "n / k"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
+        """See `Layer.build`."""
         return _Centred(d, self.width)
 
 
@@ -178,9 +191,11 @@ class Dilated(Layer):
     theory = Theory((1, 2), (1, 1), 0, None, ("k n d²", "1", "log_k n"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
+        """See `Layer.build`."""
         return _Causal(d, self.width, dilation)
 
     def hops(self, n: int, d: int) -> Iterator[Tensor]:
+        """Each layer's windows are wider by a factor than those below."""
         return (depends(self.build(d, dilation=self.width**depth), n, d) for depth in range(n))
 
     def goal(self, n: int, d: int) -> Tensor:
