@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ _ZEROS: Final = 16
 """Zero crossings of the sinc on each side of a resampled point."""
 _ROLLOFF: Final = 0.95
 """Where resampling begins to cut, as a share of the lower Nyquist frequency."""
-_AT_A_TIME: Final = 2**22
-"""Products that are added up together."""
+_AT_A_TIME: Final = 2**19
+"""Products that are added up together; each takes some 64 bytes meanwhile."""
 _READ: Final = 2**20
 """Numbers of all channels that are decoded together."""
 _FASTEST: Final = 768_000
@@ -85,6 +85,41 @@ def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.i
     return Sound(samples, rate)
 
 
+def decoding_memory(content: BytesIO, *, name: str, longest: float, rate: int) -> int:
+    """Estimate the bytes of memory that `decoded_sound` takes, and to bring the samples to another rate, at most.
+
+    The header is read, and nothing is decoded.
+
+    Args:
+        content: what a sound file holds.
+        name: of the sound, for messages.
+        longest: seconds that are decoded.
+        rate: samples a second that a model reads.
+
+    Raises:
+        DataError: it is no sound.
+        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+    """
+    try:
+        with wave.open(content, "rb") as file:
+            found, channels, frames = file.getframerate(), file.getnchannels(), file.getnframes()
+        samples = int(min(frames, longest * found + 1, len(content.getbuffer())))
+        size = 16 * channels * samples
+    except (wave.Error, EOFError, RuntimeError):
+        content.seek(0)
+        with _opened(content, name) as other:
+            found, frames = int(other.samplerate), int(other.frames)
+        samples = int(min(max(0, frames), longest * found + 1))
+        size = 12 * samples + 8 * _READ
+    content.seek(0)
+    return size + (resampling_memory(samples) if found != rate else 0)
+
+
+def resampling_memory(samples: int) -> int:
+    """Estimate the bytes of memory that it takes to bring this many samples to another rate, at most."""
+    return 8 * samples + 72 * _AT_A_TIME
+
+
 def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
     with wave.open(str(content) if isinstance(content, Path) else content, "rb") as file:
         width, channels, rate = file.getsampwidth(), file.getnchannels(), _rate(file.getframerate(), name)
@@ -104,6 +139,23 @@ def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np
 
 
 def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
+    parts = [np.zeros(0, np.float32)]
+    with _opened(content, name) as file:
+        rate = _rate(int(file.samplerate), name)
+        most = longest * rate + 1
+        while most > 0:
+            # what a file says of its length may be anything
+            part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
+            if not len(part):
+                break
+            parts.append(part.mean(1, dtype=np.float32))
+            most -= len(part)
+    return np.concatenate(parts), rate
+
+
+@contextmanager
+def _opened(content: Path | BytesIO, name: str) -> Iterator[Any]:
+    """The file as soundfile reads it while the block runs."""
     try:
         import soundfile
     except ImportError:
@@ -111,22 +163,12 @@ def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np
             f"{name}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
             "pip install heedful[audio]"
         ) from None
-    parts = [np.zeros(0, np.float32)]
     try:
         with _held(content) as held, soundfile.SoundFile(held, closefd=False) as file:
-            rate = _rate(int(file.samplerate), name)
-            most = longest * rate + 1
-            while most > 0:
-                # what a file says of its length may be anything
-                part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
-                if not len(part):
-                    break
-                parts.append(part.mean(1, dtype=np.float32))
-                most -= len(part)
+            yield file
     except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
         why = getattr(error, "error_string", error)
         raise DataError(f"{name}: is no sound that can be read ({why}); convert it to WAV or FLAC") from None
-    return np.concatenate(parts), rate
 
 
 @contextmanager

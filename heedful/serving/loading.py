@@ -100,6 +100,7 @@ def leave(house: House) -> bool:
 
     Python would wait for others before it ends, as long as they take to see that nobody waits for them.
     """
+    house.files.close()
     for model in (*house.models.values(), *house.indices.values()):
         threading.Thread(target=model.close, daemon=True).start()
     until = time.monotonic() + _PARTING
