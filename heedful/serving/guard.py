@@ -23,10 +23,8 @@ from heedful.serving.logs import Visit, tell, tell_failure, visiting
 from heedful.serving.origins import Origins
 from heedful.serving.proxies import Proxies
 from heedful.serving.refusal import Refusal, closed, failed, large, unopened, wrong
-from heedful.serving.routes import ID, Route, new_id, refused
+from heedful.serving.routes import ID, Route, refused, request_id
 
-_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""Ids of requests that are taken over from whoever asks."""
 _DIGITS: Final = 18
 """Of a length that is read; nothing that is taken has a longer one."""
 _LONGEST: Final = 200
@@ -102,9 +100,9 @@ class Guard:
         """ASGI; of its protocols HTTP alone is spoken."""
         assert scope["type"] == "http", scope["type"]
         headers, place = Headers(scope=scope), self._place(scope["path"], scope["method"])
+        scope[ID] = request_id(headers.get("x-request-id", ""))  # `protocol`, too, tells it from there
         scope = self._proxies.seen(scope, headers)
-        visit = Visit(_id(headers), scope["method"], quote(scope["path"])[:_LONGEST])
-        scope[ID] = visit.id
+        visit = Visit(scope[ID], scope["method"], quote(scope["path"])[:_LONGEST])
 
         async def sending(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -222,11 +220,6 @@ class Guard:
         method = visit.method if visit.method in _METHODS else "other"
         self._house.meters.answered(route, method=method, status=visit.status or 499, seconds=visit.seconds)
         tell(visit)
-
-
-def _id(headers: Headers) -> str:
-    given = headers.get("x-request-id", "")
-    return given if _ID.fullmatch(given) else new_id()
 
 
 def _counted(receive: Callable[[], Any], most: int, excess: Refusal) -> Callable[[], Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ from heedful.serving.refusal import Refusal, failed, late, unanswerable, wrong
 
 DEADLINE: Final = "heedful-deadline"
 """The header with the seconds that whoever asks is ready to wait."""
+MOST: Final = 2**31 - 1
+"""Of whole numbers that are asked for, wherever no smaller bound is known: what any tensor holds."""
+LARGEST: Final = 1_000.0
+"""Of factors and weights that are asked for; larger ones overflow where they are multiplied."""
+COLDEST: Final = 0.01
+"""Temperatures between 0 and this one are too small to divide by."""
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Ids of requests that are taken over from clients."""
 _GRACE: Final = 1.0
 """Seconds behind its deadline after which a request is answered whether or not its work has noticed that."""
 _IDS: Final = random.Random()
@@ -190,6 +199,11 @@ class Route:
         if unread is not None:
             raise unread
         return table
+
+
+def request_id(given: str) -> str:
+    """The id by which a request is known: the one that it has, where that may stand in a log, or a new one."""
+    return given if _ID.fullmatch(given) else new_id()
 
 
 def new_id() -> str:
