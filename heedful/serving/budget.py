@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import CancelledError, Future
@@ -13,8 +14,8 @@ from typing import Final, final
 from heedful.serving.refusal import oversized
 from heedful.serving.term import Term
 
-_LONGEST_SLEEP: Final = 0.5
-"""Seconds after which a thread that waits looks whether its term is over."""
+_LONGEST_SLEEP: Final = 0.2
+"""Seconds after which whoever waits looks whether its client has left."""
 
 
 @final
@@ -57,7 +58,7 @@ class MemoryBudget:
             while not granted.done():
                 term.check()
                 with suppress(TimeoutError):
-                    granted.result(timeout=_LONGEST_SLEEP)
+                    granted.result(timeout=_sleep(term))
             term.check()
         except BaseException:
             self._withdraw(size, granted)
@@ -72,7 +73,7 @@ class MemoryBudget:
         try:
             while not granted.done():
                 term.check()
-                await asyncio.wait({asyncio.wrap_future(granted)}, timeout=_LONGEST_SLEEP)
+                await asyncio.wait({asyncio.wrap_future(granted)}, timeout=_sleep(term))
             term.check()
         except BaseException:
             self._withdraw(size, granted)
@@ -125,6 +126,10 @@ class MemoryBudget:
         with suppress(CancelledError):
             granted.result()
             self.give_back(size)
+
+
+def _sleep(term: Term) -> float:
+    return max(0.0, min(_LONGEST_SLEEP, term.at - time.monotonic()))
 
 
 @final
