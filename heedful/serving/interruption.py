@@ -33,11 +33,11 @@ def interruptible(term: Term, work: Callable[..., T], *given: Any) -> T:
         Gone: the client has left.
     """
     interrupter = _Interrupter(threading.get_ident())
-    term.when_left(interrupter.interrupt)
     timer = threading.Timer(max(0.0, term.at - time.monotonic()), interrupter.interrupt)
     timer.name, timer.daemon = "deadline of heedful", True
-    timer.start()
-    try:
+    try:  # from here on the interrupt may come at any place
+        term.when_left(interrupter.interrupt)
+        timer.start()
         try:
             return work(*given)
         finally:

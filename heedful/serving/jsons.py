@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from heedful.serving.refusal import Refusal, wrong
 
@@ -40,11 +40,8 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
             raise wrong(f"{name} has a number of {len(digits):,} digits; send {_DIGITS:,} at most")
         return int(digits)
 
-    def constant(word: str) -> NoReturn:
-        raise wrong(f"{name} has {word}, which JSON has no number for; send a finite number")
-
     try:
-        found = json.loads(text, parse_int=integer, parse_constant=constant)
+        found = json.loads(text, parse_int=integer)
     except RecursionError:
         raise _deep(name) from None
     except ValueError:

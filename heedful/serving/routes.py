@@ -28,8 +28,6 @@ MOST: Final = 2**31 - 1
 """Of whole numbers that are asked for, wherever no smaller bound is known: what any tensor holds."""
 LARGEST: Final = 1_000.0
 """Of factors and weights that are asked for; larger ones overflow where they are multiplied."""
-COLDEST: Final = 0.01
-"""Temperatures between 0 and this one are too small to divide by."""
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Ids of requests that are taken over from clients."""
 _GRACE: Final = 1.0

@@ -14,8 +14,7 @@ from heedful.serving.openai.writing import Absent, Strict
 from heedful.serving.own.hearing import heard
 from heedful.serving.own.messages import Transcribe
 from heedful.serving.own.sent import read_sent
-from heedful.serving.refusal import wrong
-from heedful.serving.routes import COLDEST, Answer, Asked
+from heedful.serving.routes import Answer, Asked
 
 
 class TranscriptionRequest(Strict):
@@ -64,8 +63,6 @@ async def read_form(request: Request) -> Mapping[str, Any]:
 
 async def transcribe(asked: Asked, message: TranscriptionRequest) -> Answer:
     """What is said."""
-    if message.temperature is not None and 0 < message.temperature < COLDEST:
-        raise wrong(f"temperature: must be 0, or at least {COLDEST:g}", param="temperature")
     drawn = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     own = Transcribe(model=message.model, sound=message.file, **drawn)  # type: ignore[arg-type]  # of a table
     _, (found,) = await heard(asked, own, name="file")

@@ -17,10 +17,12 @@ from heedful.generation.search import Greedy, Sampling
 from heedful.recipes.changed import changed
 from heedful.recipes.generation import ContinuationConfig, Continuing
 from heedful.serving.refusal import wrong
-from heedful.serving.routes import COLDEST, LARGEST, MOST, Asked, Open
+from heedful.serving.routes import LARGEST, MOST, Asked, Open
 from heedful.serving.settings import Limits
 from heedful.tasks.searches import build_continuation
 
+_COLDEST: Final = 0.01
+"""Temperatures between 0 and this one are too small to divide by."""
 _MOST_STOPS: Final = 64
 _STREAMS: Final = 2**40
 """Sources of chance, of which each request without a seed has its own."""
@@ -68,7 +70,7 @@ class Writing(Strict):
     """draw from this many most probable tokens only (not of OpenAI's)"""
     min_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """draw only tokens at least so many times as probable as the most probable one (not of OpenAI's)"""
-    repetition_penalty: Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """above 1 makes tokens less probable that were there before, in the prompt too (not of OpenAI's)"""
     no_repeat_ngram: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """no so many tokens follow each other twice (not of OpenAI's)"""
@@ -90,7 +92,7 @@ class Writing(Strict):
     @field_validator("temperature")
     @classmethod
     def _divides(cls, temperature: float | None) -> float | None:
-        if temperature is not None and 0 < temperature < COLDEST:
+        if temperature is not None and 0 < temperature < _COLDEST:
             raise PydanticCustomError("too_cold", "must be 0, or at least 0.01")
         return temperature
 

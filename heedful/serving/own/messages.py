@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 from heedful.recipes.changed import changed
 from heedful.recipes.generation import ContinuationConfig, Continuing, GenerationConfig, Limited
 from heedful.recipes.section import Section
-from heedful.serving.routes import COLDEST, LARGEST, MOST, Message
+from heedful.serving.routes import LARGEST, MOST, Message
 
 Text: TypeAlias = str
 Texts: TypeAlias = Text | Annotated[list[Text], Field(min_length=1)]
@@ -45,7 +45,7 @@ class Own(Message):
 class _Options(Own):
     """Kind of search, and how tokens are sampled; abstract."""
 
-    temperature: Annotated[float, Field(ge=COLDEST, le=LARGEST)] | None = None
+    temperature: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """of sampling: below 1 is bolder, above 1 more varied"""
     top_k: Least1 | None = None
     """sample from this many most probable tokens only"""
@@ -53,7 +53,7 @@ class _Options(Own):
     """sample from the fewest tokens with this probability together"""
     min_p: Share | None = None
     """sample only tokens at least so many times as probable as the most probable one"""
-    repetition_penalty: Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """above 1 makes tokens less probable that were there before, in the prompt too"""
     no_repeat_ngram: Least1 | None = None
     """no so many tokens follow each other twice"""
