@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -75,10 +76,18 @@ def languages_of(face: Any, given: ModelSettings, *, name: str, say: Callable[[s
         say(f"{name}: is taken to translate {source} to {target}, by its name")
     if not ways:
         say(
-            f"{name}: its recipe does not say what it translates, so that /translate has no use for it; give "
-            f"models.{name}.source_language and models.{name}.target_language"
+            f"{name}: its recipe does not say what it translates, so that /translate has no use for it; give it a name "
+            f"that does, as in: heedful serve en-sw={_as_word(given.run)}"
         )
     return Languages(ways, _profiles(given.run))
+
+
+def _as_word(run: Path) -> str:
+    """A path as a command line has it, the shortest one."""
+    try:
+        return shlex.quote(str(run.resolve().relative_to(Path.cwd())))
+    except (OSError, ValueError):
+        return shlex.quote(str(run))
 
 
 def _learned(run: Path) -> Sequence[tuple[str | None, str | None]]:
