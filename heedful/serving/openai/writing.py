@@ -178,7 +178,9 @@ def way_of(
         generation, ContinuationConfig, given, common=Continuing, called=str, listed="see the list of what may be asked"
     )
     if n > 1 and config.kind == "greedy":
-        raise wrong("n: the most probable token each time makes one text; give a temperature and a top_p above 0", param="n")
+        raise wrong(
+            "n: the most probable token each time makes one text; give a temperature and a top_p above 0", param="n"
+        )
     search, limit = build_continuation(config, special, n=n, seed=1 if message.seed is None else message.seed)
     assert isinstance(search, Greedy | Sampling), "continuations are not searched for with a beam"
     number = secrets.randbelow(_STREAMS) if message.seed is None else first

@@ -77,9 +77,7 @@ async def heard(asked: Asked, message: Transcribe, *, name: str) -> tuple[str, l
     length_for(message, build_length(config), limits, longest=longest)
 
     def work() -> list[Mapping[str, Any]]:
-        with sound_in(
-            message.sound, asked, seconds=recogniser.seconds, rate=recogniser.front.rate, name=name
-        ) as sound:
+        with sound_in(message.sound, asked, seconds=recogniser.seconds, rate=recogniser.front.rate, name=name) as sound:
             asked.term.check()
             found = recogniser.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
         asked.term.check()

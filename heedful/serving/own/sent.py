@@ -20,9 +20,9 @@ from heedful.data import sound as sounds
 from heedful.data.pictures import Picture, claimed_pixels, decoded_picture
 from heedful.data.sound import Sound, decoded_sound
 from heedful.errors import DataError, MissingExtraError
-from heedful.serving.own.messages import FILES, FRAMES, Inspect, Sent
 from heedful.serving.forms import multipart
 from heedful.serving.jsons import parse_json
+from heedful.serving.own.messages import FILES, FRAMES, Inspect, Sent
 from heedful.serving.refusal import Refusal, wrong
 from heedful.serving.routes import Asked, read_json
 

@@ -86,15 +86,14 @@ def test_a_client_that_leaves_gives_up_its_place(in_thread: bool) -> None:
         async with budget.reserve_async(5, term, name="file"):
             raise AssertionError("there is no room")
 
-    with ThreadPoolExecutor(1) as threads:
-        with budget.reserve(6, Term.of(20), name="first"):
-            waiting = threads.submit(wait) if in_thread else threads.submit(lambda: asyncio.run(wait_in_loop()))
-            until(lambda: len(budget._waiting) == 1)
-            term.leave()
-            with pytest.raises(Gone):
-                waiting.result(20)
-            with budget.reserve(4, Term.of(20), name="next"):  # nobody waits before it any more
-                assert budget.used == 10
+    with ThreadPoolExecutor(1) as threads, budget.reserve(6, Term.of(20), name="first"):
+        waiting = threads.submit(wait) if in_thread else threads.submit(lambda: asyncio.run(wait_in_loop()))
+        until(lambda: len(budget._waiting) == 1)
+        term.leave()
+        with pytest.raises(Gone):
+            waiting.result(20)
+        with budget.reserve(4, Term.of(20), name="next"):  # nobody waits before it any more
+            assert budget.used == 10
     assert budget.used == 0
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
 from heedful.generation.start import Request
 from heedful.models.interface import State
 from heedful.serving.gathering import Gathering
+from heedful.serving.house import House
+from heedful.serving.opening import furnish
 from heedful.serving.refusal import Refusal
+from heedful.serving.settings import Settings
 from heedful.serving.term import Gone, Term
 from heedful.tasks.faces import in_batches
 from heedful.tasks.finding import Finder, grown, in_company
@@ -294,7 +298,9 @@ APART = Diverse(EOS, 8, 2, 0.5, Wu(0.6))
 
 
 @pytest.mark.parametrize(
-    "one", [Greedy(EOS), Beam(EOS, 3, Wu(0.6)), Diverse(EOS, 4, 2, 0.5, Wu(0.6)), None], ids=["", "beam", "apart", "say"]
+    "one",
+    [Greedy(EOS), Beam(EOS, 3, Wu(0.6)), Diverse(EOS, 4, 2, 0.5, Wu(0.6)), None],
+    ids=["", "beam", "apart", "say"],
 )
 def test_a_search_of_its_own_lets_others_have_their_turn(gathering: Gathering, one: Search | None) -> None:
     engine = Gated(ends=False)
@@ -356,12 +362,25 @@ def test_terms_of_one_leave_the_searches_of_others_as_they_are(trained: Path, ga
         assert [[own.result(20) for own in pair] for pair in waiting] == [expected] * 4
 
 
+def test_the_threads_of_the_settings_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the thread that answers, from which native code takes their number."""
+    before = torch.get_num_threads()
+    try:
+        furnish(House(Settings(threads=before + 2), {}, {}), lambda _: None)
+        with closing(Gathering(rows=1)) as gathering, in_company(gathering.company(Term.of(60))):
+            found = in_batches([1], lambda batch: [torch.get_num_threads() for _ in batch], size=lambda _: 1, tokens=1)
+        assert list(found) == [before + 2]
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_only_what_is_asked_alike_is_answered_together(gathering: Gathering) -> None:
     """Callers without a search that is shared get the answers of what they asked, whoever waits beside them."""
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Event()
 
     def say(factor: int) -> Callable[[list[int]], list[int]]:
         def said(batch: list[int]) -> list[int]:
+            begun.set()
             gate.wait(20)
             return [factor * number for number in batch]
 
@@ -372,7 +391,9 @@ def test_only_what_is_asked_alike_is_answered_together(gathering: Gathering) -> 
             return list(in_batches([1, 2], say(factor), size=lambda _: 1, tokens=64))
 
     with ThreadPoolExecutor(4) as threads:
-        waiting = [threads.submit(ask, factor) for factor in (1, 10, 100, 1000)]
+        waiting = [threads.submit(ask, 1)]
+        assert begun.wait(20)
+        waiting += [threads.submit(ask, factor) for factor in (10, 100, 1000)]
         until(lambda: gathering._coming.qsize() == 3)
         gate.set()
         assert [each.result(20) for each in waiting] == [[1, 2], [10, 20], [100, 200], [1000, 2000]]

@@ -66,7 +66,7 @@ async def _parsed(charset: str, name: str = "a.txt") -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "utf-16", "unicode_escape", "no-such", "\0"])
 def test_forms_are_utf_8(charset: str) -> None:
-    with pytest.raises(Refusal, match="charset .* is not read here; send the form in UTF-8"):
+    with pytest.raises(Refusal, match=r"charset .* is not read here; send the form in UTF-8"):
         asyncio.run(_parsed(f'; charset="{charset}"'))
     assert asyncio.run(_parsed("; charset=UTF-8")) == asyncio.run(_parsed("")) == [("q", "a.txt")]
 

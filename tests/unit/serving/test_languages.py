@@ -80,7 +80,7 @@ def test_a_name_says_the_way(trained: Path, name: str, way: tuple[str, str]) -> 
 def test_where_nobody_says_it_nothing_is_served(trained: Path, name: str) -> None:
     house, said = told({name: trained})
     assert house.models[name].spoken.ways == ()
-    assert f"give models.{name}.source_language and models.{name}.target_language" in said
+    assert "as in: heedful serve en-sw=" in said and "source_language" not in said
     with serving(house) as live:
         assert live.ask("/languages").status == live.ask("/translate", {"q": "1"}).status == 404
 

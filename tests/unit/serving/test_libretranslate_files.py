@@ -216,7 +216,9 @@ def test_a_file_that_needs_more_memory_than_there_is_for_all_is_refused(interpre
         assert sent(live, "a.html", b"<p>one .</p>").status_code == 200
         answer = sent(live, "a.html", b"<p>one .</p>" * 100)
         assert answer.status_code == 413
-        assert "file: needs 241,200 bytes of memory to be decoded, and this server has 100,000" in answer.json()["error"]
+        assert (
+            "file: needs 241,200 bytes of memory to be decoded, and this server has 100,000" in answer.json()["error"]
+        )
         assert sent(live, "a.docx", swelling(3_000)).status_code == 413
 
 

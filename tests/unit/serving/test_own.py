@@ -85,6 +85,7 @@ def test_what_is_served_is_told(live: Live) -> None:
     assert does["a-generate"] == {"generate", "inspect"}
     assert does["a-caption"] == {"caption", "inspect"}
     assert told["indices"] == ["notes"]
+    assert told["orders"] == {"notes": ["bm25"]}
     assert told["limits"]["characters"] == 500
 
 

@@ -116,11 +116,10 @@ def frames(count: int, *, size: int = 12) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("name", "what", "least"),
-    [("caption", "image", 32 * 32 * 32), ("look", "image", 32 * 32 * 32), ("transcribe", "sound", 16 * 800)],
+    ("name", "least"), [("caption", 32 * 32 * 32), ("look", 32 * 32 * 32), ("transcribe", 16 * 800)]
 )
 def test_memory_is_reserved_before_anything_is_decoded(
-    live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, what: str, least: int
+    live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
 ) -> None:
     used: list[int] = []
     for decode in ("decoded_picture", "decoded_sound"):
@@ -131,14 +130,12 @@ def test_memory_is_reserved_before_anything_is_decoded(
             return found(*given, **named)
 
         monkeypatch.setattr(sent, decode, decoded)
-    answers(live, name, **{what: picture(folder) if what == "image" else sound(folder)})
+    answers(live, name, **({"sound": sound(folder)} if name == "transcribe" else {"image": picture(folder)}))
     assert len(used) == 1 and least <= used[0] < 10**8
     assert live.house.decoding.used == 0
 
 
-def test_clips_are_read_in_memory_that_is_reserved(
-    live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clips_are_read_in_memory_that_is_reserved(live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     face, used = live.house.models["watch"].face, list[int]()
     read = face.read
 
@@ -153,9 +150,7 @@ def test_clips_are_read_in_memory_that_is_reserved(
     assert live.house.decoding.used == 0
 
 
-def test_pictures_are_decoded_one_behind_the_other_where_memory_is_for_one(
-    made: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     size, at_once, most, guarding = 32 * 64 * 64, 0, 0, threading.Lock()
     decode = sent.decoded_picture
 

@@ -137,7 +137,9 @@ def test_refusals_of_the_protocol_are_known_by_an_id(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("heedful.serving.protocol.tell", lambda visit: seen.append(f"{visit.id} {visit.status}"))
     with holding(monkeypatch, limits={**FAST, "connections_per_address": 4}) as held:
         assert b"x-request-id: my-own.1\r\n" in told(held, request(X_Request_Id="my-own.1", X="a" * 40_000))
-        assert b"x-request-id: my-own.2\r\n" in told(held, POST[:-1].replace(b"\r\n", b"\r\nX-Request-Id: my-own.2\r\n", 1))
+        assert b"x-request-id: my-own.2\r\n" in told(
+            held, POST[:-1].replace(b"\r\n", b"\r\nX-Request-Id: my-own.2\r\n", 1)
+        )
         found = told(held, request(X_Request_Id="not;one", X="a" * 40_000))
         assert b"not;one" not in found and b"x-request-id: " in found
         with ExitStack() as stack:
