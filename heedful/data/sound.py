@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,8 +28,8 @@ _ZEROS: Final = 16
 """Zero crossings of the sinc on each side of a resampled point."""
 _ROLLOFF: Final = 0.95
 """Where resampling begins to cut, as a share of the lower Nyquist frequency."""
-_AT_A_TIME: Final = 2**22
-"""Products that are added up together."""
+_AT_A_TIME: Final = 2**19
+"""Products that are added up together; each takes some 64 bytes meanwhile."""
 _READ: Final = 2**20
 """Numbers of all channels that are decoded together."""
 _FASTEST: Final = 768_000
@@ -89,6 +89,43 @@ def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.i
     if not bool(samples.isfinite().all()):
         raise DataError(f"{name}: holds samples that are no numbers; convert it again")
     return Sound(samples, rate)
+
+
+def decoding_memory(content: BytesIO, *, name: str, longest: float, rate: int) -> int:
+    """Estimate the bytes of memory that `decoded_sound` takes, and to bring the samples to another rate, at most.
+
+    The header is read, and nothing is decoded.
+
+    Args:
+        content: what a sound file holds.
+        name: of the sound, for messages.
+        longest: seconds that are decoded.
+        rate: samples a second that a model reads.
+
+    Raises:
+        DataError: it is no sound.
+        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+    """
+    try:
+        with _opened(content) as file:
+            header, _ = _chunks(file, name, longest=0)
+        found = header.rate
+        whole = len(content.getbuffer()) // (header.width * header.channels)
+        samples = int(min(whole, longest * found + 1))
+        size = 16 * header.channels * samples
+    except _NotPlainError:
+        content.seek(0)
+        with _soundfile(content, name) as other:
+            found, frames = int(other.samplerate), int(other.frames)
+        samples = int(min(max(0, frames), longest * found + 1))
+        size = 12 * samples + 8 * _READ
+    content.seek(0)
+    return size + (resampling_memory(samples) if found != rate else 0)
+
+
+def resampling_memory(samples: int) -> int:
+    """Estimate the bytes of memory that it takes to bring this many samples to another rate, at most."""
+    return 8 * samples + 72 * _AT_A_TIME
 
 
 class _NotPlainError(Exception):
@@ -186,6 +223,23 @@ def _header(part: bytes, name: str) -> _Header:
 
 
 def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
+    parts = [np.zeros(0, np.float32)]
+    with _soundfile(content, name) as file:
+        rate = _rate(int(file.samplerate), name)
+        most = longest * rate + 1
+        while most > 0:
+            # what a file says of its length may be anything
+            part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
+            if not len(part):
+                break
+            parts.append(part.mean(1, dtype=np.float32))
+            most -= len(part)
+    return np.concatenate(parts), rate
+
+
+@contextmanager
+def _soundfile(content: Path | BytesIO, name: str) -> Iterator[Any]:
+    """The file as soundfile reads it while the block runs."""
     try:
         import soundfile
     except ImportError:
@@ -193,22 +247,12 @@ def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np
             f"{name}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
             "pip install heedful[audio]"
         ) from None
-    parts = [np.zeros(0, np.float32)]
     try:
         with _held(content) as held, soundfile.SoundFile(held, closefd=False) as file:
-            rate = _rate(int(file.samplerate), name)
-            most = longest * rate + 1
-            while most > 0:
-                # what a file says of its length may be anything
-                part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
-                if not len(part):
-                    break
-                parts.append(part.mean(1, dtype=np.float32))
-                most -= len(part)
+            yield file
     except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
         why = getattr(error, "error_string", error)
         raise DataError(f"{name}: is no sound that can be read ({why}); convert it to WAV or FLAC") from None
-    return np.concatenate(parts), rate
 
 
 @contextmanager

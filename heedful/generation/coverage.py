@@ -32,6 +32,11 @@ class Covering(Search):
     beta: float
     n_best: int = 1
 
+    @property
+    def rows(self) -> int:
+        """Those of the other search."""
+        return self.search.rows
+
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """At most `n_best` hypotheses for each row; `RecipeError` where nobody can say what they looked at."""
         if request.looked is None:

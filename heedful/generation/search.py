@@ -28,6 +28,11 @@ from heedful.values import Tokens
 class Search(ABC):
     """A way to find good outputs."""
 
+    @property
+    def rows(self) -> int:
+        """Rows of the model that each sentence takes while it is searched for."""
+        return 1
+
     def __call__(
         self,
         step: Step,
@@ -109,6 +114,11 @@ class Beam(Search):
     penalties: Sequence[Penalty] = ()
     bans: Sequence[Ban] = ()
 
+    @property
+    def rows(self) -> int:
+        """One for each of its outputs."""
+        return self.width
+
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n_best` hypotheses for each row."""
         return found_by_beams(step, state, request, search=self)
@@ -137,6 +147,11 @@ class Diverse(Search):
     bans: Sequence[Ban] = ()
     observe: Callable[[Growth], None] | None = None
 
+    @property
+    def rows(self) -> int:
+        """One for each of its outputs."""
+        return self.width
+
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """At most `n_best` hypotheses for each row; `RecipeError` where these are to hold terms."""
         return found_by_groups(step, state, request, search=self)
@@ -152,6 +167,11 @@ class Sampling(Search):
     n: int = 1
     penalties: Sequence[Penalty] = ()
     bans: Sequence[Ban] = ()
+
+    @property
+    def rows(self) -> int:
+        """One for each of its outputs."""
+        return self.n
 
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """`n` hypotheses for each row."""

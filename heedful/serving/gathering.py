@@ -2,7 +2,9 @@
 
 One thread computes. What is asked waits in its queue: examples that are searched for join a search that runs, at any
 step, and leave it when they are done, when their term is over, or when nobody waits for them; all others are answered
-in batches of like lengths with those that are asked alike.
+in batches of like lengths with those that are asked alike. A search that no other may join (with terms, by groups, by
+risk or coverage) is cut into pieces, callers take turns with these, and between two steps of a piece all others get
+theirs.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from heedful.runs.device import give_back_pages
 from heedful.serving.term import Gone, Term
 from heedful.serving.waiting import Companion, Waiting
 from heedful.tasks.finding import Finder, width_of
+from heedful.values import Tokens
 
 _FEW, _PATIENCE = 1 / 5, 6
 """A share of the sentences under way, and the steps that so few wait for others, since to join costs as much as one."""
@@ -35,6 +38,9 @@ _REST, _WORK = 1.0, 30.0
 """Seconds without a question, and with some, after which memory that is free is given back."""
 _WIDE: Final = 8
 """Rows of a sentence from which on fewer sentences are searched for at one time."""
+_APART: Final = 2
+"""Times as many rows as texts that are searched for at one time: the most of a search of its own, so that no step of it
+takes long."""
 
 
 @final
@@ -62,6 +68,16 @@ class _Caller:
         self.waiting = waiting
         self.places = deque(_Place(waiting, place) for place in range(len(waiting.questions.examples)))
         self.lane = lane_of(waiting.questions.say)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it asks for a search, and not for a batch."""
+        return isinstance(self.waiting.questions.say, Finder)
+
+    def put_back(self, places: Iterable[_Place]) -> None:
+        """Have places be begun by a search of their own, which is what they turned out to need."""
+        self.lane = None
+        self.places.extendleft(reversed([*places]))
 
 
 @final
@@ -116,6 +132,8 @@ class Gathering:
         self._coming: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._callers: deque[_Caller] = deque()
         self._lanes: dict[tuple[int, int], _Lane] = {}
+        self._searching: Sequence[_Place] = ()
+        self._closing = False
         self._tidied = self._worked = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="heedful model", daemon=True)
         self._thread.start()
@@ -148,7 +166,7 @@ class Gathering:
                     self._batch()
                     self._tidy(_WORK)
                 except Exception as error:  # whoever waits is told, and the next are answered
-                    self._fail(error)
+                    self._fail(error, (*self._searching,))
 
     def _tidy(self, seconds: float) -> None:
         """Gives back memory that is free, where that was not done for so long."""
@@ -157,15 +175,18 @@ class Gathering:
             give_back_pages()
             self._tidied = now
 
-    def _fail(self, error: BaseException) -> None:
-        for waiting in self._all():
+    def _fail(self, error: BaseException, more: Sequence[_Place] = ()) -> None:
+        """Tell whoever waits, but for the search of its own that is under way, unless its places are given."""
+        for waiting in [*self._others(), *(place.waiting for place in more)]:
             waiting.failed(error)
         self._callers.clear()
         self._lanes.clear()
 
     def _taken(self) -> bool:
         """Takes in what has come, waiting for it where there is nothing to do; False when all is to end."""
-        idle = not self._callers and not self._lanes
+        if self._closing:
+            return False
+        idle = not self._callers and not self._lanes and not self._searching
         while idle or not self._coming.empty():
             try:
                 waiting = self._coming.get(timeout=_REST if idle and self._tidied < self._worked else None)
@@ -174,13 +195,18 @@ class Gathering:
                 continue
             self._worked = time.monotonic()
             if waiting is None:
-                self._fail(Gone())
+                self._closing = True
+                self._fail(Gone(), self._searching)
                 return False
             idle = False
             self._callers.append(_Caller(waiting))
         return True
 
     def _all(self) -> Iterator[Waiting]:
+        yield from self._others()
+        yield from (place.waiting for place in self._searching)
+
+    def _others(self) -> Iterator[Waiting]:
         yield from (caller.waiting for caller in self._callers)
         yield from (place.waiting for lane in self._lanes.values() for place in lane.places.values())
 
@@ -232,14 +258,17 @@ class Gathering:
         return room
 
     def _begin(self, finder: Finder[Any], places: Sequence[_Place]) -> None:
-        """Has examples join a search, or answers them at once where they need one of their own."""
+        """Has examples join a search; callers whose examples need one of their own are answered by `_batch`."""
         search = finder.growable
         assert search is not None
         state, request = finder.begun([place.example for place in places])
         if request.terms is not None:
-            found = _searched(finder, state, request, places)
-            self._count(found)
-            _answer(places, found)
+            held = [place for place, terms in zip(places, request.terms.rows, strict=True) if terms]
+            bound = dict.fromkeys(place.waiting for place in held)
+            for caller in self._callers_of(bound):
+                caller.put_back(place for place in places if place.waiting is caller.waiting)
+            if free := [place for place in places if place.waiting not in bound]:
+                self._begin(finder, free)
             return
         key = lane_of(finder)
         assert key is not None
@@ -267,26 +296,76 @@ class Gathering:
                 continue
             lane.tell()
 
-    def _batch(self) -> None:
-        """One batch of like lengths of what was asked first, with all that is asked alike."""
-        first = next((caller for caller in self._callers if caller.lane is None and caller.places), None)
+    def _callers_of(self, waiting: Iterable[Waiting]) -> list[_Caller]:
+        """Those of questions, which come back where all of their examples had begun."""
+        known = {caller.waiting: caller for caller in self._callers}
+        for each in waiting:
+            if each not in known:
+                known[each] = _Caller(each)
+                known[each].places.clear()
+                self._callers.append(known[each])
+        return [known[each] for each in waiting]
+
+    def _batch(self, *, between_steps: bool = False) -> None:
+        """One batch of like lengths of a caller, with all that is asked alike; callers take turns.
+
+        Args:
+            between_steps: of a search of its own, which no other one interrupts.
+        """
+        waiting = (caller for caller in self._callers if caller.lane is None and caller.places)
+        first = next((caller for caller in waiting if not (between_steps and caller.searches)), None)
         if first is None:
             return
-        questions = first.waiting.questions
-        alike = [caller for caller in self._callers if caller.waiting.questions.say == questions.say]
-        places = [place for caller in alike for place in caller.places]
+        self._callers.remove(first)
+        self._callers.append(first)
+        say = first.waiting.questions.say
+        alike = [caller for caller in self._callers if caller.lane is None and caller.waiting.questions.say == say]
+        places = [*first.places, *(place for caller in alike if caller is not first for place in caller.places)]
         batch = next(part for part in _planned(places) if first.places[0] in part)
+        if isinstance(say, Finder):
+            most = max(1, _APART * self._rows // say.search.rows)
+            batch = sorted(batch, key=lambda place: place.waiting is not first.waiting)[:most]
         taken = set(map(id, batch))
         for caller in alike:
             caller.places = deque(place for place in caller.places if id(place) not in taken)
         self.worked(len(batch))
-        _apart(batch, partial(self._say, questions.say))
+        _apart(batch, partial(self._say, say))
 
     def _say(self, say: Any, places: Sequence[_Place]) -> None:
-        answers = _said(say, places)
-        if isinstance(say, Finder):
-            self._count(answers)
+        examples = [place.example for place in places]
+        if not isinstance(say, Finder):
+            _answer(places, list(say(examples)))
+            return
+        self._searching = places
+        try:
+            answers = self._searched(say, *say.begun(examples), places)
+        finally:
+            self._searching = ()
+        self._count(answers)
         _answer(places, answers)
+
+    def _searched(
+        self, finder: Finder[Any], state: State, request: Request, places: Sequence[_Place]
+    ) -> Sequence[Sequence[Hypothesis]]:
+        """By a search of their own, which ends when nobody waits for it."""
+
+        def step(tokens: Tokens, state: State) -> tuple[Any, State]:
+            self._let_others()
+            return finder.engine.step(tokens, state)
+
+        request = replace(request, until=lambda: all(place.waiting.over for place in places))
+        return finder.search.answer(step, state, request).hypotheses
+
+    def _let_others(self) -> None:
+        """A step of every search that others joined, and a batch, while a search of its own is under way."""
+        try:
+            if self._taken():
+                self._forget()
+                self._admit()
+                self._step()
+                self._batch(between_steps=True)
+        except Exception as error:  # whoever waits is told, and the search that is under way goes on
+            self._fail(error)
 
     def _count(self, found: Iterable[Sequence[Hypothesis]]) -> None:
         self.wrote(sum(len(hypotheses[0].ids) for hypotheses in found if hypotheses))
@@ -322,19 +401,6 @@ def _apart(places: Sequence[_Place], answer: Callable[[Sequence[_Place]], None])
             answer(own)
         except Exception as error:  # whatever it is, this caller is told, and others go on
             caller.failed(error)
-
-
-def _said(say: Callable[[list[Any]], Any], places: Sequence[_Place]) -> Sequence[Any]:
-    examples = [place.example for place in places]
-    if isinstance(say, Finder):
-        return _searched(say, *say.begun(examples), places)
-    return list(say(examples))
-
-
-def _searched(finder: Finder[Any], state: State, request: Request, places: Sequence[_Place]) -> Sequence[Any]:
-    """By a search of their own, which ends when nobody waits for it."""
-    request = replace(request, until=lambda: all(place.waiting.over for place in places))
-    return finder.search.answer(finder.engine.step, state, request).hypotheses
 
 
 def _answer(places: Sequence[_Place], answers: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, final
 from urllib.parse import quote
 
@@ -15,16 +16,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
+from heedful.serving.bodies import BodyBudget
 from heedful.serving.door import KEY, key_of
 from heedful.serving.house import House
 from heedful.serving.logs import Visit, tell, tell_failure, visiting
 from heedful.serving.origins import Origins
 from heedful.serving.proxies import Proxies
 from heedful.serving.refusal import Refusal, closed, failed, large, unopened, wrong
-from heedful.serving.routes import ID, Route, new_id, refused
+from heedful.serving.routes import ID, Route, refused, request_id
 
-_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""Ids of requests that are taken over from whoever asks."""
+_DIGITS: Final = 18
+"""Of a length that is read; nothing that is taken has a longer one."""
 _LONGEST: Final = 200
 """Characters of a path that are told."""
 _METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
@@ -85,6 +87,7 @@ class Guard:
         self._origins = Origins(house.settings)
         self._proxies = Proxies(house.settings.access)
         self._places: list[Place] = []
+        self._bodies = BodyBudget(house.settings.limits.bodies)
 
     def lead(self, routes: Sequence[Route]) -> None:
         """From now on requests get to these routes."""
@@ -97,9 +100,9 @@ class Guard:
         """ASGI; of its protocols HTTP alone is spoken."""
         assert scope["type"] == "http", scope["type"]
         headers, place = Headers(scope=scope), self._place(scope["path"], scope["method"])
+        scope[ID] = request_id(headers.get("x-request-id", ""))  # `protocol`, too, tells it from there
         scope = self._proxies.seen(scope, headers)
-        visit = Visit(_id(headers), scope["method"], quote(scope["path"])[:_LONGEST])
-        scope[ID] = visit.id
+        visit = Visit(scope[ID], scope["method"], quote(scope["path"])[:_LONGEST])
 
         async def sending(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -108,10 +111,13 @@ class Guard:
                 message = {**message, "headers": [*given, *self._said(visit, headers, dict(given))]}
             await send(message)
 
+        body = self._bodies.body()
+        receiving = partial(body.receive, receive)
         with visiting(visit):
             try:
-                await self._answered(scope, receive, sending, headers=headers, place=place, visit=visit)
+                await self._answered(scope, receiving, sending, headers=headers, place=place, visit=visit)
             finally:
+                body.release()
                 self._done(scope, place, visit)
 
     async def _answered(
@@ -186,10 +192,10 @@ class Guard:
         """
         limits = self._house.settings.limits
         files = route is not None and route.files and limits.file > limits.body
-        most = limits.file if files and not held else limits.body
+        most = min(limits.file if files and not held else limits.body, limits.bodies)
         excess = unopened(most) if files and held else large(most)
         length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()):
+        if not (length.isascii() and length.isdigit() and len(length) <= _DIGITS):
             raise wrong("Content-Length: is no number of bytes")
         if int(length) > most:
             raise excess
@@ -214,11 +220,6 @@ class Guard:
         method = visit.method if visit.method in _METHODS else "other"
         self._house.meters.answered(route, method=method, status=visit.status or 499, seconds=visit.seconds)
         tell(visit)
-
-
-def _id(headers: Headers) -> str:
-    given = headers.get("x-request-id", "")
-    return given if _ID.fullmatch(given) else new_id()
 
 
 def _counted(receive: Callable[[], Any], most: int, excess: Refusal) -> Callable[[], Any]:

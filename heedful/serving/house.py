@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
+from heedful.serving.budget import MemoryBudget
 from heedful.serving.door import Door
 from heedful.serving.languages import Languages
 from heedful.serving.logs import note
 from heedful.serving.meters import Meters
-from heedful.serving.refusal import closed, full, missing, wrong
+from heedful.serving.refusal import closed, missing, wrong
 from heedful.serving.settings import Settings
 from heedful.serving.term import Gone, Term
+from heedful.serving.work import WorkQueue
 
 if TYPE_CHECKING:
     from heedful.serving.waiting import Answering
@@ -24,6 +25,8 @@ Event = TypeVar("Event")
 Kind = TypeVar("Kind")
 
 _END: Final = object()
+_PARSED: Final = 4
+"""Files that are parsed at one time: Python runs one thread at a time, so more would make each slower."""
 
 
 @final
@@ -51,9 +54,7 @@ class Model(Generic[Kind]):
         self.face = face
         self.spoken = spoken
         self.created = int(time.time())
-        self._limits = settings.limits
-        self._count = 0
-        self._threads = ThreadPoolExecutor(settings.limits.queue, thread_name_prefix=f"heedful {name}")
+        self._queue = WorkQueue(name, threads=settings.limits.queue, most=settings.limits.queue)
         if answering is None:
             from heedful.serving.gathering import Gathering  # which reads torch, and a house answers before it is there
 
@@ -68,7 +69,7 @@ class Model(Generic[Kind]):
     @property
     def waiting(self) -> int:
         """Requests that wait for an answer or are being answered."""
-        return self._count
+        return self._queue.waiting
 
     async def ask(self, term: Term, work: Callable[[], T]) -> T:
         """What `work` gives, which asks the face; it runs in a thread, and what it has computed is batched with what
@@ -78,8 +79,8 @@ class Model(Generic[Kind]):
             Refusal: too much is waiting, or the term ended.
             Gone: whoever asked has left.
         """
-        with self._place():
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._within(term, work))
+        note(model=self.name)
+        return await self._queue.run(term, self._within(term, work))
 
     async def hear(self, term: Term, work: Callable[[Callable[[Event], None]], object]) -> AsyncIterator[Event]:
         """What `work` says while it goes on, to the function that it is given."""
@@ -93,8 +94,9 @@ class Model(Generic[Kind]):
             said.put_nowait(_END)  # however it ended, and if it never began
             _ = done.cancelled() or done.exception()  # whoever left asks for nothing
 
-        with self._place():
-            working = loop.run_in_executor(self._threads, self._within(term, lambda: work(say)))
+        note(model=self.name)
+        with self._queue.place():
+            working = asyncio.wrap_future(self._queue.begin(term, self._within(term, lambda: work(say))))
             working.add_done_callback(over)
             try:
                 while (event := await said.get()) is not _END:
@@ -105,34 +107,17 @@ class Model(Generic[Kind]):
 
     def close(self) -> None:
         """Nothing more is asked: threads end as soon as they have nothing to do."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._queue.close()
         self.answering.close()
 
     def _within(self, term: Term, work: Callable[[], T]) -> Callable[[], T]:
         from heedful.tasks.finding import in_company
 
         def run() -> T:
-            term.check()
             with in_company(self.answering.company(term)):
                 return work()
 
         return run
-
-    def _place(self) -> Any:
-        from contextlib import contextmanager
-
-        @contextmanager
-        def taken() -> Iterator[None]:
-            note(model=self.name)
-            if self._count >= self._limits.queue:
-                raise full()
-            self._count += 1
-            try:
-                yield
-            finally:
-                self._count -= 1
-
-        return taken()
 
 
 def index_name(name: str) -> str:
@@ -150,6 +135,8 @@ class House:
         indices: of passages, likewise; they are asked as models are.
         state: of the whole.
         door: lets requests in.
+        decoding: memory for what requests bring, while it is decoded.
+        files: threads that parse files.
         meters: of what is done.
 
     Raises:
@@ -162,6 +149,8 @@ class House:
         self.indices = dict(indices)
         self.state: str = "loading"
         self.door = Door(settings)
+        self.decoding = MemoryBudget(settings.limits.decoding)
+        self.files = WorkQueue("files", threads=_PARSED, most=settings.limits.queue)
         self.meters = Meters(self.models)
 
     @property

@@ -139,4 +139,4 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
         stat = path.stat()
     except OSError:
         return None
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino

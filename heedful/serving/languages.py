@@ -79,10 +79,18 @@ def languages_of(face: Any, given: ModelSettings, *, name: str, say: Callable[[s
     if not ways:
         say(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
-            f"as in heedful serve en-sw={shlex.quote(str(given.run))}, or write source_language and target_language "
+            f"as in heedful serve en-sw={_as_word(given.run)}, or write source_language and target_language "
             "into the table of its training text and train again"
         )
     return Languages(ways, _profiles(given.run))
+
+
+def _as_word(run: Path) -> str:
+    """A path as a command line has it, the shortest one."""
+    try:
+        return shlex.quote(str(run.resolve().relative_to(Path.cwd())))
+    except (OSError, ValueError):
+        return shlex.quote(str(run))
 
 
 def _learned(run: Path) -> Sequence[tuple[str | None, str | None]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, final
 
 from heedful.serving.app import lead
+from heedful.serving.capacity import cores, require_room
 from heedful.serving.guard import Guard
 from heedful.serving.house import House, Model
 from heedful.serving.opening import furnish
@@ -16,8 +16,8 @@ from heedful.serving.settings import Settings
 
 _USUAL: Final = 2
 """Processes that compute on a CPU, unless the settings say how many."""
-_PARTING: Final = 3.0
-"""Seconds for threads to end in which nothing waits for an answer."""
+_PARTING: Final = 5.0
+"""Seconds for threads to end in which nothing waits for an answer, and for processes, which are killed before."""
 
 
 @final
@@ -72,7 +72,10 @@ class Loading:
             self._say("ready")
 
     def _furnish(self) -> None:
-        number = usual_processes(self._house.settings)
+        settings = self._house.settings
+        number = usual_processes(settings)
+        if settings.processes is not None:
+            require_room(settings, number)
         if not number:
             furnish(self._house, self._say)
             return
@@ -90,16 +93,12 @@ def usual_processes(settings: Settings) -> int:
     return _USUAL if cores() > 1 and find_device(settings.device).type == "cpu" else 0
 
 
-def cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def leave(house: House) -> bool:
     """Closes models; whether all threads have ended that computed.
 
     Python would wait for others before it ends, as long as they take to see that nobody waits for them.
     """
+    house.files.close()
     for model in (*house.models.values(), *house.indices.values()):
         threading.Thread(target=model.close, daemon=True).start()
     until = time.monotonic() + _PARTING

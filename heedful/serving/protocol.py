@@ -11,8 +11,10 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from heedful.serving.crowds import Crowds
+from heedful.serving.logs import Visit, tell
 from heedful.serving.parting import Parting
 from heedful.serving.refusal import overladen
+from heedful.serving.routes import ID, new_id, request_id
 from heedful.serving.settings import Limits
 
 LINE: Final = 65_536
@@ -20,6 +22,8 @@ LINE: Final = 65_536
 _PIPELINED: Final = 16
 """Requests that a connection may send before the first of them is answered."""
 _OFFERS: Final = (b"connection", b"upgrade", b"http2-settings")
+_VERSIONS: Final = ("1.0", "1.1")
+"""Of HTTP; the parser also knows 0.9, which has no headers, and 2.0, whose requests look otherwise."""
 _LATER: Final = (429, 503)
 """What is refused now and may be asked again."""
 _COLON: Final = len(b": \r\n")
@@ -122,6 +126,8 @@ class Bounded(HttpToolsProtocol):
         """All of them: the request is answered from now on."""
         if self.parser.should_upgrade():
             return
+        if self.parser.get_http_version() not in _VERSIONS:
+            self._exceed(400, "the request is not of HTTP/1.0 or HTTP/1.1; its first line must end with one of these")
         super().on_headers_complete()
         self._silent = 0
         if len(self.pipeline) > _PIPELINED:
@@ -164,6 +170,14 @@ class Bounded(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _id(self) -> str:
+        """By which the log knows the request that is refused: the id that it has, as far as its headers have come."""
+        if self._is_answering:
+            return str(self.cycle.scope.get(ID) or new_id())
+        given = (value.decode("latin-1") for name, value in self.headers or () if name == b"x-request-id")
+        return request_id(next(given, ""))
 
     @property
     def _too_large(self) -> str:
@@ -233,14 +247,17 @@ class Bounded(HttpToolsProtocol):
         if self.pipeline or (self._is_answering and self.cycle.response_started):
             self.transport.abort()
             return
+        number = self._id
         if not self._is_answering:
             self._turned(status)
+            tell(Visit(number, "-", "-", status))
         body = json.dumps({"error": message}).encode()
         lines = [
             *(b"%b: %b" % header for header in self.server_state.default_headers),
             b"content-type: application/json",
             b"content-length: %d" % len(body),
             b"x-content-type-options: nosniff",
+            b"x-request-id: %b" % number.encode(),
             *([b"retry-after: 5"] if status in _LATER else []),
             b"connection: close",
         ]

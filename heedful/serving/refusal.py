@@ -93,6 +93,23 @@ def large(most: int) -> Refusal:
     return Refusal(413, f"the request has more than {most:,} bytes; send less at a time", code="too_large")
 
 
+def oversized(size: int, most: int, *, name: str) -> Refusal:
+    """Something needs more memory to be decoded than all requests together may take."""
+    return Refusal(
+        413,
+        f"{name}: needs {size:,} bytes of memory to be decoded, and this server has {most:,} for it "
+        "(limits.decoding); send something smaller",
+        code="too_large",
+        param=name,
+    )
+
+
+def crowded() -> Refusal:
+    """Too many bytes of requests are held at one time."""
+    message = "too many large requests arrive or are answered at this time; ask again in a few seconds, and send faster"
+    return Refusal(503, message, code="overloaded", retry_after=5)
+
+
 def overladen(limits: Limits) -> Refusal:
     """A request has more headers than are read."""
     message = f"the request has more than {limits.headers} headers, or {limits.header_bytes:,} bytes of them"

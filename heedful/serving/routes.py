@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
+import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -18,11 +18,20 @@ from heedful.errors import HeedfulError, MissingExtraError, RunError
 from heedful.generation.hypotheses import NoTokenError
 from heedful.serving.door import KEY, key_in
 from heedful.serving.house import Gone, House, Term
+from heedful.serving.jsons import parse_json
 from heedful.serving.logs import note, tell_failure
-from heedful.serving.refusal import Refusal, failed, unanswerable, wrong
+from heedful.serving.refusal import Refusal, failed, late, unanswerable, wrong
 
 DEADLINE: Final = "heedful-deadline"
 """The header with the seconds that whoever asks is ready to wait."""
+MOST: Final = 2**31 - 1
+"""Of whole numbers that are asked for, wherever no smaller bound is known: what any tensor holds."""
+LARGEST: Final = 1_000.0
+"""Of factors and weights that are asked for; larger ones overflow where they are multiplied."""
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Ids of requests that are taken over from clients."""
+_GRACE: Final = 1.0
+"""Seconds behind its deadline after which a request is answered whether or not its work has noticed that."""
 _IDS: Final = random.Random()
 ID: Final = "heedful.id"
 """Where a request says by which id the log knows it."""
@@ -140,7 +149,10 @@ class Route:
         answering = asyncio.ensure_future(self.answer(*given))
         leaving = asyncio.ensure_future(_left(asked.request))
         try:
-            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            seconds = max(0.0, asked.term.at - time.monotonic()) + _GRACE
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED, timeout=seconds)
+            if not (answering.done() or leaving.done()):
+                raise late(asked.term.seconds)
             if not answering.done():
                 leaving.result()  # which may say that the request is too large
                 raise Gone
@@ -168,10 +180,7 @@ class Route:
         return message
 
     async def _table(self, asked: Asked) -> Mapping[str, Any]:
-        try:
-            return await (self.reads or read_json)(asked.request)
-        except MultiPartException as error:
-            raise wrong(f"the form: {error.message}") from None
+        return await (self.reads or read_json)(asked.request)
 
     async def _admitted(self, asked: Asked) -> Mapping[str, Any]:
         """The table of a request that may have its key there; nothing else is told of it unless it has."""
@@ -188,6 +197,11 @@ class Route:
         if unread is not None:
             raise unread
         return table
+
+
+def request_id(given: str) -> str:
+    """The id by which a request is known: the one that it has, where that may stand in a log, or a new one."""
+    return given if _ID.fullmatch(given) else new_id()
 
 
 def new_id() -> str:
@@ -230,18 +244,20 @@ def rendered(answer: Answer) -> Response:
 
 async def read_json(request: Request) -> Mapping[str, Any]:
     """The object in the body of a request; `Refusal` where it is none."""
-    body = await request.body()
-    try:
-        table = json.loads(body)
-        if b"\\u" in body:
-            json.dumps(table, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise wrong("the body of the request holds half a character, as \\ud800 is; send whole ones") from None
-    except (ValueError, RecursionError):
-        raise wrong("the body of the request is no JSON; send an object") from None
+    return json_object(await read_body(request))
+
+
+def json_object(body: bytes) -> Mapping[str, Any]:
+    """The object in a body; `Refusal` where it is none."""
+    table = parse_json(body, name="the body of the request")
     if not isinstance(table, dict):
         raise wrong("the body of the request is no JSON object")
     return table
+
+
+async def read_body(request: Request) -> bytes:
+    """All of a body, which is not kept beside what it holds (as `Request.body` would); it can be read once."""
+    return b"".join([part async for part in request.stream()])
 
 
 def _seconds(house: House, request: Request) -> float:

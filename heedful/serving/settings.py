@@ -60,6 +60,10 @@ class Limits(Section):
     """bytes of a request"""
     file: Count = 20_000_000
     """bytes of a file that is to be translated or looked at"""
+    bodies: Count = 2**28
+    """bytes of the bodies of all requests, while they arrive and are answered; one of up to 64 kB does not count"""
+    decoding: Count = 2**30
+    """bytes of memory in which pictures, sounds, clips and files are decoded at one time, for all requests together"""
     characters: Count = 20_000
     """of all texts of a request"""
     batch: Count = 256

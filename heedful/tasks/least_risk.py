@@ -55,6 +55,11 @@ class LeastRisk(Search):
     utility: Utility
     n_best: int = 1
 
+    @property
+    def rows(self) -> int:
+        """Those of the other search."""
+        return self.search.rows
+
     def answer(self, step: Step, state: State, request: Request) -> Found:
         """At most `n_best` hypotheses for each row, whose texts differ."""
         found = self.search.answer(step, state, request)

@@ -14,6 +14,7 @@ from browsing import PATIENCE
 from served import runs
 from serving import Live, opened, serving
 
+from heedful import load
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
 from heedful.serving.keys import add_key
@@ -45,7 +46,10 @@ def live(folder: Path) -> Iterator[Live]:
     made = runs(folder)
     (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
     build_index(folder / "index", PassageLines(folder / "passages.txt"))
-    house = opened(made, indices={"notes": {"folder": str(folder / "index")}})
+    encoder: Any = load(made["fill"], device="cpu")
+    build_index(folder / "vectors", PassageLines(folder / "passages.txt"), encoder=encoder, model=made["fill"])
+    indices = {"notes": {"folder": str(folder / "index")}, "vectors": {"folder": str(folder / "vectors")}}
+    house = opened(made, indices=indices)
     with serving(house) as running:
         yield running
 
@@ -293,6 +297,23 @@ def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
     card = ask(page, "Classify", "Classify", Text="eins")
     (found,) = live.ask("/v1/heedful/classify", {"texts": "eins"}).json["answers"]
     assert card.locator(".said-text").text_content() == found["label"]
+
+
+def test_passages_are_in_the_order_that_was_chosen(show: Open, live: Live) -> None:
+    page = show(live)
+    page.get_by_role("tab", name="Search", exact=True).click()
+    order, index = (panel(page).get_by_label(name, exact=True) for name in ("Order", "Index"))
+    assert order.locator("option").all_text_contents() == ["the index's own", "BM25"]
+    index.select_option("vectors")
+    assert order.locator("option").all_text_contents() == ["the index's own", "BM25", "vectors", "BM25 and vectors"]
+    for name, by in (("BM25", "bm25"), ("vectors", "encoder"), ("BM25 and vectors", "product")):
+        order.select_option(name)
+        ask(page, "Search", "Search", Question="the dog")
+        told = live.ask("/v1/heedful/search", {"index": "vectors", "query": "the dog", "by": by}).json["answers"][0]
+        expect = f"{len(told['orders'][by])} passages, ordered by {name}"
+        panel(page).get_by_text(expect, exact=True).wait_for()
+        shown = panel(page).locator(".passage").all_text_contents()
+        assert shown == [each["text"] for each in told["orders"][by]]
 
 
 def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Live, folder: Path) -> None:

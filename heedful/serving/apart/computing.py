@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections import deque
@@ -40,6 +42,8 @@ from heedful.tasks.finding import Questions
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 """That are for whoever has begun a process, though a terminal or systemd sends them to all."""
+_PR_SET_PDEATHSIG: Final = 1
+"""See prctl(2)."""
 _SAYS: Final = 256
 """Ways to answer that are kept, the last ones that were asked for."""
 _OBJECTS: Final = 50_000
@@ -51,6 +55,7 @@ def compute(pipe: Connection, settings: Settings) -> NoReturn:
 
     `SIGNALS` are ignored: the end of whoever has begun this process is the end of it.
     """
+    _end_with_parent()
     for each in SIGNALS:  # where they could not be blocked
         signal.signal(each, signal.SIG_IGN)
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
@@ -71,6 +76,16 @@ def compute(pipe: Connection, settings: Settings) -> NoReturn:
     except (EOFError, OSError):  # whoever asked is gone
         pass
     os._exit(0)
+
+
+def _end_with_parent() -> None:
+    """Have the system kill this process when the one that has begun it ends, even where it is stopped then.
+
+    A process that runs notices the end of its pipe; one that is stopped (SIGSTOP) would stay for ever. Linux alone can
+    do this.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @final

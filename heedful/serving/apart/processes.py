@@ -6,6 +6,7 @@ import multiprocessing
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -43,8 +44,8 @@ from heedful.serving.waiting import Companion, Waiting
 
 _SHORTEST, _LONGEST = 0.5, 60.0
 """Seconds until a process that has ended is begun again, which double as long as none has answered."""
-_PARTING: Final = 3.0
-"""Seconds that a process has to end by itself."""
+_PARTING: Final = 2.0
+"""Seconds that a process has to end by itself before it is killed."""
 
 
 def furnish_apart(house: House, say: Callable[[str], None], number: int) -> None:
@@ -130,7 +131,10 @@ class Processes:
                 self.closing.set()
                 self._leaving.put(None)
                 for member in self._members:
-                    member.close()
+                    threading.Thread(target=member.tell_end, name="heedful end", daemon=True).start()
+                until = time.monotonic() + _PARTING
+                for member in self._members:
+                    member.close(until)
 
     def _leave(self) -> None:
         """Says who waits no longer: in a thread of its own, since it is noticed where nothing may be waited for."""
@@ -224,12 +228,17 @@ class Member:
         if known:
             self._say(Leave(number))
 
-    def close(self) -> None:
-        """Ends it."""
+    def tell_end(self) -> None:
+        """Ask it to end; this may take forever where the process is stopped and its pipe is full."""
         if self._process is not None:
             self._say(End())
-            self._process.join(_PARTING)
+
+    def close(self, until: float) -> None:
+        """Wait until it has ended, and kill it where it has not by then; a process that is stopped ends so too."""
+        if self._process is not None:
+            self._process.join(max(0.0, until - time.monotonic()))
             self._process.kill()
+            self._process.join(_PARTING)
 
     def _say(self, letter: Asked) -> bool:
         """Whether it could be said."""

@@ -36,6 +36,11 @@ FORMATS: Final = tuple(sorted((*ENDINGS, _PLAIN)))
 _GZIP: Final = b"\x1f\x8b"
 _GROWTH: Final = 5
 """How many times as large an office document may be when it is unpacked."""
+_MEMORY: Final = {".html": 200, ".htm": 200, ".xhtml": 200, ".po": 120, ".pot": 120, ".docx": 50, ".docm": 50}
+"""Bytes of memory for each byte of a file, unpacked, that are needed to read it and to write it anew: measured with
+files that have little text and many units."""
+_USUAL_MEMORY: Final = 80
+"""The same of other formats."""
 _TELLING: Final = 20_000
 """Letters of a file that say which language it is in."""
 
@@ -117,6 +122,12 @@ def check_size(upload: Upload, *, most: int) -> None:
         raise wrong(
             f"file: unpacks to {unpacked:,} bytes, and {_GROWTH * most:,} are the most; send it in parts", param="file"
         )
+
+
+def decoding_memory(upload: Upload, suffix: str) -> int:
+    """Estimate the bytes of memory that it takes to read a file and to write it anew, at most."""
+    size = max(len(upload.content), _unpacked(upload.content))
+    return len(upload.content) + _MEMORY.get(suffix, _USUAL_MEMORY) * size
 
 
 def _unpacked(content: bytes) -> int:

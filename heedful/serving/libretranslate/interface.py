@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -13,8 +12,19 @@ from starlette.responses import Response
 
 from heedful.data.identification import Identified
 from heedful.serving.house import House
+from heedful.serving.interruption import interruptible
 from heedful.serving.languages import called
-from heedful.serving.libretranslate.files import FORMATS, MANY, Kept, Shelf, check_size, opened, placed, suffix_of
+from heedful.serving.libretranslate.files import (
+    FORMATS,
+    MANY,
+    Kept,
+    Shelf,
+    check_size,
+    decoding_memory,
+    opened,
+    placed,
+    suffix_of,
+)
 from heedful.serving.libretranslate.interpreters import AUTO, Interpreter, Interpreters
 from heedful.serving.libretranslate.messages import (
     Detected,
@@ -166,15 +176,17 @@ class _Desk:
             raise wrong(f"source: a {MANY} holds many languages; say which one is read", param="source")
         target = self.interpreters.language(message.target, param="target")
         named = None if message.source == AUTO else self.interpreters.language(message.source, param="source")
-        with placed(upload) as path:
-            file = await asyncio.to_thread(opened, path, source=named, target=target)
-            source = named or self._source(file.beginning(), AUTO, target=target).language
-            interpreter = self.interpreters.between(source, target)
-            content = upload.content
-            if interpreter is not None:
-                order = Order(interpreter, asked.term, asked.house.settings.limits.tokens)
-                work = partial(file.translated, order)
-                content = await interpreter.model.ask(asked.term, work)
+        content = upload.content
+        async with asked.house.decoding.reserve_async(decoding_memory(upload, suffix), asked.term, name="file"):
+            with placed(upload) as path:
+                parse = partial(opened, path, source=named, target=target)
+                file = await asked.house.files.run(asked.term, partial(interruptible, asked.term, parse))
+                source = named or self._source(file.beginning(), AUTO, target=target).language
+                interpreter = self.interpreters.between(source, target)
+                if interpreter is not None:
+                    order = Order(interpreter, asked.term, asked.house.settings.limits.tokens)
+                    work = partial(interruptible, asked.term, partial(file.translated, order))
+                    content = await interpreter.model.ask(asked.term, work)
         name = self._shelf.put(Kept(f"{Path(upload.name).stem}_{target}{suffix}", content))
         return TranslatedFile(translatedFileUrl=f"{asked.request.base_url}download_file/{name}")
 
@@ -226,7 +238,7 @@ class _Desk:
         for interpreter, own in places.items():
             assert interpreter is not None
             order = Order(interpreter, asked.term, asked.house.settings.limits.tokens, message.alternatives)
-            translate = order.html if message.format == "html" else order.plain
+            translate = partial(interruptible, asked.term, order.html) if message.format == "html" else order.plain
             work = partial(translate, [message.texts[place] for place in own])
             for place, texts in zip(own, await interpreter.model.ask(asked.term, work), strict=True):
                 found[place] = texts

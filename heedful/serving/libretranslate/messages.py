@@ -11,11 +11,14 @@ from pydantic import BeforeValidator, Field, InstanceOf, WithJsonSchema
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
+from heedful.serving.forms import multipart
 from heedful.serving.refusal import Refusal, wrong
-from heedful.serving.routes import Open, read_json
+from heedful.serving.routes import Open, json_object, read_body
 
 _FIELDS: Final = 10_000
 """Of a form, more than any batch has."""
+_FORM_FIELDS: Final = 1_000
+"""Of a form with files."""
 
 
 @final
@@ -164,9 +167,9 @@ async def read_asked(request: Request) -> Mapping[str, Any]:
     if kind == "multipart/form-data":
         table |= _joined(await _parts(request))
     elif kind == "application/x-www-form-urlencoded":
-        table |= _joined(_pairs(await request.body(), "the form"))
-    elif await request.body():
-        table |= {name: each for name, each in (await read_json(request)).items() if each is not None}
+        table |= _joined(_pairs(await read_body(request), "the form"))
+    elif body := await read_body(request):
+        table |= {name: each for name, each in json_object(body).items() if each is not None}
     request.state.table = table
     return table
 
@@ -182,7 +185,7 @@ def _pairs(content: bytes, place: str) -> list[tuple[str, str]]:
 
 
 async def _parts(request: Request) -> list[tuple[str, str | Upload]]:
-    async with request.form(max_files=1) as form:
+    async with multipart(request, files=1, fields=_FORM_FIELDS) as form:
         return [
             (name, each if isinstance(each, str) else Upload(each.filename or "", await each.read()))
             for name, each in form.multi_items()

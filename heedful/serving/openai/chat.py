@@ -14,7 +14,7 @@ from heedful.serving.house import Model
 from heedful.serving.openai.events import streamed
 from heedful.serving.openai.writing import Absent, Ending, Strict, Usage, Way, Writing, require_within, way_of
 from heedful.serving.refusal import wrong
-from heedful.serving.routes import Answer, Asked
+from heedful.serving.routes import MOST, Answer, Asked
 from heedful.tasks.conversation.data import Turn
 from heedful.tasks.conversation.face import Partner
 
@@ -77,9 +77,9 @@ class ChatRequest(Writing):
 
     messages: list[ChatMessage]
     """what was said so far; nothing: the model begins"""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """most tokens of the reply; the model's own unless given"""
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """the same, as it is called now"""
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     """replies: one is made here"""

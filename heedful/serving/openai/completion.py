@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from heedful.serving.openai.tokens import Logprobs
 from heedful.serving.openai.writing import Absent, Ending, Strict, Usage, Writing
+from heedful.serving.routes import MOST
 
 _USUAL = 16
 """Tokens of a completion where a request says nothing, as OpenAI's interface has it."""
@@ -19,11 +20,11 @@ class CompletionRequest(Writing):
 
     prompt: str | list[str] | None = None
     """a text, or several; nothing, or an empty one, begins a document"""
-    max_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(ge=0, le=MOST)] | None = None
     """most tokens of a completion, 16 unless given; 0, with `echo`, only reads the prompt"""
-    n: Annotated[int, Field(ge=1)] | None = 1
+    n: Annotated[int, Field(ge=1, le=MOST)] | None = 1
     """completions of each prompt"""
-    best_of: Annotated[int, Field(ge=1)] | None = None
+    best_of: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """completions that are written, of which the `n` most probable by token are sent"""
     echo: bool | None = None
     """send the prompt before the completion"""

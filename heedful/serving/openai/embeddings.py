@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from heedful.data.tokenizers import Tokenizer
 from heedful.serving.openai.writing import Strict
 from heedful.serving.refusal import wrong
-from heedful.serving.routes import Answer, Asked
+from heedful.serving.routes import MOST, Answer, Asked
 from heedful.tasks.embedder import Embeds
 
 
@@ -27,7 +27,7 @@ class EmbeddingRequest(Strict):
     """a text, or several"""
     encoding_format: Literal["float", "base64"] | None = None
     """as numbers, or the bytes of little-endian single precision in base64, which OpenAI's own clients ask for"""
-    dimensions: Annotated[int, Field(ge=1)] | None = None
+    dimensions: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """of a vector: as many as the model makes, or the request is refused"""
     normalise: bool | None = None
     """make each vector one long, as `heedful embed --normalise` (not of OpenAI's)"""

@@ -17,7 +17,7 @@ from heedful.generation.search import Greedy, Sampling
 from heedful.recipes.changed import changed
 from heedful.recipes.generation import ContinuationConfig, Continuing
 from heedful.serving.refusal import wrong
-from heedful.serving.routes import Asked, Open
+from heedful.serving.routes import LARGEST, MOST, Asked, Open
 from heedful.serving.settings import Limits
 from heedful.tasks.searches import build_continuation
 
@@ -64,15 +64,15 @@ class Writing(Strict):
     """name of a model that is served, see /v1/models; not needed where one alone does this"""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """0 takes the most probable token each time; below 1 favours probable tokens, above 1 is more varied"""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw from the fewest tokens that together have this probability"""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """draw from the fewest tokens that together have this probability; 0 takes the most probable token each time"""
+    top_k: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """draw from this many most probable tokens only (not of OpenAI's)"""
     min_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """draw only tokens at least so many times as probable as the most probable one (not of OpenAI's)"""
-    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """above 1 makes tokens less probable that were there before, in the prompt too (not of OpenAI's)"""
-    no_repeat_ngram: Annotated[int, Field(ge=1)] | None = None
+    no_repeat_ngram: Annotated[int, Field(ge=1, le=MOST)] | None = None
     """no so many tokens follow each other twice (not of OpenAI's)"""
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     """taken off the logit of each token that was written before"""
@@ -169,7 +169,7 @@ def way_of(
         "repetition_penalty": message.repetition_penalty,
         "no_repeat_ngram": message.no_repeat_ngram,
     }
-    if message.temperature == 0:
+    if message.temperature == 0 or message.top_p == 0:
         given["kind"] = "greedy"
     else:
         given |= {name: getattr(message, name) for name in ("temperature", "top_p", "top_k", "min_p")}
@@ -178,7 +178,9 @@ def way_of(
         generation, ContinuationConfig, given, common=Continuing, called=str, listed="see the list of what may be asked"
     )
     if n > 1 and config.kind == "greedy":
-        raise wrong("n: the most probable token each time makes one text; give a temperature above 0", param="n")
+        raise wrong(
+            "n: the most probable token each time makes one text; give a temperature and a top_p above 0", param="n"
+        )
     search, limit = build_continuation(config, special, n=n, seed=1 if message.seed is None else message.seed)
     assert isinstance(search, Greedy | Sampling), "continuations are not searched for with a beam"
     number = secrets.randbelow(_STREAMS) if message.seed is None else first

@@ -346,4 +346,6 @@ class Served(_Record):
 
     models: list[ServedModel]
     indices: list[str]
+    orders: dict[str, list[str]] = {}
+    """by which each index orders passages"""
     limits: dict[str, int]

@@ -11,13 +11,13 @@ from heedful.inspection.record import Record
 from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Answers, SightRecord
 from heedful.serving.own.asking import require_within
-from heedful.serving.own.messages import Inspect, Look
+from heedful.serving.own.messages import Inspect, Look, Sent
 from heedful.serving.own.seeing import GROUP
 from heedful.serving.own.sent import perceived, picture_in, read_sent
 from heedful.serving.refusal import wrong
 from heedful.serving.routes import Asked, Route
 from heedful.serving.uses import Use, is_served, model_for
-from heedful.tasks.glimpses.data import fitted
+from heedful.tasks.glimpses.data import Pixels, fitted
 from heedful.tasks.glimpses.face import Looker
 
 
@@ -30,10 +30,9 @@ def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Rec
     for name in ("pair", "beam"):
         if getattr(message, name) is not None:
             raise wrong(f"{name}: this model writes nothing; leave it out", param=name)
-    looker, most = model.face, asked.house.settings.limits.file
-    assert message.image is not None, "it is perceived"
-    image = message.image
-    return lambda: looker.inspect(fitted(picture_in(image, most=most), looker.shape), title="1")
+    looker, image = model.face, message.image
+    assert image is not None, "it is perceived"
+    return lambda: looker.inspect(_pixels(asked, looker, image), title="1")
 
 
 USES = (Use("look", (Looker,), "look at pictures", _first, _look, lambda _: {"takes": "picture"}),)
@@ -58,12 +57,17 @@ async def _seen(asked: Asked, message: Look) -> Mapping[str, Any]:
     require_within(asked, message)
     model = model_for(asked.house, "look", message.model)
     looker: Looker = model.face
-    most = asked.house.settings.limits.file
 
     def work() -> list[Mapping[str, Any]]:
-        pixels = fitted(picture_in(message.image, most=most), looker.shape)
+        pixels = _pixels(asked, looker, message.image)
         asked.term.check()
         lines = looker.lines()
         return [lines.record(("1", sight)) for sight in looker.look_at([pixels])]
 
     return {"model": model.name, "answers": await model.ask(asked.term, work)}
+
+
+def _pixels(asked: Asked, looker: Looker, image: Sent) -> Pixels:
+    """The picture as the model sees it, which is small."""
+    with picture_in(image, asked) as picture:
+        return fitted(picture, looker.shape)

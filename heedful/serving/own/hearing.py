@@ -33,12 +33,12 @@ def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Rec
     perceived(message, "sound")
     recogniser = model.face if message.beam is None else model.face.widened(message.beam)
     assert message.sound is not None, "it is perceived"
-    sent, most = message.sound, asked.house.settings.limits.file
+    sent, front = message.sound, recogniser.front
 
     def listened() -> Record:
-        sound = sound_in(sent, most=most, seconds=recogniser.seconds, name="sound")
-        record: Record = recogniser.inspect(sound, message.pair, scope=Scope(attribution="auto"))
-        return record
+        with sound_in(sent, asked, seconds=recogniser.seconds, rate=front.rate, name="sound") as sound:
+            record: Record = recogniser.inspect(sound, message.pair, scope=Scope(attribution="auto"))
+            return record
 
     return listened
 
@@ -77,9 +77,9 @@ async def heard(asked: Asked, message: Transcribe, *, name: str) -> tuple[str, l
     length_for(message, build_length(config), limits, longest=longest)
 
     def work() -> list[Mapping[str, Any]]:
-        sound = sound_in(message.sound, most=limits.file, seconds=recogniser.seconds, name=name)
-        asked.term.check()
-        found = recogniser.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
+        with sound_in(message.sound, asked, seconds=recogniser.seconds, rate=recogniser.front.rate, name=name) as sound:
+            asked.term.check()
+            found = recogniser.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
         asked.term.check()
         return [recogniser.lines().record(each) for each in enumerate(found, 1)]
 

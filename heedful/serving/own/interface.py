@@ -31,6 +31,7 @@ async def _served(asked: Asked) -> Mapping[str, Any]:
     return {
         "models": [_model(model) for model in asked.house.models.values()],
         "indices": list(asked.house.indices),
+        "orders": {name: list(searching.orders_of(index.face)) for name, index in asked.house.indices.items()},
         "limits": {name: getattr(limits, name) for name in ("characters", "batch", "alternatives", "tokens", "file")},
     }
 

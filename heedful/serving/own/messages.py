@@ -10,12 +10,13 @@ from pydantic import ConfigDict, Field, field_validator
 from heedful.recipes.changed import changed
 from heedful.recipes.generation import ContinuationConfig, Continuing, GenerationConfig, Limited
 from heedful.recipes.section import Section
-from heedful.serving.routes import Message
+from heedful.serving.routes import LARGEST, MOST, Message
 
 Text: TypeAlias = str
 Texts: TypeAlias = Text | Annotated[list[Text], Field(min_length=1)]
-Least1: TypeAlias = Annotated[int, Field(ge=1)]
-Least0: TypeAlias = Annotated[int, Field(ge=0)]
+Least1: TypeAlias = Annotated[int, Field(ge=1, le=MOST)]
+Least0: TypeAlias = Annotated[int, Field(ge=0, le=MOST)]
+Factor: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST)]
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 Sent: TypeAlias = str | bytes
 """The file in base 64, or as a data URL; multipart/form-data has it as a file."""
@@ -44,7 +45,7 @@ class Own(Message):
 class _Options(Own):
     """Kind of search, and how tokens are sampled; abstract."""
 
-    temperature: Annotated[float, Field(gt=0)] | None = None
+    temperature: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """of sampling: below 1 favours probable tokens, above 1 is more varied"""
     top_k: Least1 | None = None
     """sample from this many most probable tokens only"""
@@ -52,7 +53,7 @@ class _Options(Own):
     """sample from the fewest tokens with this probability together"""
     min_p: Share | None = None
     """sample only tokens at least so many times as probable as the most probable one"""
-    repetition_penalty: Annotated[float, Field(gt=0)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=LARGEST)] | None = None
     """above 1 makes tokens less probable that were there before, in the prompt too"""
     no_repeat_ngram: Least1 | None = None
     """no so many tokens follow each other twice"""
@@ -76,19 +77,19 @@ class Searching(_Options):
     """kind of search"""
     beam: Least1 | None = None
     """hypotheses that grow side by side"""
-    length_penalty: Annotated[float, Field(ge=0)] | None = None
+    length_penalty: Factor | None = None
     """alpha of Wu et al. 2016: 0 favours short answers"""
     groups: Least1 | None = None
     """groups that share the beam and avoid each other's tokens (diverse beam search)"""
-    diversity: Annotated[float, Field(ge=0)] | None = None
+    diversity: Factor | None = None
     """how much they avoid them"""
-    coverage: Annotated[float, Field(ge=0)] | None = None
+    coverage: Factor | None = None
     """beta of Wu et al. 2016: how much it counts that the whole source was attended to; for translation"""
-    max_ratio: Annotated[float, Field(ge=0)] | None = None
+    max_ratio: Factor | None = None
     """longest answer, as a multiple of the source's tokens"""
     max_extra: Least0 | None = None
     """tokens granted on top of that"""
-    min_ratio: Annotated[float, Field(ge=0)] | None = None
+    min_ratio: Factor | None = None
     """shortest answer, as a multiple of the source's tokens"""
     min_length: Least0 | None = None
     """shortest answer in tokens"""

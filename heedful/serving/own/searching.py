@@ -62,10 +62,15 @@ def _shelf(shelves: Mapping[str, Model[PassageIndex]], name: str | None) -> Mode
     return shelves[name]
 
 
+def orders_of(index: PassageIndex) -> tuple[Ordering, ...]:
+    """By which an index can order passages."""
+    return ORDERINGS if index.has_vectors else ("bm25",)
+
+
 def _orderings(index: PassageIndex, message: Search) -> tuple[Ordering, ...]:
     """Those that are asked for; of all of them, those that the index has."""
     if message.by == "all":
-        return ORDERINGS if index.has_vectors else ("bm25",)
+        return orders_of(index)
     if message.by not in (None, "bm25") and not index.has_vectors:
         raise wrong(f"by: this index has no vectors, so nothing can be found by {message.by}; take bm25", param="by")
     return (message.by or ("product" if index.has_vectors else "bm25"),)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from heedful.data.clips import Clip
+from heedful.data.pictures import Picture
 from heedful.inspection.record import Record
 from heedful.serving.house import House, Model
 from heedful.serving.own.answers import Answers, CaptionRecord
@@ -49,16 +50,16 @@ def _names(face: Any) -> tuple[str, ...]:
 
 
 def _look(asked: Asked, model: Model[Any], message: Inspect) -> Callable[[], Record]:
-    face, most = model.face, asked.house.settings.limits.file
+    face = model.face
     name = perceived(message, *_names(face))
     search = face.search if message.beam is None else widened(face.search, message.beam)
     shown, how = getattr(message, name), {"search": search, "scope": Scope(attribution="auto")}
 
     def seen() -> Record:
         if name == "image":
-            found: Record = face.inspect(picture_in(shown, most=most), message.pair, **how)
+            found: Record = face.inspect(_framed(asked, face, shown), message.pair, **how)
         else:
-            with _clip(face, shown, name=name, most=most) as path:
+            with _clip(asked, face, shown, name=name) as path:
                 found = face.inspect(path, message.pair, **how)
         return replace(found, title="1")  # and not where the file was
 
@@ -93,9 +94,9 @@ def routes(house: House) -> Iterator[Route]:
 
 
 @contextmanager
-def _clip(face: VideoCaptioner, sent: Any, *, name: str, most: int) -> Iterator[Path]:
+def _clip(asked: Asked, face: VideoCaptioner, sent: Any, *, name: str) -> Iterator[Path]:
     """A clip that is sent, while the block runs; `Refusal` where it holds more frames than are decoded for anybody."""
-    with clip_in(sent, name=name, most=most) as path:
+    with clip_in(sent, asked, name=name, memory=face.memory) as path:
         granted = _HELD if path.suffix == ".npz" else _DECODED
         if path.is_file() and (size := face.size(path)) > granted:
             message = f"{name}: {size:,} bytes of frames; this server decodes at most {granted:,}: cut or shrink it"
@@ -115,7 +116,7 @@ async def _caption(asked: Asked, message: Caption) -> Mapping[str, Any]:
     lines = CaptionLines(captioner, search, length, several=message.n_best > 1)
 
     def work() -> list[Mapping[str, Any]]:
-        shown = _seen(captioner, getattr(message, name), name=name, most=limits.file)
+        shown = _seen(asked, captioner, getattr(message, name), name=name)
         asked.term.check()
         found = captioner.caption([shown], search=search, length=length)
         asked.term.check()
@@ -124,13 +125,18 @@ async def _caption(asked: Asked, message: Caption) -> Mapping[str, Any]:
     return {"model": model.name, "answers": await model.ask(asked.term, work)}
 
 
-def _seen(captioner: CaptionWriter[Any], sent: Any, *, name: str, most: int) -> Any:
-    """What is sent, as its captioner sees it."""
-    if name == "image":
-        return picture_in(sent, most=most)
-    assert isinstance(captioner, VideoCaptioner), "others are shown no clips"
-    with _clip(captioner, sent, name=name, most=most) as path:
+def _seen(asked: Asked, captioner: CaptionWriter[Any], sent: Any, *, name: str) -> Any:
+    """What is sent, as its captioner sees it, which is small."""
+    if isinstance(captioner, Captioner):
+        return _framed(asked, captioner, sent)
+    assert isinstance(captioner, VideoCaptioner), "there are no other captioners"
+    with _clip(asked, captioner, sent, name=name) as path:
         return captioner.see(path)
+
+
+def _framed(asked: Asked, captioner: Captioner, sent: Any) -> Picture:
+    with picture_in(sent, asked) as picture:
+        return captioner.framing(picture)
 
 
 def _record(lines: CaptionLines, caption: Any, shown: Any, *, align: bool) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -14,15 +13,18 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
+from heedful.data import pictures
+from heedful.data import sound as sounds
 from heedful.data.pictures import Picture, claimed_pixels, decoded_picture
 from heedful.data.sound import Sound, decoded_sound
 from heedful.errors import DataError, MissingExtraError
+from heedful.serving.forms import multipart
+from heedful.serving.jsons import parse_json
 from heedful.serving.own.messages import FILES, FRAMES, Inspect, Sent
-from heedful.serving.refusal import wrong
-from heedful.serving.routes import read_json
+from heedful.serving.refusal import Refusal, wrong
+from heedful.serving.routes import Asked, read_json
 
 _TEXTS: Final = frozenset({"model", "search", "text", "pair", "to", "format", *FILES})
 """Fields of forms that are text; others stand there as in JSON."""
@@ -37,23 +39,20 @@ async def read_sent(request: Request) -> Mapping[str, Any]:
     """The fields of a form with files, or the JSON of a body; `Refusal` where it is neither."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await read_json(request)
-    try:
-        async with request.form(max_files=FRAMES, max_fields=32 + FRAMES) as form:
-            table: dict[str, Any] = {}
-            for name, value in form.multi_items():
-                given = await value.read() if isinstance(value, UploadFile) else _field(name, value)
-                table[name] = [*table.get(name, []), given] if name == "frames" else given
-            return table
-    except MultiPartException as error:
-        raise wrong(f"the body is no form: {error.message}") from None
+    async with multipart(request, files=FRAMES, fields=32 + FRAMES) as form:
+        table: dict[str, Any] = {}
+        for name, value in form.multi_items():
+            given = await value.read() if isinstance(value, UploadFile) else _field(name, value)
+            table[name] = [*table.get(name, []), given] if name == "frames" else given
+        return table
 
 
 def _field(name: str, text: str) -> Any:
     if name in _TEXTS:
         return text
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text, name=name)
+    except Refusal:  # what is no JSON is a text, which the field may be
         return text
 
 
@@ -90,46 +89,76 @@ def content_of(sent: Sent, *, name: str, most: int) -> bytes:
     return content
 
 
-def picture_in(image: Sent, *, most: int) -> Picture:
-    """The picture of a message, of at most so many bytes; `Refusal` where there is none."""
-    content = BytesIO(content_of(image, name="image", most=most))
-    return decoded_picture(content, name="image", largest=_PIXELS)
+@contextmanager
+def picture_in(image: Sent, asked: Asked) -> Iterator[Picture]:
+    """The picture of a message, for whose memory there is room while the block runs; `Refusal` where there is none."""
+    content = BytesIO(content_of(image, name="image", most=asked.house.settings.limits.file))
+    size = pictures.decoding_memory(claimed_pixels(content, name="image", largest=_PIXELS))
+    content.seek(0)
+    with asked.house.decoding.reserve(size, asked.term, name="image"):
+        yield decoded_picture(content, name="image", largest=_PIXELS)
 
 
-def sound_in(sound: Sent, *, most: int, seconds: float, name: str) -> Sound:
-    """The sound of a message, of at most so many bytes and seconds; `Refusal` where there is none."""
-    content = BytesIO(content_of(sound, name=name, most=most))
+@contextmanager
+def sound_in(sent: Sent, asked: Asked, *, seconds: float, rate: int, name: str) -> Iterator[Sound]:
+    """The sound of a message, likewise, of at most this many seconds.
+
+    Args:
+        sent: the file.
+        asked: the request.
+        seconds: that are decoded.
+        rate: samples a second that the model reads.
+        name: of the sound, for messages.
+    """
+    content = BytesIO(content_of(sent, name=name, most=asked.house.settings.limits.file))
     try:
-        return decoded_sound(content, name=name, longest=seconds)
+        size = sounds.decoding_memory(content, name=name, longest=seconds, rate=rate)
+        with asked.house.decoding.reserve(size, asked.term, name=name) as reservation:
+            sound = decoded_sound(content, name=name, longest=seconds)
+            held = 4 * len(sound.samples)
+            reservation.reduce(held + (sounds.resampling_memory(len(sound.samples)) if sound.rate != rate else held))
+            yield sound
     except MissingExtraError:
         message = f"{name}: is no WAV of whole numbers, and this server reads no other sound; convert it"
         raise wrong(message, param=name) from None
 
 
 @contextmanager
-def clip_in(sent: Sent | list[Sent], *, name: str, most: int) -> Iterator[Path]:
-    """A clip in a folder of its own while the block runs: a file, or a folder of frames; errors call it by `name`."""
+def clip_in(sent: Sent | list[Sent], asked: Asked, *, name: str, memory: Callable[[Path], int]) -> Iterator[Path]:
+    """A clip in a folder of its own while the block runs: a file, or a folder of frames; errors call it by `name`.
+
+    Args:
+        sent: the file, or pictures.
+        asked: the request.
+        name: of the clip, for messages.
+        memory: bytes that it takes to read a file.
+    """
     with TemporaryDirectory(prefix="heedful-") as folder:
-        path = _placed(sent, Path(folder), name=name, most=most)
+        path = Path(folder) / name
         try:
-            yield path
+            path, size = _placed(sent, Path(folder), name=name, most=asked.house.settings.limits.file)
+            size = memory(path) if path.is_file() else size
+            with asked.house.decoding.reserve(size, asked.term, name=name):
+                yield path
         except DataError as error:
             raise wrong(str(error).replace(str(path), name), param=name) from None
         except MissingExtraError:
             raise wrong(f"{name}: this server decodes no videos; send frames as pictures", param=name) from None
 
 
-def _placed(sent: Sent | list[Sent], folder: Path, *, name: str, most: int) -> Path:
+def _placed(sent: Sent | list[Sent], folder: Path, *, name: str, most: int) -> tuple[Path, int]:
+    """Where the clip is, and the bytes of memory to decode the largest of its pictures, where it is made of some."""
     if not isinstance(sent, list):
         content = content_of(sent, name=name, most=most)
         path = folder / ("clip.npz" if content.startswith(_ZIP) else "clip")
         path.write_bytes(content)
-        return path
-    path, pixels = folder / "frames", _ALL_PIXELS
+        return path, 0
+    path, pixels, largest = folder / "frames", _ALL_PIXELS, 0
     path.mkdir()
     for number, each in enumerate(sent, 1):
         content = content_of(each, name=f"{name}.{number}", most=most)
         most -= len(content)
-        pixels -= claimed_pixels(BytesIO(content), name=f"{name}.{number}", largest=min(pixels, _PIXELS))
+        own = claimed_pixels(BytesIO(content), name=f"{name}.{number}", largest=min(pixels, _PIXELS))
+        pixels, largest = pixels - own, max(largest, own)
         (path / f"{number}.png").write_bytes(content)  # of whatever kind, which the file itself says
-    return path
+    return path, pictures.decoding_memory(largest)

@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 import { look } from "./asking.js";
 
 /** @typedef {{name: string, does: string[], ways?: (string | null)[][], languages?: Record<string, string>, takes?: string}} Model */
-/** @typedef {{models: Model[], indices: string[], limits: Record<string, number>}} Served */
+/** @typedef {{models: Model[], indices: string[], orders: Record<string, string[]>, limits: Record<string, number>}} Served */
 
 let made = 0;
 

@@ -27,6 +27,7 @@ class VideoCaptioner(CaptionWriter[Clip]):
         read: what is kept of the clip at a path; raises `DataError` where it cannot be read.
         show: how one sees it.
         size: bytes of all that is decoded to read it.
+        memory: bytes of memory that this takes at one time.
         items: type and shape of what is kept of a frame.
         named: see `CaptionWriter`.
     """
@@ -40,6 +41,7 @@ class VideoCaptioner(CaptionWriter[Clip]):
         read: Callable[[Path], Clip],
         show: Callable[[Path], Clip],
         size: Callable[[Path], int],
+        memory: Callable[[Path], int],
         items: Items,
         **named: Any,
     ) -> None:
@@ -47,6 +49,7 @@ class VideoCaptioner(CaptionWriter[Clip]):
         self.read = read
         self.show = show
         self.size = size
+        self.memory = memory
         self.items = items
 
     def see(self, shown: Shown) -> Clip:

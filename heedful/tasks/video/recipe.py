@@ -100,6 +100,12 @@ class VideoDataConfig(DataConfig):
 
         return unpacked_size(clip) if self.features is None else clip.stat().st_size
 
+    def memory(self, clip: Path) -> int:
+        """Bytes of memory that it takes to read the clip in a file; `DataError` where it cannot be read."""
+        from heedful.data.clips import decoding_memory
+
+        return decoding_memory(clip) if self.features is None else 3 * clip.stat().st_size
+
 
 class VideoCaptionerConfig(LookingArchitecture):
     """A network that looks at frames, one that looks at their neighbours too, and a decoder that writes of them.

@@ -158,6 +158,7 @@ class VideoKind(Kind[VideoRecipe, Model]):
             read=_read(run, next(model.parameters()).device),
             show=recipe.data.see,
             size=recipe.data.size,
+            memory=recipe.data.memory,
             items=_items(recipe),
             tokenizer=run.tokenizer,
             search=build_search(recipe.generation, run.tokenizer),

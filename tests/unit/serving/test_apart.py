@@ -29,12 +29,12 @@ from torch import Tensor, nn
 import heedful
 from heedful.engines.arrange import engine_in
 from heedful.engines.int8 import Bytes, Int8Linear
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
 from heedful.generation.search import Greedy
 from heedful.generation.start import Request
 from heedful.models.interface import State
 from heedful.native import library
-from heedful.serving import loading
+from heedful.serving import capacity, loading
 from heedful.serving.apart.parts import Parts, parts_of
 from heedful.serving.apart.processes import Ended, Member, Processes, furnish_apart, settings_of_each
 from heedful.serving.house import House
@@ -394,9 +394,27 @@ def test_how_many_there_are(
     assert loading.usual_processes(Settings(processes=given, device=device)) == expected
 
 
+@pytest.mark.parametrize(
+    ("number", "bytes_", "word"),
+    [(10**9, 2**40, "cores"), (9, 2**40, "8 at most"), (8, 2**30, "1,024 MiB"), (8, 2**31, ""), (1, None, "")],
+)
+def test_more_than_the_machine_has_room_for_are_refused(
+    monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str
+) -> None:
+    monkeypatch.setattr(capacity, "cores", lambda: 2)
+    monkeypatch.setattr(capacity, "memory", lambda: bytes_)
+    settings = Settings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
+    if word:
+        with pytest.raises(RecipeError, match=word):
+            capacity.require_room(settings, number)
+    else:
+        capacity.require_room(settings, number)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
+@pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_they_end_with_the_server(end: signal.Signals) -> None:
+def test_they_end_with_the_server(end: signal.Signals, stopped: bool) -> None:
     words = ["serve", f"a={RUNS['translation-transformer']}", "--port", "0", "--processes", "1", "--device", "cpu"]
     server = subprocess.Popen([sys.executable, "-m", "heedful", *words], stderr=subprocess.PIPE, text=True)
     try:
@@ -411,6 +429,8 @@ def test_they_end_with_the_server(end: signal.Signals) -> None:
             os.kill(int(computing[0]), each)
         time.sleep(0.2)
         assert Path(f"/proc/{computing[0]}/cmdline").read_bytes(), "it does not end by itself"
+        if stopped:
+            os.kill(int(computing[0]), signal.SIGSTOP)
         server.send_signal(end)
         assert server.wait(20) == (0 if end == signal.SIGTERM else -signal.SIGKILL)
         until(lambda: not any(Path(f"/proc/{each}").exists() for each in children), seconds=10)

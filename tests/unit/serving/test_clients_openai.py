@@ -68,6 +68,8 @@ def test_models_are_listed_and_found_by_names_with_slashes(client: openai.OpenAI
     ("fields", "options"),
     [
         ({"temperature": 0}, ["--search", "greedy"]),
+        ({"top_p": 0}, ["--search", "greedy"]),
+        ({"top_p": 0, "temperature": 1.5, "seed": 3}, ["--search", "greedy"]),
         ({"temperature": 0.8, "seed": 4}, ["--temperature", "0.8", "--seed", "4"]),
         ({"top_p": 0.7, "seed": -3}, ["--top-p", "0.7", "--seed", "-3"]),
         ({"seed": 2, "extra_body": {"top_k": 3}}, ["--top-k", "3", "--seed", "2"]),

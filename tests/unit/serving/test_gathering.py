@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,18 @@ from torch import Tensor
 
 import heedful
 from heedful.generation import Multinomial, Wu
-from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
 from heedful.generation.start import Request
 from heedful.models.interface import State
 from heedful.serving.gathering import Gathering
+from heedful.serving.house import House
+from heedful.serving.opening import furnish
 from heedful.serving.refusal import Refusal
+from heedful.serving.settings import Settings
 from heedful.serving.term import Gone, Term
 from heedful.tasks.faces import in_batches
 from heedful.tasks.finding import Finder, grown, in_company
+from heedful.tasks.translation.glossary import Term as Held
 from heedful.values import Tokens
 
 EOS, VOCABULARY = 1, 11
@@ -286,6 +291,112 @@ def test_many_short_questions_do_not_wait_for_a_long_one(gathering: Gathering) -
         for each in waiting:
             each.result(20)
     assert steps["one"] < steps["many"] / 2
+
+
+APART = Diverse(EOS, 8, 2, 0.5, Wu(0.6))
+"""A search that no other may join."""
+
+
+@pytest.mark.parametrize(
+    "one",
+    [Greedy(EOS), Beam(EOS, 3, Wu(0.6)), Diverse(EOS, 4, 2, 0.5, Wu(0.6)), None],
+    ids=["", "beam", "apart", "say"],
+)
+def test_a_search_of_its_own_lets_others_have_their_turn(gathering: Gathering, one: Search | None) -> None:
+    engine = Gated(ends=False)
+    many, steps = Numbers(engine, APART, limit=12), {}
+
+    def ask(name: str, say: Any, numbers: list[int]) -> Any:
+        with in_company(gathering.company(Term.of(60))):
+            found = in_batches(numbers, say, size=lambda _: 1, tokens=64, rows=8)
+        steps[name] = len(engine.rows)
+        return found
+
+    asked = (lambda batch: [2 * each for each in batch]) if one is None else Numbers(engine, one, limit=12)
+    with ThreadPoolExecutor(2) as threads:
+        waiting = threads.submit(ask, "many", many, list(range(24)))
+        until(lambda: bool(gathering._searching))
+        other = threads.submit(ask, "one", asked, [500])
+        until(lambda: gathering._coming.qsize() == 1)
+        engine.gate.set()
+        found, answer = waiting.result(20), other.result(20)
+    assert steps["one"] <= steps["many"] / 2, "it does not wait for all pieces"
+    assert max(engine.rows) <= 2 * 16 + 3, "pieces are bounded by their rows"
+    alone = [many([number])[0][0].ids for number in range(24)]
+    assert [each[0].ids for each in found] == alone
+    assert answer == [1000] if one is None else answer[0][0].ids == asked([500])[0][0].ids
+
+
+def test_a_closed_gathering_ends_a_search_of_its_own() -> None:
+    gathering, engine = Gathering(rows=16), Gated(ends=False)
+
+    def ask() -> None:
+        with in_company(gathering.company(Term.of(60))), pytest.raises(Gone):
+            texts(Numbers(engine, APART, limit=10**6), [1])
+
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(ask)
+        until(lambda: bool(gathering._searching))
+        threading.Timer(0.05, engine.gate.set).start()
+        gathering.close()
+        waiting.result(20)
+    assert not gathering._thread.is_alive()
+
+
+def test_terms_of_one_leave_the_searches_of_others_as_they_are(trained: Path, gathering: Gathering) -> None:
+    """Callers whose texts must hold terms have searches of their own, others with the same options go on as ever."""
+    translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
+    held, free = ["1 2", "3 4 5"], ["6 7", "8 9 1"]
+    terms = [[Held("acht")], []]
+    expected = [
+        [each.text for each in translator.translate(held, constraints=terms)],
+        [each.text for each in translator.translate(free)],
+    ]
+
+    def ask(sentences: list[str], **given: Any) -> list[str]:
+        with in_company(gathering.company(Term.of(60))):
+            return [each.text for each in translator.translate(sentences, **given)]
+
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [(threads.submit(ask, held, constraints=terms), threads.submit(ask, free)) for _ in range(4)]
+        assert [[own.result(20) for own in pair] for pair in waiting] == [expected] * 4
+
+
+def test_the_threads_of_the_settings_are_those_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the thread that answers, from which native code takes their number."""
+    before = torch.get_num_threads()
+    try:
+        furnish(House(Settings(threads=before + 2), {}, {}), lambda _: None)
+        with closing(Gathering(rows=1)) as gathering, in_company(gathering.company(Term.of(60))):
+            found = in_batches([1], lambda batch: [torch.get_num_threads() for _ in batch], size=lambda _: 1, tokens=1)
+        assert list(found) == [before + 2]
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_only_what_is_asked_alike_is_answered_together(gathering: Gathering) -> None:
+    """Callers without a search that is shared get the answers of what they asked, whoever waits beside them."""
+    gate, begun = threading.Event(), threading.Event()
+
+    def say(factor: int) -> Callable[[list[int]], list[int]]:
+        def said(batch: list[int]) -> list[int]:
+            begun.set()
+            gate.wait(20)
+            return [factor * number for number in batch]
+
+        return said
+
+    def ask(factor: int) -> list[int]:
+        with in_company(gathering.company(Term.of(60))):
+            return list(in_batches([1, 2], say(factor), size=lambda _: 1, tokens=64))
+
+    with ThreadPoolExecutor(4) as threads:
+        waiting = [threads.submit(ask, 1)]
+        assert begun.wait(20)
+        waiting += [threads.submit(ask, factor) for factor in (10, 100, 1000)]
+        until(lambda: gathering._coming.qsize() == 3)
+        gate.set()
+        assert [each.result(20) for each in waiting] == [[1, 2], [10, 20], [100, 200], [1000, 2000]]
 
 
 def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Gathering) -> None:

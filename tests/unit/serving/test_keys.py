@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
@@ -72,6 +73,23 @@ def test_what_is_wrong_with_a_file_of_keys(tmp_path: Path) -> None:
     for odd in ("a b", "#", "", "a" * 65):
         with pytest.raises(RecipeError, match="is no name of a key"):
             line_of(odd, "k")
+
+
+@pytest.mark.parametrize("how", ["in place", "replaced", "replaced with its time"])
+def test_a_file_of_equal_length_is_noticed(tmp_path: Path, how: str) -> None:
+    """As where one key is exchanged for another: names and hashes are as long as before."""
+    path, other = tmp_path / "keys.txt", tmp_path / "other.txt"
+    path.write_text(line_of("laptop", "old key"), encoding="utf-8")
+    keys, before = Keys(path), path.stat()
+    assert keys.name_of("old key") == "laptop"
+    new = path if how == "in place" else other
+    new.write_text(line_of("laptop", "new key"), encoding="utf-8")
+    if how == "replaced with its time":
+        os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    if new is other:
+        other.replace(path)
+    assert path.stat().st_size == before.st_size
+    assert (keys.name_of("old key"), keys.name_of("new key")) == (None, "laptop")
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
+import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -13,10 +15,12 @@ from typing import Any
 import pytest
 import requests
 from documents import OFFICE, SAMPLES, zipped
+from held import Later, request
 from serving import Live, opened, serving
 
 from heedful.cli import translate as command
 from heedful.localisation.files import ENDINGS
+from heedful.serving.libretranslate import interface
 from heedful.serving.libretranslate.files import FORMATS, Kept, Shelf
 from heedful.serving.refusal import Refusal
 
@@ -143,6 +147,79 @@ def test_what_a_form_may_lack(live: Live) -> None:
     two = [("file", ("a.txt", b"one .")), ("file", ("b.txt", b"two ."))]
     answer = requests.post(f"{live.url}/translate_file", files=two, data={"source": "en", "target": "de"}, timeout=30)
     assert answer.status_code == 400 and "the form: " in answer.json()["error"]
+
+
+class Endless:
+    """In the place of a parser: it begins, asks nobody, and says when it has ended."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        self.begun.set()
+        try:
+            while True:
+                sum(range(100))
+        finally:
+            self.ended.set()
+
+
+def test_parsing_ends_at_the_deadline(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interface, "opened", endless := Endless())
+    fields = {"source": "en", "target": "de"}
+    answer = requests.post(
+        f"{live.url}/translate_file",
+        files={"file": ("a.txt", b"one .")},
+        data=fields,
+        headers={"Heedful-Deadline": "0.2"},
+        timeout=30,
+    )
+    assert (answer.status_code, answer.json()["error"][:23]) == (504, "no answer within 0.2 se")
+    assert endless.ended.wait(20), "it goes on"
+    assert live.house.decoding.used == 0
+
+
+def test_parsing_ends_when_the_client_leaves(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interface, "opened", endless := Endless())
+    content = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\none .\r\n--x'
+    content += b'\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x'
+    content += b'\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n--x--\r\n'
+    asked = request("/translate_file", method="POST", body=content, Content_Type="multipart/form-data; boundary=x")
+    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
+        connection.sendall(asked)
+        assert endless.begun.wait(20)
+        assert live.house.files.waiting == 1
+    assert endless.ended.wait(20), "it goes on"
+
+
+def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(opened({"both": interpreting["both"]}, limits={"queue": 1, "deadline": 30})) as live:
+        go, parse = threading.Event(), interface.opened
+
+        def held(*given: Any, **named: Any) -> Any:
+            begun.set()
+            assert go.wait(20)
+            return parse(*given, **named)
+
+        begun = threading.Event()
+        monkeypatch.setattr(interface, "opened", held)
+        first = Later(lambda: sent(live, "a.txt", b"one ."))
+        assert begun.wait(20)
+        refused = sent(live, "a.txt", b"one .")
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
+        go.set()
+        assert first.get().status_code == 200
+
+
+def test_a_file_that_needs_more_memory_than_there_is_for_all_is_refused(interpreting: Mapping[str, Path]) -> None:
+    with serving(opened({"both": interpreting["both"]}, limits={"decoding": 100_000})) as live:
+        assert sent(live, "a.html", b"<p>one .</p>").status_code == 200
+        answer = sent(live, "a.html", b"<p>one .</p>" * 100)
+        assert answer.status_code == 413
+        assert (
+            "file: needs 241,200 bytes of memory to be decoded, and this server has 100,000" in answer.json()["error"]
+        )
+        assert sent(live, "a.docx", swelling(3_000)).status_code == 413
 
 
 def test_addresses_are_those_by_which_a_proxy_is_asked(live: Live, interpreting: Mapping[str, Path]) -> None:

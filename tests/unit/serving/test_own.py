@@ -18,10 +18,12 @@ from serving import Live, opened, serving
 from heedful import load
 from heedful.errors import DataError, RunError
 from heedful.generation.hypotheses import NoTokenError
+from heedful.generation.running import Running
 from heedful.inspection.record_files import load_record
 from heedful.recipes.generation import SamplingConfig
 from heedful.retrieval.collection import PassageLines
 from heedful.retrieval.folder import build_index
+from heedful.serving.app import routes_of
 from heedful.serving.own.inspected import Kept
 from heedful.serving.refusal import Refusal, late
 from heedful.serving.routes import refusal_of
@@ -83,6 +85,7 @@ def test_what_is_served_is_told(live: Live) -> None:
     assert does["a-generate"] == {"generate", "inspect"}
     assert does["a-caption"] == {"caption", "inspect"}
     assert told["indices"] == ["notes"]
+    assert told["orders"] == {"notes": ["bm25"]}
     assert told["limits"]["characters"] == 500
 
 
@@ -433,10 +436,60 @@ def test_whoever_leaves_a_stream_stops_its_work(live: Live) -> None:
         time.sleep(0.01)
 
 
-def test_a_deadline_ends_the_work(live: Live) -> None:
+_NUMBERS = ("1e308", "-1e308", "1e400", "-1e400", "5e-324", "-0.0", "1" + "0" * 400, "9" * 5_000, "2147483648", "NaN")
+
+
+@pytest.mark.parametrize("number", _NUMBERS, ids=range(len(_NUMBERS)))
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("translate", {"texts": "1 2", "model": "a-translate"}),
+        ("generate", {"prompts": "once", "tokens": 2, "search": "sampling"}),
+        ("search", {"query": "dog"}),
+        ("answer", {"question": "eins", "context": "eins zwei"}),
+        ("fill", {"texts": "eins [MASK]", "model": "a-fill"}),
+    ],
+)
+def test_no_number_in_any_field_fails(live: Live, name: str, fields: dict[str, Any], number: str) -> None:
+    route = next(each for each in routes_of(live.house) if each.path == f"/v1/heedful/{name}")
+    assert route.takes is not None
+    for field in route.takes.model_fields:
+        given = {key: json.dumps(value) for key, value in fields.items()} | {field: number}
+        body = "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in given.items()) + "}"
+        answer = live.ask(f"/v1/heedful/{name}", body.encode())
+        assert answer.status in (200, 400), (field, answer.body)
+
+
+@pytest.mark.parametrize("search", [None, "sampling", "beam"])
+@pytest.mark.parametrize("name", ["max_ratio", "min_ratio", "length_penalty", "repetition_penalty", "temperature"])
+def test_factors_that_would_overflow_are_named(live: Live, name: str, search: str | None) -> None:
+    asked = {"texts": "1", "model": "a-translate", name: 1e308, **({"search": search} if search else {})}
+    answer = live.ask("/v1/heedful/translate", asked)
+    assert (answer.status, answer.json["error"]["param"]) == (400, name)
+    assert answer.json["error"]["message"] == f"{name}: input should be less than or equal to 1000"
+
+
+def test_a_deadline_ends_the_work(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search takes no step any more soon after the answer says that it is late."""
+    advance, steps = Running.advance, 0
+
+    def counted(running: Running) -> Any:
+        nonlocal steps
+        steps += 1
+        time.sleep(0.002)
+        return advance(running)
+
+    monkeypatch.setattr(Running, "advance", counted)
     asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}
     answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
     assert answer.status == 504
+    until = time.monotonic() + 20
+    while live.house.models["a-generate"].waiting or live.house.models["a-generate"].answering._lanes:  # type: ignore[attr-defined]
+        assert time.monotonic() < until, "the work goes on"
+        time.sleep(0.005)
+    before = steps
+    time.sleep(0.05)
+    assert 0 < steps == before < 1_000
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -6,7 +6,10 @@ import base64
 import io
 import json
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,71 @@ def near(found: Any, expected: Any) -> bool:
 
 def frames(count: int, *, size: int = 12) -> list[bytes]:
     return [png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("caption", 32 * 32 * 32), ("look", 32 * 32 * 32), ("transcribe", 16 * 800)]
+)
+def test_memory_is_reserved_before_anything_is_decoded(
+    live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
+) -> None:
+    used: list[int] = []
+    for decode in ("decoded_picture", "decoded_sound"):
+        found = getattr(sent, decode)
+
+        def decoded(*given: Any, found: Any = found, **named: Any) -> Any:
+            used.append(live.house.decoding.used)
+            return found(*given, **named)
+
+        monkeypatch.setattr(sent, decode, decoded)
+    answers(live, name, **({"sound": sound(folder)} if name == "transcribe" else {"image": picture(folder)}))
+    assert len(used) == 1 and least <= used[0] < 10**8
+    assert live.house.decoding.used == 0
+
+
+def test_clips_are_read_in_memory_that_is_reserved(live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    face, used = live.house.models["watch"].face, list[int]()
+    read = face.read
+
+    def reading(path: Path) -> Any:
+        used.append(live.house.decoding.used)
+        return read(path)
+
+    monkeypatch.setattr(face, "read", reading)
+    answers(live, "caption", clip=clip(folder))
+    answers(live, "caption", frames=frames(3, size=40))
+    assert used[0] > 2 * 12 * 12 * 3 and used[1] == 32 * 40 * 40
+    assert live.house.decoding.used == 0
+
+
+def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    size, at_once, most, guarding = 32 * 64 * 64, 0, 0, threading.Lock()
+    decode = sent.decoded_picture
+
+    def decoded(*given: Any, **named: Any) -> Any:
+        nonlocal at_once, most
+        with guarding:
+            at_once += 1
+            most = max(most, at_once)
+        try:
+            time.sleep(0.01)
+            return decode(*given, **named)
+        finally:
+            with guarding:
+                at_once -= 1
+
+    monkeypatch.setattr(sent, "decoded_picture", decoded)
+    with serving(opened({"look": made["look"]}, limits={"decoding": size})) as running:
+        with ThreadPoolExecutor(6) as threads:
+            found = threads.map(lambda content: ask(running, "look", image=content), frames(6, size=64))
+            assert [each.status for each in found] == [200] * 6
+        assert most == 1
+        answer = ask(running, "look", image=frames(1, size=65)[0])
+        assert (answer.status, answer.json["error"]["param"]) == (413, "image")
+        assert f"needs {32 * 65 * 65:,} bytes of memory" in answer.json["error"]["message"]
 
 
 # --- answers ----------------------------------------------------------------------------------------------

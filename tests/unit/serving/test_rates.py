@@ -32,6 +32,15 @@ def test_any_number_where_there_is_no_limit() -> None:
     assert len(rates) == 0
 
 
+def test_who_asked_longest_ago_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not who asks often, who would have all requests back by that."""
+    monkeypatch.setattr("heedful.serving.rates._REMEMBERED", 2)
+    rates = Rates(2, clock=Clock())
+    assert [rates.take(who) for who in ("often", "once", "often", "new")] == [0, 0, 0, 0]
+    assert rates.take("often") > 0
+    assert [rates.take(who) for who in ("once", "once")] == [0, 0], "it was forgotten"
+
+
 def test_memory_is_bounded_and_the_newest_are_kept() -> None:
     rates = Rates(1, clock=Clock())
     for number in range(30_000):

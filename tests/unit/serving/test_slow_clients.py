@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import time
@@ -112,6 +113,11 @@ def test_answers_may_take_longer_than_requests(monkeypatch: pytest.MonkeyPatch, 
         (b"CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n", 400),
         (request(Content_Length="5", Transfer_Encoding="chunked"), 400),
         (request("/\xff"), 400),
+        (b"GET /health\r\n\r\n", 400),
+        (b"GET /health\n\n", 400),
+        (b"GET /health HTTP/0.9\r\n\r\n", 400),
+        (b"GET /health HTTP/2.0\r\nHost: localhost\r\n\r\n", 400),
+        (b"POST /held HTTP/0.9\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}", 400),
     ],
     ids=lambda each: "" if isinstance(each, bytes) else str(each),
 )
@@ -121,7 +127,25 @@ def test_what_is_too_much_or_no_request(monkeypatch: pytest.MonkeyPatch, content
         assert status_of(found) == status
         assert b'{"error": "' in found
         assert b"connection: close\r\n" in found
+        assert re.search(rb"x-request-id: [0-9a-f]{32}\r\n", found)
         assert held.live.ask("/health").status == 200
+
+
+def test_refusals_of_the_protocol_are_known_by_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the request, where its header has come, and the same in the log."""
+    seen: list[str] = []
+    monkeypatch.setattr("heedful.serving.protocol.tell", lambda visit: seen.append(f"{visit.id} {visit.status}"))
+    with holding(monkeypatch, limits={**FAST, "connections_per_address": 4}) as held:
+        assert b"x-request-id: my-own.1\r\n" in told(held, request(X_Request_Id="my-own.1", X="a" * 40_000))
+        assert b"x-request-id: my-own.2\r\n" in told(
+            held, POST[:-1].replace(b"\r\n", b"\r\nX-Request-Id: my-own.2\r\n", 1)
+        )
+        found = told(held, request(X_Request_Id="not;one", X="a" * 40_000))
+        assert b"not;one" not in found and b"x-request-id: " in found
+        with ExitStack() as stack:
+            several = [stack.enter_context(held.connect()) for _ in range(6)]
+            assert b"x-request-id: " in several[-1].recv(65_536)
+    assert seen[0] == "my-own.1 431"
 
 
 def test_headers_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
