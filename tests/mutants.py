@@ -1687,6 +1687,13 @@ GENERATION = (
         (f"{PARTIAL_WORDS}::test_a_finished_word_is_not_gone_on_with",),
     ),
     Mutant(
+        "a word that a writer completes is repeated",
+        "tasks/stop_strings.py",
+        "self._before = len(tokenizer.decode(prompt)) + unread",
+        "self._before = len(tokenizer.decode(self._prompt))",
+        (f"{PARTIAL_WORDS}::test_a_writer_completes_the_last_word_of_a_prompt_if_it_is_asked_to",),
+    ),
+    Mutant(
         "the last word of a prefix is cut as if it ended there",
         "tasks/partial_words.py",
         "if choices and [*choices] != [ids[first]]:",
