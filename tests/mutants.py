@@ -1431,8 +1431,8 @@ TASKS = (
     Mutant(
         "every part of a sentence begins with the prefix",
         "tasks/translation/face.py",
-        "chain([begin], repeat([]))",
-        "repeat(begin)",
+        "chain([given], repeat(_NOTHING))",
+        "repeat(given)",
         (f"{TRANSLATOR}::test_the_first_part_alone_begins_with_the_prefix",),
     ),
     Mutant(
