@@ -1557,8 +1557,8 @@ TASKS = (
     Mutant(
         "every part of a sentence begins with the prefix",
         "tasks/translation/face.py",
-        "chain([begin], repeat([]))",
-        "repeat(begin)",
+        "chain([given], repeat(_NOTHING))",
+        "repeat(given)",
         (f"{TRANSLATOR}::test_the_first_part_alone_begins_with_the_prefix",),
     ),
     Mutant(
@@ -1811,6 +1811,13 @@ GENERATION = (
         "if text[-1:].isspace() and not",
         "if text[-1:].isspace() and",
         (f"{PARTIAL_WORDS}::test_a_finished_word_is_not_gone_on_with",),
+    ),
+    Mutant(
+        "a word that a writer completes is repeated",
+        "tasks/stop_strings.py",
+        "self._before = len(tokenizer.decode(prompt)) + unread",
+        "self._before = len(tokenizer.decode(self._prompt))",
+        (f"{PARTIAL_WORDS}::test_a_writer_completes_the_last_word_of_a_prompt_if_it_is_asked_to",),
     ),
     Mutant(
         "the last word of a prefix is cut as if it ended there",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from heedful.cli.arguments import Computing, MaybeInt, MaybePath, PositionalPath, TextsBehind, parse, require_least
@@ -32,6 +31,8 @@ class Arguments:
     output: MaybePath = None
     """file for the results; standard output if not given"""
     searching: WritingOptions = field(default_factory=WritingOptions)
+    complete: bool = False
+    """complete the last word of each prompt, unless a space stands behind it"""
     n_best: Annotated[int, Formerly("--samples")] = 1
     """continuations of each prompt"""
     seed: int = 1
@@ -62,11 +63,11 @@ def run(arguments: Sequence[str]) -> int:
     alone = given.input is None and len(given.prompt) <= 1 and given.n_best == 1
     told = _noted(writer, prompts)
     if alone and given.format == "text" and isinstance(search, Greedy | Sampling):
-        _stream(writer, next(told), search=search, output=given.output)
+        _stream(writer, next(told), search=search, given=given)
         return 0
     # whoever types waits for an answer to each line
     typed = given.input is not None and is_typed(given.input)
-    lines = replace(writer.lines(), search=search)
+    lines = replace(writer.lines(), search=search, complete=given.complete)
     return answer(lines, told, output=given.output, as_json=given.format == "jsonl", chunk=1 if typed else None)
 
 
@@ -88,10 +89,10 @@ def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
         yield prompt
 
 
-def _stream(writer: Writer, prompt: str, *, search: Greedy | Sampling, output: Path | None) -> None:
-    with destination(output) as out:
+def _stream(writer: Writer, prompt: str, *, search: Greedy | Sampling, given: Arguments) -> None:
+    with destination(given.output) as out:
         out.write(prompt)
-        for piece in writer.stream(prompt, search=search):
+        for piece in writer.stream(prompt, search=search, complete=given.complete):
             out.write(piece)
             out.flush()
         out.write("\n")

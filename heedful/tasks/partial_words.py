@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from heedful.data.spelling import surfaces
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.generation.completion import PartialWord, Spelling
+from heedful.generation.completion import Completion, PartialWord, Spelling
 
 
 @lru_cache(maxsize=8)
@@ -17,6 +18,13 @@ def spelling_of(tokenizer: Tokenizer) -> Spelling:
         return Spelling(surfaces(tokenizer))
     except DataError:
         return Spelling([""] * tokenizer.size)
+
+
+def completions(words: Sequence[PartialWord | None], *, tokenizer: Tokenizer) -> tuple[Completion, ...]:
+    """What forbids each row to begin otherwise than with the characters of its word; nothing where none has one."""
+    if all(word is None for word in words):
+        return ()
+    return (Completion(words, spelling=spelling_of(tokenizer), eos=tokenizer.special.eos),)
 
 
 def begun(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | None]:

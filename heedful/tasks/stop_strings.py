@@ -55,12 +55,21 @@ class Ends:
 
 @final
 class Following:
-    """The text of what follows a prompt, with the space between them where there is one."""
+    """The text of what follows a prompt, with the space between them where there is one.
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int]) -> None:
+    Args:
+        tokenizer: of both.
+        prompt: its ids.
+        read: how many of them are read; what follows these writes the others again, in whatever tokens.
+        unread: characters of the prompt that its ids do not spell, because one of the others is unknown.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, prompt: Sequence[int], *, read: int | None = None, unread: int = 0
+    ) -> None:
         self._tokenizer = tokenizer
-        self._prompt = list(prompt)
-        self._before = len(tokenizer.decode(self._prompt))
+        self._prompt = list(prompt[:read])
+        self._before = len(tokenizer.decode(prompt)) + unread
 
     def text(self, ids: Iterable[int]) -> str:
         """Of these ids behind the prompt."""

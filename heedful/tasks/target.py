@@ -14,7 +14,7 @@ from heedful.data.spelling import joined
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation import Ban, Hypotheses, Hypothesis, NotBefore, score
-from heedful.generation.completion import Completion, PartialWord
+from heedful.generation.completion import PartialWord
 from heedful.generation.search import Search
 from heedful.generation.start import Looked
 from heedful.generation.start import Request as Wish
@@ -33,7 +33,7 @@ from heedful.tasks.inspecting import (
     text_axes,
     written,
 )
-from heedful.tasks.partial_words import begun, spelling_of
+from heedful.tasks.partial_words import begun, completions
 from heedful.values import Tokens, move
 
 Source = TypeVar("Source")
@@ -157,13 +157,7 @@ class Target:
             min(each.least, limit - 1) - len(each.prefix) for each, limit in zip(requests, limits, strict=True)
         )
         late = (NotBefore(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
-        return (*self._completion(requests), *late)
-
-    def _completion(self, requests: Sequence[Request]) -> tuple[Ban, ...]:
-        if all(each.word is None for each in requests):
-            return ()
-        words, eos = [each.word for each in requests], self.tokenizer.special.eos
-        return (Completion(words, spelling=spelling_of(self.tokenizer), eos=eos),)
+        return (*completions([each.word for each in requests], tokenizer=self.tokenizer), *late)
 
     def _terms(self, requests: Sequence[Request]) -> Terms | None:
         if not any(each.terms for each in requests):

@@ -179,6 +179,8 @@ class Generate(Writing):
     """one or several; an empty one begins a document"""
     n_best: Least1 = 1
     """continuations of each, which are sampled"""
+    complete: bool = False
+    """complete the last word of each prompt, unless a space stands behind it"""
 
 
 class Turn(Message):

@@ -67,7 +67,7 @@ async def _generate(asked: Asked, message: Generate) -> Any:
     writer: Writer = model.face
     config = message.config(writer.generation)
     search, limit = build_continuation(config, writer.tokenizer.special, n=message.n_best, seed=message.seed)
-    how = _how(asked, search, limit, config)
+    how = {**_how(asked, search, limit, config), "complete": message.complete}
     if message.stream:
         if len(prompts) > 1 or message.n_best > 1:
             raise wrong("stream: tells one continuation of one prompt; ask for no more", param="stream")

@@ -37,7 +37,9 @@ from heedful.tasks.inspecting import (
 )
 from heedful.tasks.language.continuing import Continuing, Prompt
 from heedful.tasks.language.expected import Expecting, Place, Reading
-from heedful.tasks.stop_strings import Ends, Following, Growing, complete
+from heedful.tasks.partial_words import begun, spelling_of
+from heedful.tasks.stop_strings import Ends, Following, Growing
+from heedful.tasks.stop_strings import complete as without_broken
 from heedful.values import Tokens, move
 
 _TOGETHER: Final = 2**16
@@ -130,6 +132,7 @@ class Writer(Face):
         stop: Sequence[str] | None = None,
         first: int = 0,
         until: Until = never,
+        complete: bool = False,
     ) -> list[list[Continuation]]:
         """Continuations of each prompt, best first; an empty prompt begins a document.
 
@@ -142,10 +145,13 @@ class Writer(Face):
             stop: likewise; none of them is in a text, and tokens that follow it are never computed.
             first: the number of the first prompt, if many prompts are handed over in parts: it decides their chance.
             until: ends all of them early; what they have then is given back.
+            complete: whether the last word of a prompt may be unfinished, unless a space stands behind it. Its tokens
+                are written again then, in whatever way is most probable, and count as written; the text does not
+                repeat them.
         """
         ends = Ends(self.stop if stop is None else stop)
         given = text_list(prompts, name="prompts")
-        asked = [self._asked(text, number, limit=limit) for number, text in enumerate(given, first)]
+        asked = [self._asked(text, number, limit=limit, complete=complete) for number, text in enumerate(given, first)]
         found = in_batches(
             asked,
             self._continuing(search or self.search, ends, until),
@@ -167,6 +173,7 @@ class Writer(Face):
         stop: Sequence[str] | None = None,
         number: int = 0,
         until: Until = never,
+        complete: bool = False,
     ) -> Growing:
         """One continuation as it is written, in pieces of text; what `write` gives for this prompt alone.
 
@@ -174,7 +181,8 @@ class Writer(Face):
         of the prompt and decides its chance; the other arguments are those of `write`.
         """
         require_text(prompt, name="prompt")
-        ends, asked = Ends(self.stop if stop is None else stop), self._asked(prompt, number, limit=limit)
+        ends = Ends(self.stop if stop is None else stop)
+        asked = self._asked(prompt, number, limit=limit, complete=complete)
         ids = written_ids(self._continuing(search, ends, until), asked)
         return Growing(ids, following=asked.following, ends=ends)
 
@@ -191,16 +199,22 @@ class Writer(Face):
         ids = self.tokenizer.encode(prompt)
         return len(ids) - min(len(ids), len(self._remembered(ids)))
 
-    def _asked(self, prompt: str, number: int, *, limit: int | None) -> Prompt:
-        ids = self.tokenizer.encode(prompt)
-        return Prompt(self._remembered(ids), number, limit or self.limit, Following(self.tokenizer, ids))
+    def _asked(self, prompt: str, number: int, *, limit: int | None, complete: bool = False) -> Prompt:
+        ids, limit = self.tokenizer.encode(prompt), limit or self.limit
+        read, word = begun(self.tokenizer, prompt) if complete else (ids, None)
+        again, unread = 0, 0
+        if word is not None and not word.may_end:
+            again, spelling = word.tokens, spelling_of(self.tokenizer)
+            unread = len(word.characters) - sum(len(spelling.surfaces[number]) for number in ids[len(read) :])
+        following = Following(self.tokenizer, ids, read=len(read), unread=unread)
+        return Prompt(self._remembered(read), number, limit + again, following, word)
 
     def _continuing(self, search: Search, ends: Ends, until: Until) -> Continuing:
         until = until if company() is None else never  # which ends what nobody waits for by itself
-        return Continuing(self._reader, search, ends.strings, until, self._tokens)
+        return Continuing(self._reader, search, ends.strings, until, self._tokens, self.tokenizer)
 
     def _continuation(self, found: Hypothesis, *, text: str, ends: Ends) -> Continuation:
-        kept, stop = ends.cut(complete(text))
+        kept, stop = ends.cut(without_broken(text))
         pieces = tuple(self.tokenizer.pieces(found.ids))
         each = found.token_log_probabilities
         return Continuation(kept, pieces, found.log_probability, found.finished, stop, found.ids, each)
@@ -338,15 +352,17 @@ class WriteLines(TextLines[tuple[str, Continuation]]):
     Attributes:
         writer: who goes on.
         search: how; the writer's way unless given.
+        complete: whether the last words of prompts may be unfinished.
     """
 
     writer: Writer
     search: Search | None = None
+    complete: bool = False
     chunk: ClassVar = 32
 
     def answers(self, inputs: Sequence[str], *, first: int) -> list[tuple[str, Continuation]]:
         """Continuations, those of one prompt behind each other."""
-        found = self.writer.write(inputs, search=self.search, first=first - 1)
+        found = self.writer.write(inputs, search=self.search, first=first - 1, complete=self.complete)
         return [(prompt, each) for prompt, continuations in zip(inputs, found, strict=True) for each in continuations]
 
     def record(self, answer: tuple[str, Continuation]) -> Any:

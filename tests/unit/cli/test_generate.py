@@ -114,6 +114,21 @@ def test_a_model_goes_on_where_a_prompt_ends(writes: Path, capsys: pytest.Captur
     assert len(records[0]["tokens"]) == 22
 
 
+def test_the_last_word_of_a_prompt_is_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = language(tmp_path / "words", steps=1)
+    path.write_text(path.read_text().replace('kind = "characters"', 'kind = "words"'))
+    run = heedful.train(heedful.load_recipe(path), device="cpu").folder
+    words = ["generate", str(run), "--prompt", "the c", "on a m", "--tokens", "2", "--complete", "--device", "cpu"]
+    for search in ("greedy", "sampling"):
+        assert main([*words, "--search", search, "--format", "jsonl"]) == 0
+        found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [each["tokens"][0] for each in found] == ["cat", "mat"]
+        assert [each["text"][:2] for each in found] == ["at", "at"]
+    alone = [*words[:4], *words[5:]]
+    assert main([*alone, "--search", "greedy"]) == 0
+    assert capsys.readouterr().out.startswith("the cat")
+
+
 def test_a_seed_decides_a_sample_streamed_or_not(writes: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*options: str) -> str:
         assert main(["generate", str(writes), "--prompt", "the", "--temperature", "2", "--tokens", "30", *options]) == 0

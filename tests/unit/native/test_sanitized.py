@@ -18,7 +18,8 @@ TESTS = Path(__file__).parents[3] / "native" / "tests"
 def test_random_shapes_under_a_sanitizer(kind: str, tmp_path: Path) -> None:
     program = tmp_path / "fuzz"
     flags = f"-fsanitize={kind}", "-fno-sanitize-recover=all"
-    subprocess.run([TESTS / "build.sh", program, *flags], check=True)
-    found = subprocess.run([program, "40", "1"], check=False, capture_output=True, text=True)
+    subprocess.run([TESTS / "build.sh", program, *flags], check=True, timeout=600)
+    # threads that nobody waits for, or that are waited for too long, are a race, or a program that does not end
+    found = subprocess.run([program, "40", "1"], check=False, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stdout.endswith("plain: 40 rounds\n")

@@ -190,6 +190,7 @@ def test_what_is_written_is_that_of_the_commands(live: Live, made: dict[str, Pat
     config = writer.generation
     assert told["prompt"] == "once"
     assert len(told["tokens"]) <= 5
+    assert answers(live, "generate", prompts="once", search="greedy", tokens=5, complete=True) == [told], "letters"
     several = answers(live, "generate", prompts=["once", "upon"], tokens=4, n_best=2)
     assert [each["prompt"] for each in several] == ["once", "once", "upon", "upon"]
     stopped = told["text"][1:2]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
-from heedful.architectures.model import TransformerConfig
+from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.model import LanguageModelConfig, TransformerConfig
 from heedful.data.foreign_tokenizers import HuggingFace, byte_level, word_piece
 from heedful.data.tokenizers import (
     Special,
@@ -24,6 +25,7 @@ from heedful.data.tokenizers import (
 from heedful.generation import Forbid, Multinomial, Wu
 from heedful.generation.completion import PartialWord, Spelling
 from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
+from heedful.tasks.language.face import Writer
 from heedful.tasks.partial_words import begun, spelling_of
 from heedful.tasks.searches import Length
 from heedful.tasks.translation.face import Translator
@@ -148,6 +150,37 @@ def test_the_most_probable_completion_is_written(kind: str, likely: str, text: s
     (found,) = ours.translate(["am"], prefixes=["26. Ju"])
     assert found.text.startswith(text)
     assert wanted in found.candidates[0].ids
+
+
+def writer(kind: str, likely: str) -> tuple[Writer, int]:
+    """One that writes a token wherever it may, and the token's id."""
+    tokenizer = vocabulary(kind)
+    torch.manual_seed(0)
+    config = TypeAdapter(LanguageModelConfig).validate_python(
+        {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 1, "output_bias": True}
+    )
+    model: Any = build_language_model(config, vocabulary=tokenizer.size).double().eval()
+    (wanted,) = [n for n in range(tokenizer.size) if tokenizer.pieces([n]) == [likely]]
+    with torch.no_grad():
+        model.output.bias[wanted] += 30
+    return Writer(model, tokenizer=tokenizer, search=searches(kind)[0], limit=3), wanted
+
+
+@pytest.mark.parametrize(("kind", "likely"), [("words", "Juni"), ("bytes", "▁Juni")])
+def test_a_writer_completes_the_last_word_of_a_prompt_if_it_is_asked_to(kind: str, likely: str) -> None:
+    ours, wanted = writer(kind, likely)
+    prompts = ["26. Ju", "26. Juni ", "am", ""]
+    found = [each[0] for each in ours.write(prompts, complete=True)]
+    assert found[0].ids[0] == wanted
+    assert found[0].text.startswith("ni")
+    assert found[1].text.startswith((" Juni", "Juni"))
+    assert len(found[0].ids) == 3 + (len(vocabulary(kind).encode("26. Ju")) - len(begun(vocabulary(kind), "26. Ju")[0]))
+    for number, (prompt, each) in enumerate(zip(prompts, found, strict=True)):
+        assert ours.write([prompt], complete=True, first=number)[0][0].text == each.text
+        growing = ours.stream(prompt, search=searches(kind)[0], number=number, complete=True)
+        assert "".join(growing) == each.text
+    plain = ours.write(["26. Ju"])[0][0]
+    assert plain.text.startswith((" Juni", "Juni")), "the prompt's own tokens are kept"
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytes", "words"])
