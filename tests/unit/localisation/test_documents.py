@@ -252,6 +252,8 @@ def test_encodings_of_documents_are_read(write, name: str) -> None:
 @pytest.mark.parametrize(
     "subset",
     [
+        "<!DOCTYPE tmx [<!-- ]> </x> <tmx> -->]>",
+        "<!DOCTYPE tmx [<?x ]> </x> <tmx> ?>]>",
         "<!DOCTYPE tmx [<!-- a > b ]> ' \" -->]>",
         "<!DOCTYPE tmx [<!-- > --> <?x ]> ?> <!ELEMENT a (b)> <!-- it's -->\n] >",
         "<!DOCTYPE tmx PUBLIC \"a b\" 'c>d'>",

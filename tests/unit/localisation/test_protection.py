@@ -52,7 +52,10 @@ KNOWN: list[tuple[str, list[str]]] = [
     ("$1 edits by $2.", ["$1", "$2"]),
     ("$user->name, $order.total, $list[0]", ["$user->name", "$order.total", "$list[0]"]),
     (r"Swift \(user.name(in: 3)) here", [r"\(user.name(in: 3))"]),
+    ("<b>:name</b>, :name's (:id) /users/:id", ["<b>", ":name", "</b>", ":name", ":id", ":id"]),
+    ("@lang('a.b') in @string/app_name", ["@lang('a.b')", "@string/app_name"]),
     # percent signs
+    ("%1!s! of %2!d! and %Ln", ["%1!s!", "%2!d!", "%Ln"]),
     ("%@ and %1$@, %lld, %#@files@, %1$#@n@", ["%@", "%1$@", "%lld", "%#@files@", "%1$#@n@"]),
     ("%1 of %n, %L1, %'d, %+.3f, %05.1lf, %*d", ["%1", "%n", "%L1", "%'d", "%+.3f", "%05.1lf", "%*d"]),
     ("%Y-%m-%d at %H:%M", ["%Y", "%m", "%d", "%H", "%M"]),
@@ -67,7 +70,9 @@ KNOWN: list[tuple[str, list[str]]] = [
     ('<Link to={url} @click="go(1)">x</Link>', ['<Link to={url} @click="go(1)">', "</Link>"]),
     ("[b]bold[/b] [url=http://a.b]x[/url] [*]", ["[b]", "[/b]", "[url=http://a.b]", "[/url]", "[*]"]),
     ("see [the page](https://a.b/c) and **this**", ["[", "](https://a.b/c)", "**", "**"]),
+    ("<color=#ff0000>red</color> <size=20>x", ["<color=#ff0000>", "</color>", "<size=20>"]),
     # escapes and paths
+    (r"\V[1] has \textbf{x}", [r"\V[1]", r"\textbf", "{x}"]),
     (r"one\ntwo\tthree\r\nfour \u00e9", [r"\n", r"\t", r"\r\n", r"\u00e9"]),
     (r"in C:\Program Files\My App\a.txt or C:\new, D:\.", [r"C:\Program Files\My App\a.txt", r"C:\new", "D:\\"]),
     (r"\\server\share\x and %APPDATA%\Foo ..\a", [r"\\server\share\x", r"%APPDATA%\Foo", r"..\a"]),
