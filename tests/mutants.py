@@ -2293,9 +2293,9 @@ TRAINING = (
     ),
     Mutant(
         "a model that begins with another one looks for shared tables under one name alone",
-        "runs/origin.py",
-        "tensors = {**tensors, **{name: tensors[first] for name, first in shared.items()}}",
-        "tensors = {**tensors}",
+        "runs/initial.py",
+        "tensors = origin.named if given else",
+        "tensors = origin.tensors if given else",
         ("tests/unit/runs/test_fine_tuning.py::test_tables_that_are_stored_under_another_name_are_found",),
     ),
     Mutant(

@@ -118,7 +118,7 @@ def adapting(run: Run[Any, Any]) -> AdapterFile | None:
     assert isinstance(recipe, TunedRecipe)
     assert recipe.init is not None
     origin = _origin(recipe)
-    return described(run, recipe.init, given=origin.tensors, body=recipe.body, shared=origin.shared)
+    return described(run, recipe.init, given=origin.named, body=recipe.body, shared=origin.shared)
 
 
 def still(run: Run[Any, Any]) -> frozenset[str]:
@@ -153,7 +153,7 @@ def _warm(model: nn.Module, run: Run[Any, Any], *, say: Callable[[str], None]) -
     recipe = run.recipe
     origin = _origin(recipe)
     given = isinstance(recipe.tokenizer, GivenTokenizerConfig)
-    tensors = origin.tensors if given else relearned(origin, run, say=say)
+    tensors = origin.named if given else relearned(origin, run, say=say)
     prefix, heads = f"{recipe.body}." if recipe.body else "", tuple(f"{head}." for head in recipe.heads)
     named = _named(model, tensors)
     taken: dict[str, nn.Parameter] = {}

@@ -35,9 +35,8 @@ def open_predecessor(folder: Path) -> Predecessor:
     if any(isinstance(each, Factor) for each in run.vocabularies.values()):
         raise RunError(f"{folder}: reads factors of words, and no other model begins with such a one; name another")
     ours = tuple(run.text(file) for file in run.kind.words)
-    tensors, shared = whole_weights(folder).floats(), _shared(run)
-    tensors = {**tensors, **{name: tensors[first] for name, first in shared.items()}}
-    return Predecessor(folder, run.recipe.model, ours, tensors, staying(run.recipe), shared)
+    tensors = whole_weights(folder).floats()
+    return Predecessor(folder, run.recipe.model, ours, tensors, staying(run.recipe), _shared(run))
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> Origin:

@@ -130,7 +130,7 @@ class Predecessor:
         folder: where it is.
         model: its architecture.
         tokenizers: its vocabularies of text, in the order in which its task names them (`Kind.words`).
-        tensors: its parameters by our names; of several names for one, all.
+        tensors: its parameters by our names; of several names for one, the first.
         adapter: what it computes with besides these, if that is no part of them.
         shared: the further names of shared parameters, each with the one under which they are stored.
     """
@@ -141,3 +141,8 @@ class Predecessor:
     tensors: Mapping[str, Tensor]
     adapter: Adapter | None = None
     shared: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Mapping[str, Tensor]:
+        """The tensors under all of their names."""
+        return {**self.tensors, **{name: self.tensors[first] for name, first in self.shared.items()}}

@@ -221,7 +221,7 @@ def test_marian_reads_text_as_we_do(tmp_path: Path) -> None:
         ({"residual": "pre_norm"}, "model.residual = pre_norm"),
         ({"aggregation": "concat"}, "model.aggregation = concat"),
         ({"shared_key_value": True}, "model.shared_key_value = True"),
-        ({"positions": {"kind": "unit_interval"}}, "model.positions"),
+        ({"positions": {"kind": "unit_interval"}}, "model.positions.kind = unit_interval"),
         ({"encoder_visibility": {"kind": "window", "before": 1, "after": 1}}, "model.encoder_visibility.kind = window"),
         ({"decoder_visibility": {"kind": "window", "before": 1}}, "model.decoder_visibility.kind = window"),
     ],
@@ -232,7 +232,7 @@ def test_what_a_format_has_not_is_named(tmp_path: Path, model: dict[str, Any], k
     with pytest.raises(RunError, match=key.replace(".", r"\.")):
         export_marian(run, tmp_path / "marian")
     assert not (tmp_path / "marian").exists()
-    if "residual" not in model and model.get("positions", {}).get("kind") != "learned":
+    if "encoder_visibility" in model or "decoder_visibility" in model:
         pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
         with pytest.raises(RunError, match=key.replace(".", r"\.")):
             export_ctranslate2(run, tmp_path / "ct2")
@@ -261,3 +261,24 @@ def test_an_export_that_was_cut_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert sorted(tmp_path.iterdir()) == before
     export_marian(run, tmp_path / "marian")
     assert (tmp_path / "marian" / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (
+            {"positions": {"kind": "unit_interval"}},
+            r"model\.positions\.of = sentence: CTranslate2 has one vector for each",
+        ),
+        ({"aggregation": "mean"}, r"model\.aggregation = mean: CTranslate2 has only project or concat"),
+        (
+            {"self_attention": {"score": "general"}},
+            r"self_attention\.score = general: CTranslate2 has only scaled_dot or",
+        ),
+    ],
+    ids=["unit_interval", "mean", "general"],
+)
+def test_what_ctranslate2_has_not_is_named(tmp_path: Path, model: dict[str, Any], message: str) -> None:
+    pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
+    with pytest.raises(RunError, match=message):
+        export_ctranslate2(random_run(tmp_path, **model), tmp_path / "ct2")
