@@ -5830,7 +5830,7 @@ IN_COMPANY = (
         "budget: small requests pass large ones that wait",
         "serving/budget.py",
         "            if self._used + size > self.capacity:\n                return",
-        "            if self._used + size > self.capacity:\n                self._waiting.rotate(-1)\n                return",
+        "            if self._used + size > self.capacity:\n                return self._waiting.rotate(-1)",
         ("tests/unit/serving/test_budget.py::test_who_waits_does_so_until_the_deadline_and_in_order",),
     ),
     Mutant(
