@@ -6136,8 +6136,8 @@ PERCEIVED = (
     Mutant(
         "perceived: what a part of a sound says of its length is believed",
         "data/sound.py",
-        "except (wave.Error, EOFError, RuntimeError):",
-        "except (wave.Error, EOFError):",
+        "except (wave.Error, EOFError, RuntimeError):  # the last",
+        "except (wave.Error, EOFError):  # the last",
         (f"{SOUND_FILES}::test_a_part_that_says_it_is_longer_than_the_whole_is_told",),
     ),
     Mutant(
@@ -6157,8 +6157,8 @@ PERCEIVED = (
     Mutant(
         "perceived: frames may have any number of pixels together",
         "serving/own/sent.py",
-        "        pixels -= claimed_pixels(",
-        "        _ = claimed_pixels(",
+        "        pixels, largest = pixels - own, max(largest, own)",
+        "        largest = max(largest, own)",
         (f"{PERCEIVING}::test_pictures_of_a_clip_may_not_claim_any_number_of_pixels",),
     ),
     Mutant(
@@ -6311,8 +6311,8 @@ MENDED = (
     Mutant(
         "guard: files are read before there is a key",
         "serving/guard.py",
-        "most = limits.file if files and not held else limits.body",
-        "most = limits.file if files else limits.body",
+        "min(limits.file if files and not held else limits.body, limits.bodies)",
+        "min(limits.file if files else limits.body, limits.bodies)",
         (f"{KEYS}::test_no_file_is_read_before_there_is_a_key",),
     ),
     Mutant(
