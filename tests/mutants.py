@@ -6652,7 +6652,7 @@ IN_COMPANY = (
         "budget: small requests pass large ones that wait",
         "serving/budget.py",
         "            if self._used + size > self.capacity:\n                return",
-        "            if self._used + size > self.capacity:\n                self._waiting.rotate(-1)\n                return",
+        "            if self._used + size > self.capacity:\n                return self._waiting.rotate(-1)",
         ("tests/unit/serving/test_budget.py::test_who_waits_does_so_until_the_deadline_and_in_order",),
     ),
     Mutant(
@@ -6993,8 +6993,8 @@ PERCEIVED = (
     Mutant(
         "perceived: frames may have any number of pixels together",
         "serving/own/sent.py",
-        "        pixels -= claimed_pixels(",
-        "        _ = claimed_pixels(",
+        "        pixels, largest = pixels - own, max(largest, own)",
+        "        largest = max(largest, own)",
         (f"{PERCEIVING}::test_pictures_of_a_clip_may_not_claim_any_number_of_pixels",),
     ),
     Mutant(
@@ -7147,8 +7147,8 @@ MENDED = (
     Mutant(
         "guard: files are read before there is a key",
         "serving/guard.py",
-        "most = limits.file if files and not held else limits.body",
-        "most = limits.file if files else limits.body",
+        "min(limits.file if files and not held else limits.body, limits.bodies)",
+        "min(limits.file if files else limits.body, limits.bodies)",
         (f"{KEYS}::test_no_file_is_read_before_there_is_a_key",),
     ),
     Mutant(
