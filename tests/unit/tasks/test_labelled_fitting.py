@@ -315,3 +315,29 @@ def test_vocabularies_of_tags_grow_with_the_text() -> None:
         for words in (100, 50_000, 10**6)
     ]
     assert sizes == [500, 2000, 8000]
+
+
+@pytest.mark.parametrize(
+    ("keys", "more", "kind"),
+    [
+        ({"pair": "pair"}, {}, "siamese"),
+        ({"pair": "pair"}, {"numbers": True}, "siamese"),
+        ({}, {}, "windows"),
+    ],
+)
+def test_pairs_are_compared_and_other_texts_are_not(
+    tmp_path: Path, keys: dict[str, str], more: dict[str, bool], kind: str
+) -> None:
+    (tmp_path / "d.tsv").write_text("text\tpair\tlabel\n" + "eins zwei\tzwei drei\t1\nzwei\tvier\t2\n" * 4)
+    part = {"path": str(tmp_path / "d.tsv"), **keys}
+    table = {
+        "task": "classification",
+        "data": {"train": part, "validation": part, **more},
+        "training": {"minutes": 1},
+        "output": str(tmp_path / "run"),
+    }
+    chosen = kind_of(recipe_from(table, place="here")).fit(recipe_from(table, place="here"), Means(60.0))
+    assert chosen["model.kind"] == kind
+    assert chosen["tokenizer"]["kind"] == ("bpe" if kind == "siamese" else "words")
+    named = recipe_from({**table, "model": {"kind": "recurrent"}}, place="here")
+    assert "model.kind" not in kind_of(named).fit(named, Means(60.0)), "who names a model has it"
