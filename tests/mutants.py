@@ -6065,13 +6065,6 @@ PERCEIVED = (
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(
-        "perceived: what a part of a sound says of its length is believed",
-        "data/sound.py",
-        "size in unsaid or size > _left(file)",
-        "size in unsaid",
-        (f"{SOUND_FILES}::test_sounds_of_writers_that_could_not_go_back",),
-    ),
-    Mutant(
         "perceived: a sound without a size ends before it begins",
         "data/sound.py",
         "size in unsaid or size > _left(file)",

@@ -72,7 +72,7 @@ def test_what_just_fits_is_built_and_one_byte_less_is_too_little() -> None:
 
 
 def test_tied_parameters_and_those_of_parts_that_were_thrown_away_count_once() -> None:
-    with limited(most_bytes=4.0 * 200):
+    with limited(most_bytes=4.0 * 100):
         for _ in range(50):
             nn.Linear(10, 10, bias=False)
         first, second = nn.Linear(10, 10, bias=False), nn.Linear(10, 10, bias=False)
