@@ -366,6 +366,37 @@ def _run(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
     return make
 
 
+def _foreign(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
+    def make(folder: Path) -> tuple[Path, Callable[[], object]]:
+        import heedful
+        from heedful.data.foreign_tokenizers import word_piece
+        from heedful.runs.export import export_hugging_face
+
+        target = folder / "model"
+        export_hugging_face(Path(__file__).parent / "golden" / golden / "run", target)
+        size = json.loads((target / "config.json").read_text())["vocab_size"]
+        names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>", "a", "cat"]
+        ids = {name: number for number, name in enumerate([*names, *(f"x{n}" for n in range(size - len(names)))])}
+        if golden.startswith("pretraining"):  # else the vocabulary of heedful stays
+            (target / "heedful.vocabulary").unlink()
+            content = word_piece(ids, lowercase=True, strip_accents=None, chinese=True)
+            (target / "tokenizer.json").write_text(json.dumps(content))
+            (target / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
+
+        def use() -> None:
+            face = heedful.load(target, device="cpu")
+            if hasattr(face, "continue_all"):
+                face.continue_all(["a cat"])
+            if hasattr(face, "embed"):
+                face.embed(["a cat"])
+            if hasattr(face, "fill"):
+                face.fill(["a [MASK]"])
+
+        return target, use
+
+    return make
+
+
 KINDS: dict[str, Callable[[Path], tuple[Path, Callable[[], object]]]] = {
     "record": _record,
     "index": _index,
@@ -373,6 +404,8 @@ KINDS: dict[str, Callable[[Path], tuple[Path, Callable[[], object]]]] = {
     "translation": _run("translation-transformer"),
     "spans": _run("spans"),
     "multitask": _run("multitask"),
+    "bert": _foreign("pretraining-hidden-tokens"),
+    "gpt": _foreign("language-transformer"),
 }
 
 

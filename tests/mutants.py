@@ -6938,6 +6938,9 @@ ASKED_IN_OUR_WORDS = (
 
 PERCEIVING = "tests/unit/serving/test_perceiving.py"
 SOUND_FILES = "tests/unit/data/test_sound.py"
+GATE = "tests/unit/test_file_gate.py"
+HOSTILE = "tests/unit/runs/test_hostile.py"
+ROOM = "tests/unit/runs/test_room.py"
 AUDIO_OPENAI = "tests/unit/serving/test_clients_openai_audio.py"
 USES = "tests/unit/serving/test_uses.py"
 PERCEIVED = (
@@ -6956,11 +6959,95 @@ PERCEIVED = (
         (f"{SOUND_FILES}::test_heads_that_say_what_no_sound_has",),
     ),
     Mutant(
-        "perceived: what a part of a sound says of its length is believed",
-        "data/sound.py",
-        "size in unsaid or size > _left(file)",
-        "size in unsaid",
-        (f"{SOUND_FILES}::test_sounds_of_writers_that_could_not_go_back",),
+        "files: a pipe is read as a file",
+        "files.py",
+        "if not stat.S_ISREG(about.st_mode):",
+        "if stat.S_ISDIR(about.st_mode):",
+        (f"{GATE}::test_a_file_says_what_it_is_instead",),
+    ),
+    Mutant(
+        "files: the size of a file is not bounded",
+        "files.py",
+        "if most is not None and about.st_size > most:",
+        "if False:",
+        (f"{GATE}::test_a_file_says_what_it_is_instead",),
+    ),
+    Mutant(
+        "files: a link leads out of a folder",
+        "files.py",
+        "if not path.resolve().is_relative_to(folder.resolve()):",
+        "if not path.absolute().is_relative_to(folder.absolute()):",
+        (f"{GATE}::test_links_lead_out_of_no_folder",),
+    ),
+    Mutant(
+        "files: JSON is as deep as Python reads it",
+        "files.py",
+        "    if containers > DEEPEST:\n",
+        "    if False:\n",
+        (f"{GATE}::test_json_is_bounded_in_depth_and_in_its_numbers",),
+    ),
+    Mutant(
+        "files: a manifest names files anywhere",
+        "store.py",
+        "if (strange := next((name for name in files if not is_plain_name(name)), None)) is not None:",
+        "if (strange := next((name for name in files if not is_plain_name(name)), None)):",
+        (f"{GATE}::test_names_that_lead_out_of_a_folder",),
+    ),
+    Mutant(
+        "files: what a task found out is verified by nobody",
+        "runs/load.py",
+        "sorted(name for name in manifest.files if not is_weights(name))",
+        "sorted(name for name in manifest.files if name.startswith(('tokenizer/', 'tasks/')))",
+        (f"{ROOM}::test_what_a_task_found_out_is_in_the_manifest",),
+    ),
+    Mutant(
+        "files: a kill while findings are written spoils the run",
+        "store.py",
+        "    if manifest.files.keys() & contents.keys():\n",
+        "    if False:\n",
+        (f"{ROOM}::test_a_kill_while_findings_are_written_leaves_a_run_that_opens",),
+    ),
+    Mutant(
+        "files: the curve is not synced at a checkpoint",
+        "runs/checkpoints.py",
+        "        sync_file(self.folder / METRICS)",
+        "        pass",
+        (f"{ROOM}::test_the_curve_is_on_the_disk_before_the_checkpoint_counts",),
+    ),
+    Mutant(
+        "files: an index whose manifest was being written is not taken up",
+        "retrieval/folder.py",
+        "ours = (_LOCK, unfinished)",
+        "ours = (_LOCK,)",
+        (f"{HOSTILE}::test_an_index_may_have_been_killed_while_its_manifest_was_written",),
+    ),
+    Mutant(
+        "files: a vocabulary may have any size",
+        "data/foreign_tokenizers.py",
+        "if size - len(set(ids.values())) > _MOST_UNUSED:",
+        "if False:",
+        (f"{HOSTILE}::test_lists_of_pieces_with_impossible_ids",),
+    ),
+    Mutant(
+        "files: a branch of a record may continue itself",
+        "inspection/consistency.py",
+        "if not -1 <= branch.parent < number:",
+        "if not -1 <= branch.parent <= number:",
+        (f"{HOSTILE}::test_records_whose_parts_do_not_fit",),
+    ),
+    Mutant(
+        "files: parts of a model that are gone still count",
+        "models/size.py",
+        "        self._parameters = _alive(self._parameters)\n",
+        "",
+        (f"{ROOM}::test_tied_parameters_and_those_of_parts_that_were_thrown_away_count_once",),
+    ),
+    Mutant(
+        "files: training needs no more room than its weights",
+        "runs/costs.py",
+        "moments=2 if isinstance(config.optimizer, AdamConfig) else 0,\n        half=False",
+        "moments=0,\n        half=False",
+        (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(
         "perceived: a sound without a size ends before it begins",

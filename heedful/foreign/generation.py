@@ -30,11 +30,13 @@ def translating(settings: Mapping[str, Any], *, longest: int, place: str) -> Gen
     Raises:
         RunError: a number is out of range.
     """
-    most = settings.get("max_new_tokens") or settings.get("max_length", longest) - 1
+    most = _whole(settings, "max_new_tokens", place=place) or (
+        (_whole(settings, "max_length", place=place) or longest) - 1
+    )
     table: dict[str, Any] = {"max_ratio": 0.0, "max_extra": max(1, min(most, longest - 1))}
     if settings.get("do_sample"):
         table |= {"kind": "sampling", **_sampling(settings)}
-    elif settings.get("num_beams", 1) > 1:
+    elif (_whole(settings, "num_beams", place=place) or 1) > 1:
         table |= {
             "kind": "beam",
             "width": settings["num_beams"],
@@ -60,17 +62,32 @@ def writing(settings: Mapping[str, Any], *, place: str) -> ContinuationConfig:
 
 
 def forbidden(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Single tokens that must never be written."""
-    alone = [words[0] for words in settings.get("bad_words_ids") or () if len(words) == 1]
-    return frozenset((*alone, *(settings.get("suppress_tokens") or ())))
+    """Single tokens that must never be written; `RunError` where they are not ids."""
+    lists, alone = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
+    if not isinstance(lists, list) or not isinstance(alone, list) or not all(isinstance(each, list) for each in lists):
+        raise RunError(
+            "bad_words_ids, suppress_tokens: are not lists of ids; mend config.json and generation_config.json"
+        )
+    found = [*(words[0] for words in lists if len(words) == 1), *alone]
+    if strange := [each for each in found if type(each) is not int]:
+        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(strange[0])[:40]} is not an id; mend config.json")
+    return frozenset(found)
 
 
 def token(settings: Mapping[str, Any], key: str) -> int | None:
-    """An id among the settings; of several the first."""
+    """An id among the settings; of several the first. `RunError` where it is not a number."""
     value = settings.get(key)
     if isinstance(value, list):
         value = value[0] if value else None
-    return None if value is None else int(value)
+    return _whole({key: value}, key, place="config.json")
+
+
+def _whole(settings: Mapping[str, Any], key: str, *, place: str) -> int | None:
+    """A whole number among the settings; `RunError` where something else stands there."""
+    value = settings.get(key)
+    if value is not None and type(value) is not int:
+        raise RunError(f"{place}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
+    return value
 
 
 def _sampling(settings: Mapping[str, Any]) -> dict[str, Any]:

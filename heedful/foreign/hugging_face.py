@@ -167,10 +167,11 @@ class HuggingFaceFolder:
     def longest(self) -> int:
         """Tokens that its positions are enough for."""
         value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
-        if not isinstance(value, int):
+        if type(value) is not int:
             raise RunError(f"{self.folder / CONFIG}: says nothing of max_position_embeddings; take a complete copy")
         # RoBERTa counts from behind the id of padding
-        return value - self.content.get("pad_token_id", 1) - 1 if self.family is ROBERTA_PRELAYERNORM else value
+        pad = token({"pad_token_id": 1, **self.content}, "pad_token_id") or 0
+        return value - pad - 1 if self.family is ROBERTA_PRELAYERNORM else value
 
     @cached_property
     def settings(self) -> Mapping[str, Any]:

@@ -15,6 +15,8 @@ from heedful.files import read_json as read_json_value
 
 OWN: Final = "heedful.vocabulary"
 """A vocabulary of ours, in a folder that heedful wrote ..."""
+_DIGITS: Final = 9
+"""Of the largest id."""
 OWN_SIDES: Final = ("heedful.source", "heedful.target")
 """... and those of two languages."""
 _READERS: Final = ("bert", "roberta-prelayernorm", "electra")
@@ -113,9 +115,10 @@ def read_text_vocabulary(folder: Path, *, kind: str, size: int, side: Side | Non
     settings = read_json_if_there(folder / "tokenizer_config.json")
     names = _special_names(folder, settings, kind)
     content = _content(folder, settings, bert=kind in _WORD_PIECES, unk=names.get("unk_token", ""))
-    added = content.get("added_tokens") or ()
-    ids: dict[str, int] = dict(content["model"]["vocab"])
-    ids |= {str(each["content"]): int(each["id"]) for each in added}
+    added = content.get("added_tokens") or []
+    _require_added(added, folder)
+    ids = _ids(content["model"]["vocab"], folder)
+    ids |= {each["content"]: each["id"] for each in added}
     roles = _BERT if kind in _READERS else _OTHERS
     found = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
     if "bos" not in found or "eos" not in found:
@@ -247,15 +250,27 @@ def _added(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Pieces that came to the vocabulary later."""
     known = settings.get("added_tokens_decoder")
     if isinstance(known, dict):
-        return [{"id": int(number), **each} for number, each in known.items() if isinstance(each, dict)]
+        every = [(number, each) for number, each in known.items() if isinstance(each, dict)]
+        if any(not number.isdecimal() or len(number) > _DIGITS for number, _ in every):
+            raise RunError(f"{folder / 'tokenizer_config.json'}: added_tokens_decoder names ids that are not numbers")
+        return [{"id": int(number), **each} for number, each in every]
     path = folder / "added_tokens.json"
     later = _ids(read_json(path), path) if path.exists() else {}
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
     return [{"id": number, "content": piece, **plain} for piece, number in later.items()]
 
 
+def _require_added(added: Any, folder: Path) -> None:
+    """A `RunError` where these are not pieces with their ids."""
+    if not isinstance(added, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("content"), str) and type(each.get("id")) is int
+        for each in added
+    ):
+        raise RunError(f"{folder}: the pieces that were added to its vocabulary have no ids; take another copy")
+
+
 def _ids(content: Mapping[str, Any], path: Path) -> dict[str, int]:
-    if not content or not all(isinstance(number, int) and number >= 0 for number in content.values()):
+    if not content or not all(type(number) is int and number >= 0 for number in content.values()):
         raise RunError(f"{path}: is no list of pieces with their ids; take another copy of this file")
     return dict(content)
 

@@ -15,6 +15,7 @@ from heedful.errors import HeedfulError, RecipeError, RunError
 from heedful.runs.initial import fresh, resolved
 from heedful.runs.load import open_run, trained
 from heedful.runs.origin import open_origin
+from heedful.store import digest, read_manifest, write_manifest
 from heedful.tasks.classification.face import Classifier
 from heedful.tasks.spans.face import Answerer
 from heedful.tasks.tagging.face import Tagger
@@ -204,5 +205,7 @@ def test_when_to_say_nothing_is_kept_with_the_run(tuned: Callable[[str], Path], 
     shutil.copytree(tuned("spans"), copied)
     for broken in ("{", '{"format": 2, "threshold": 1}', '{"format": 1, "threshold": "x"}', "[]"):
         (copied / "silence.json").write_text(broken)
+        manifest = read_manifest(copied)
+        write_manifest(copied, manifest.with_file("silence.json", digest(copied / "silence.json")))
         with pytest.raises(RunError, match=re.escape(f"{copied / 'silence.json'}: is damaged")):
             heedful.load(copied)
