@@ -3416,8 +3416,8 @@ COMMANDS = (
     Mutant(
         "required options are not asked for",
         "cli/grammar.py",
-        "named = (option for option in self.options if option.names and option.required)",
-        "named = (option for option in self.options if option.names and not option.value)",
+        "each.shown for each in self.options if each.required and each.names and each.key not in given.options",
+        "each.shown for each in self.options if each.required and each.names and each.key in given.options",
         ("tests/unit/cli/test_main.py::test_what_a_command_needs_is_asked_for_by_name",),
     ),
     Mutant(

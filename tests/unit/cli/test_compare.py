@@ -291,7 +291,7 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         ("{run} --seed -1", "--seed: -1; must be at least 0"),
         ("{run} --tokenize no", "no BLEU tokenizer 'no'"),
         ("{run} --search greedy --beam 3", "--beam: does not fit --search greedy"),
-        ("{run} --device nope", "device 'nope': cannot be used here"),
+        ("{run} --device nope", "device 'nope': is not a device that PyTorch knows"),
         ("{run} --page no/where", "no/where: cannot be written (No such file or directory); choose another --page"),
         ("{run} --json .", ".: cannot be written (Is a directory); choose another --json"),
         ("{run} --json x --page x", "--page and --json: both are x; give each its own file"),
