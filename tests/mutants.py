@@ -5028,8 +5028,8 @@ TAGGED = (
     Mutant(
         "a vocabulary forgets its tags when it is stored",
         "data/tokenizer_files.py",
-        'tags = record.get("tags", [])',
-        "tags = []",
+        'tags, kind = record.get("tags", []), str(',
+        "tags, kind = [], str(",
         ("tests/unit/data/test_tags.py",),
     ),
 )
@@ -5452,8 +5452,8 @@ JUDGED = (
     Mutant(
         "judges: what they say is not tested",
         "tasks/translation/report.py",
-        '("BLEU", "chrF2", "chrF2++", *self._judged)',
-        '("BLEU", "chrF2", "chrF2++")',
+        '"TER", *_RATES, *self._judged)',
+        '"TER", *_RATES)',
         (JUDGED_TOLD,),
     ),
 )
