@@ -6688,9 +6688,7 @@ IN_COMPANY = (
         "serving/own/sent.py",
         'with asked.house.decoding.reserve(size, asked.term, name="image"):',
         "if size:",
-        (
-            "tests/unit/serving/test_perceiving.py::test_pictures_are_decoded_one_behind_the_other_where_memory_is_for_one",
-        ),
+        ("tests/unit/serving/test_perceiving.py::test_pictures_are_decoded_one_behind_the_other",),
     ),
     Mutant(
         "protocol: requests of any version are answered",

@@ -22,6 +22,7 @@ LONGER: dict[str, str] = {
     "data/forms/glance.py": "each shape of a file is told from all others, in one order",
     "data/tokenizers.py": "three ways to cut text share special ids, tags and forms of normalisation",
     "data/tokenizers.py:learn_sentencepiece": "one call with all options of sentencepiece, and what each means",
+    "tasks/translation/face.py": "all that a translator is asked for shares its sides, its search and its doubts",
 }
 
 

@@ -199,11 +199,7 @@ class Translator(Face):
         """
         sentences = text_list(sentences, name="sentences", also=(Following,))
         read = self._read(sentences, constraints)
-        begins: list[_Beginning] = [_NOTHING] * len(read)
-        if prefixes is not None:
-            place = "sentence {}: its translation"
-            given_prefixes = enumerate(text_list(prefixes, name="prefixes"), first)
-            begins = [self._written.begun(text, place=place.format(number)) for number, text in given_prefixes]
+        begins = [_NOTHING] * len(read) if prefixes is None else self._read_prefixes(prefixes, first=first)
         filled = [
             Wanted(row, part.read, self._request(part, length or self.length, stream=stream, begin=begin))
             for row, (own, given) in enumerate(zip(read, begins, strict=True))
@@ -222,6 +218,11 @@ class Translator(Face):
         if self.confidence is not None:
             told = self._doubted(told, self.confidence, batch_tokens=batch_tokens)
         return [_whole(sentence, own) for sentence, own in zip(sentences, told, strict=True)]
+
+    def _read_prefixes(self, prefixes: Sequence[str], *, first: int) -> list[_Beginning]:
+        """Return how each translation begins; `DataError`, which names its sentence, where a prefix is too long."""
+        numbered = enumerate(text_list(prefixes, name="prefixes"), first)
+        return [self._written.begun(text, place=f"sentence {number}: its translation") for number, text in numbered]
 
     def score(self, pairs: Sequence[tuple[Readable, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
         """Log-probabilities of given translations, in order.
