@@ -16,12 +16,13 @@ OTHERS: dict[str, set[str]] = {
         *("data.bucketing", "data.links", "data.descent", "data.forms", "data.mixing"),
         *("generation.running", "generation.party"),
     },
-    "foreign": {"heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"},
+    "foreign": {"heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"},
     "inspection": {"heedful.record"},
+    "localisation": {"--force"},
     "performance": {"--bertviz", "--libraries"},
     "path-teach": {"--quick"},
     "studies": {"--quick"},
-    "translation": {"model.safetensors"},
+    "translation": {"--ter-case-sensitive", "model.safetensors"},
 }
 """What only looks like it: rooms, files that are saved, and options of scripts."""
 BUILT = "docs/_build/"

@@ -348,7 +348,9 @@ def test_a_recipe_counts_as_it_was_given(say: Say, another: Callable[[str], Path
         (here / f"t.{side}").write_text("1\n2\n")
     found = compared(say, *words, "--data.test.source=t.en", "--data.test.target", "t.de")
     assert (found["sentences"], found["runs"][0]["step"]) == (2, 1)
-    assert compared(say, *words, "--training.steps", "2")["runs"][0]["step"] == 2, "it may want more than was trained"
+    two_steps = ("--training.steps", "2", *ONE_STEP[2:])
+    found = compared(say, recipe, "--train", *two_steps)
+    assert found["runs"][0]["step"] == 2, "it may want more than was trained"
 
 
 def test_nothing_is_trained_that_cannot_be_compared(

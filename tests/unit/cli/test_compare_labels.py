@@ -97,8 +97,8 @@ def test_vocabulary_and_classes_of_few_examples(say: Say, sizes: Path) -> None:
 
 
 def test_another_number_or_seed_encodes_again(say: Say, sizes: Path) -> None:
-    words = ("train", sizes.name, "--output", "r", "--device", "cpu", "--data.examples", "20")
-    assert say(*words).code == 0
+    words = ("train", sizes.name, "--output", "r", "--device", "cpu")
+    assert say(*words, "--data.examples", "20").code == 0
     assert say(*words, "--data.examples", "30").complaint.startswith("r: holds a run whose recipe differs in data.exa")
     shutil.rmtree("r/checkpoints")
     for name in ("model.safetensors", "metrics.jsonl"):

@@ -150,7 +150,7 @@ def test_lines_that_are_none_are_told_of(
     ("options", "complaint"),
     [
         (("--text", "1", "--constrain", ""), "--constrain: a term is empty"),
-        (("--text", "1", "--constrain", "drei", "--search", "greedy"), "terms that must be written: only a beam"),
+        (("--text", "1", "--constrain", "drei", "--search", "greedy"), "--constrain: a beam holds terms, and"),
         (("--text", "1", "--input-format", "jsonl"), "--input-format: sentences on the command line are text"),
         (("--text", "1", "--glossary", "missing.tsv"), "missing.tsv: "),
     ],

@@ -281,7 +281,7 @@ def test_a_file_that_says_its_language_needs_no_option(
         (("{run}", "a", "--memory", "{po}", "--n-best", "2"), "--n-best: cannot be together with --memory"),
         (("{run}", "a", "--memory", "{po}", "--prefix", "b"), "--prefix: cannot be together with --memory"),
         (("{run}", "a", "--memory", "{po}", "--constrain", "b"), "--constrain: cannot be together with --memory"),
-        (("{run}", "a", "--memory", "{po}", "-o", "{po}"), "is read as well"),
+        (("{run}", "{silent}", "--memory", "{po}", "-o", "{po}"), "is read as well"),
         (("{run}", "{po}", "--source-language", "en"), "says its languages itself"),
         (("{run}", "a", "--target-language", "en"), "belongs to a TMX file"),
         (("{several}", "{italian}"), "is to be in 'it', and this model writes de, fr, pt-BR"),

@@ -184,7 +184,7 @@ MISTAKES = [
         "train nothing.toml",
         "nothing.toml: cannot read this recipe (No such file or directory); give the path of a TOML file",
     ),
-    ("train .", ".: cannot read this recipe (Is a directory); give the path of a TOML file"),
+    ("train .", ".: cannot read this recipe (it is a folder and not a regular file); give the path of a TOML file"),
     (
         "train windows.toml",
         r"has a line end or a tab in it, as \n and \t mean in double quotes: write a path of Windows in single ",

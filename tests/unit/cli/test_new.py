@@ -12,13 +12,16 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from heedful import load_recipe
 from heedful.catalogue import recipe_of, tasks
+from heedful.cli.new import _require_origin
 from heedful.data.forms.form import Form, Pointer
+from heedful.errors import RecipeError
 from heedful.recipes.proposals import forms_of
 from heedful.recipes.reference import keys_of
 
@@ -700,11 +703,6 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
         'cannot tell how to learn from this for task = "tagging":\n           a.tsv: a table of 2 columns\n',
     ),
     "a wrong time": ({"a.tsv": table(TONES)}, "a.tsv --minutes 0", "--minutes: 0; must be a time above 0"),
-    "no model to begin with": (
-        {"a.txt": text(ENGLISH)},
-        "a.txt --task pretraining --init runs/a",
-        '--init: models of task = "pretraining" begin with no other one; leave it away',
-    ),
     "no such model": (
         {"a.tsv": table(TONES)},
         "a.tsv --init x",
@@ -1131,3 +1129,9 @@ def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
     recipe = load_recipe("recipe.toml")
     found = [each.texts[0] for part in ("train", "validation", "test") for each in recipe.data.reader(part)]
     assert long in found
+
+
+def test_a_task_whose_models_begin_with_no_other_one_is_named() -> None:
+    given, chosen = SimpleNamespace(init=Path("runs/a")), SimpleNamespace(task="speech")
+    with pytest.raises(RecipeError, match='models of task = "speech" begin with no other one; leave it away'):
+        _require_origin(given, chosen)  # type: ignore[arg-type]  # what it reads of both

@@ -23,7 +23,9 @@ def test_every_recipe_and_study_is_listed_with_what_it_is_about(say: Say) -> Non
     there = [path.relative_to(ROOT / "recipes").with_suffix("").as_posix() for path in ROOT.glob("recipes/**/*.toml")]
     assert [line.split(maxsplit=1)[0] for line in recipes.lines] == sorted(there)
     assert [line.split(maxsplit=1)[0] for line in studies.lines] == sorted(
-        path.stem for path in ROOT.glob("studies/*.py") if path.stem not in ("digits", "headlines", "spelling")
+        path.stem
+        for path in ROOT.glob("studies/*.py")
+        if path.stem not in ("digits", "headlines", "spelling", "table_one")
     )
     for line in recipes.lines + studies.lines:
         about = line.split(maxsplit=1)[1]

@@ -71,7 +71,8 @@ def test_the_first_system_is_the_one_that_is_evaluated(say: Say, here: Path) -> 
         for number, test in enumerate(found["against"]["comparisons"]):
             assert [test["first"], test["second"]] == [alone[0][number], alone[1][number]]
             assert test["difference"]["value"] == pytest.approx(test["second"]["value"] - test["first"]["value"])
-            assert (test["difference"]["value"] > 0) == (second == "good")
+            better = test["difference"]["value"] * (-1 if test["name"] in ("TER", "WER", "CER") else 1) > 0
+            assert better == (second == "good")
         assert found["intervals"] == alone[0]
 
 

@@ -143,7 +143,7 @@ def test_a_recipe_may_ask_for_the_least_risk(say: Say, trained: Path, small: Pat
     source = small.parent / "validation.en"
     assert translations.read_text() == say("translate", run, "--input", source).out
     refused = say("translate", run, "--text", "1", "--constrain", "drei")
-    assert refused.complaint.startswith("terms that must be written: only a beam can look for them")
+    assert refused.complaint.startswith("--constrain: a beam holds terms, and this run's search is sampling")
 
 
 def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
