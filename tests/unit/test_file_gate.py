@@ -158,7 +158,11 @@ def test_names_that_no_file_has(name: str, wrong: bool) -> None:
 def test_folders_of_impossible_names_are_told(tmp_path: Path) -> None:
     for name in ("a" * 300, "b\0", "\ud800"):
         for read in (read_manifest, read_index_manifest, heedful.load):
-            with pytest.raises((RecipeError, RunError), match=r"cannot be a path|holds a null character"):
+            if "\0" in name and read is heedful.load:  # its arguments are judged before any folder is
+                expected, message = RecipeError, "holds a null character"
+            else:
+                expected, message = RunError, "cannot be a path"
+            with pytest.raises(expected, match=message):
                 read(tmp_path / name)  # type: ignore[operator]
 
 

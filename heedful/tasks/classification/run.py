@@ -155,13 +155,13 @@ class ClassificationKind(FineTuningKind[ClassificationRecipe, TextClassifier]):
         )
 
     def warm(self, run: ClassificationRun, model: TextClassifier, *, say: Callable[[str], None]) -> None:
-        """Word vectors, what is counted of the training text, and the mean of its numbers, from which answers start."""
+        """Set word vectors and what is counted of the training text; compared pairs begin with the mean number."""
         super().warm(run, model, say=say)
         if isinstance(model.encoder, PairEncoder):
             _fit_pairs(run, model.encoder)
-        if run.recipe.data.answered == "number":
-            numbers = [label for label in map(_number, examples(run.recipe, "train")) if label is not None]
-            nn.init.constant_(model.output.bias, sum(numbers) / max(1, len(numbers)))
+            if run.recipe.data.answered == "number":  # other encoders learn more slowly from such a beginning
+                numbers = [label for label in map(_number, examples(run.recipe, "train")) if label is not None]
+                nn.init.constant_(model.output.bias, sum(numbers) / max(1, len(numbers)))
         bag, labels = model.bag, _labels(run)
         if bag is None or labels is None:
             return

@@ -182,7 +182,7 @@ def test_a_judge_that_learned_prefers_the_better_translation(say: Say, here: Pat
     words = ("evaluate", "worse", "--against", "better", "--source", "r", "--target", "r", "--judge", "overlap")
     told = json.loads(say(*words, "--samples", "200", "--format", "json").out)["against"]["comparisons"]
     (test,) = [each for each in told if each["name"] == "judge: overlap"]
-    assert test["difference"]["low"] > 0.05
+    assert test["difference"]["low"] > 0.1
     assert test["p_value"] < 0.01
 
 
