@@ -18,8 +18,8 @@ import heedful
 from heedful.data.readers import read_lines
 from heedful.metrics.translation import bleu
 from heedful.recipes.generation import BeamConfig
-from heedful.tasks.searches import build_length, build_search
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.search_factory import build_length_limits, build_search
+from heedful.tasks.translation.translator import Translator
 
 
 def drawn(reference: str, *, words: int, chance: random.Random) -> list[str]:
@@ -46,7 +46,7 @@ def main() -> None:
     print("beam  words   held          BLEU  tokens of hypotheses  sentences/s")
     for width in given.beam:
         config = BeamConfig(width=width)
-        search, length = build_search(config, translator.target), build_length(config)
+        search, length = build_search(config, translator.target), build_length_limits(config)
         for words in range(4):
             chance = random.Random(given.seed)
             terms = [drawn(each, words=words, chance=chance) if words else [] for each in references]

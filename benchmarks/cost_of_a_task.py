@@ -1,6 +1,6 @@
 """What a task costs: files and lines of its own, files outside that name it, and what one sentence imports.
 
-python benchmarks/cost_of_a_task.py            the table of docs/architecture.md
+python benchmarks/cost_of_a_task.py            the table of docs/decisions.md
 python benchmarks/cost_of_a_task.py --start    also how long each command takes until it shows its help
 """
 
@@ -32,7 +32,7 @@ def costs() -> list[tuple[str, int, int, list[str]]]:
         others = [
             name
             for name, source in sources.items()
-            if name not in own and name != "catalogue" and folder in named(source, module=name)
+            if name not in own and name != "registry" and folder in named(source, module=name)
         ]
         found.append((task, len(files), sum(len(sources[name].splitlines()) for name in files), others))
     return found

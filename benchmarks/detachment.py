@@ -17,12 +17,12 @@ import numpy as np
 
 import heedful
 from heedful.data.readers import read_lines
-from heedful.inspection.page import Table
-from heedful.tasks.target import Candidate
-from heedful.tasks.translation.confidence import certainty
-from heedful.tasks.translation.detachment import scatter
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Alignment
+from heedful.inspection.page import PageTable
+from heedful.tasks.decoder_target import TextCandidate
+from heedful.tasks.translation.attention_entropy import attention_entropy
+from heedful.tasks.translation.confidence import get_certainty
+from heedful.tasks.translation.translations import TokenAlignment
+from heedful.tasks.translation.translator import Translator
 
 IGNORED = 0.2
 """A token of the source that all of the translation together looked at less is ignored (Berard et al. 2019)."""
@@ -48,21 +48,21 @@ def main() -> None:
         sets[path.name] = measured(translator, strange, translated(translator, strange))
     columns = [f"{name}: {what}" for name in sets for what in ("area", "beyond 99 in 100")]
     rows = [[name, *(cell for found in sets.values() for cell in cells(own[name], found[name]))] for name in own]
-    print(Table("", ["measure", *columns], rows).text(), end="")
+    print(PageTable("", ["measure", *columns], rows).format_text(), end="")
 
 
-def translated(translator: Translator, sources: Sequence[str]) -> list[Candidate]:
+def translated(translator: Translator, sources: Sequence[str]) -> list[TextCandidate]:
     return [each.candidates[0] for each in translator.translate(sources)]
 
 
-def measured(translator: Translator, sources: Sequence[str], found: Sequence[Candidate]) -> Measures:
+def measured(translator: Translator, sources: Sequence[str], found: Sequence[TextCandidate]) -> Measures:
     alignments = translator.align_all(list(zip(sources, found, strict=True)))
-    by_attention: dict[str, Callable[[Alignment], float]] = {
-        "scattered": lambda each: scatter(each.telling),
-        "ignored source": lambda each: float((each.telling[:, :-1].sum(0) < IGNORED).mean()),
+    by_attention: dict[str, Callable[[TokenAlignment], float]] = {
+        "scattered": lambda each: attention_entropy(each.best_weights),
+        "ignored source": lambda each: float((each.best_weights[:, :-1].sum(0) < IGNORED).mean()),
     }
     told = {name: [value(each) for each in alignments] for name, value in by_attention.items()}
-    return {"less sure": [-certainty(each) for each in found], **told}
+    return {"less sure": [-get_certainty(each) for each in found], **told}
 
 
 def cells(own: Sequence[float], strange: Sequence[float]) -> tuple[str, str]:

@@ -75,9 +75,9 @@ def main() -> None:
 def _heedful(folder: Path) -> dict[str, Embed]:
     import heedful
     from heedful.recipes.recipe import EngineName
-    from heedful.runs.device import keep_pages
+    from heedful.runs.device import tune_malloc
 
-    keep_pages()  # as the command does
+    tune_malloc()  # as the command does
     names: list[EngineName] = ["torch", "int8", *(["native"] if installed("heedful_native") else [])]
     return {f"heedful {name}": heedful.load(folder, device="cpu", engine=name).embed for name in names}
 

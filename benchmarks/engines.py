@@ -126,7 +126,7 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
 
 def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
     """The share of products alone that each engine reaches, by the number of sentences in a batch."""
-    from heedful.inspection.plots import Line, line_plot
+    from heedful.inspection.plots import PlotLine, draw_line_plot
     from heedful.inspection.scales import LOGARITHMIC
 
     assert options.figures is not None
@@ -135,11 +135,13 @@ def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
     for number, beam in enumerate(options.beam):
         own = slice(number * len(options.batch), (number + 1) * len(options.batch))
         lines = [
-            Line(name, tuple((b, s / most) for b, s, most in zip(options.batch, speeds[own], limit[own], strict=True)))
+            PlotLine(
+                name, tuple((b, s / most) for b, s, most in zip(options.batch, speeds[own], limit[own], strict=True))
+            )
             for name, speeds in best.items()
             if name != "products alone"
         ]
-        picture = line_plot(
+        picture = draw_line_plot(
             lines,
             title=f"{size}: {'greedy search' if beam == 1 else f'a beam of {beam}'}",
             x_name="sentences in a batch",
@@ -154,7 +156,7 @@ def _engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[str, A
     from contest import installed
     from translation_engines import CTranslate2, Heedful
 
-    from heedful.engines.arrange import ENGINES
+    from heedful.engines.select_engine import ENGINES
 
     names = [name for name in ENGINES if name != "auto" and (name != "native" or installed("heedful_native"))]
     found: dict[str, Any] = {f"heedful {name}": Heedful(run, rules, engine=name) for name in names}

@@ -13,29 +13,29 @@ from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
-from heedful.tasks.language.problem import LanguageModelling
-from heedful.training.distributed import world
-from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
+from heedful.tasks.language.objective import LanguageModelingObjective
+from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
+from heedful.training.distributed import init_distributed
 from heedful.training.optimizers import Adam
-from heedful.training.precision import Exact, Half, is_faster_in_bf16
-from heedful.training.schedules import Constant
-from heedful.training.trainer import Habits, Limits, Trainer
+from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
+from heedful.training.schedules import ConstantSchedule
+from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 
-class Audience(Listener, Keeper):
+class Audience(Callback, CheckpointSaver):
     """Hears of every update and keeps the last loss, and the processes together for as long as it lives."""
 
     def __init__(self) -> None:
-        self._world = world(torch.device("cpu"))
+        self._world = init_distributed(torch.device("cpu"))
         self.here = self._world.__enter__()
         self.loss = 0.0
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         self.loss = update.loss
 
-    def evaluated(self, evaluation: Evaluation) -> None: ...
+    def on_evaluate(self, evaluation: ValidationResult) -> None: ...
 
-    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None: ...
+    def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None: ...
 
 
 def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate: float) -> Callable[[int], float]:
@@ -43,13 +43,13 @@ def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate:
     model = _model(settings, vocabulary)
     audience = Audience()
     here = audience.here
-    precision = Half(model) if is_faster_in_bf16(model, here.device) else Exact(model)
+    precision = BF16WithMasters(model) if is_faster_in_bf16(model, here.device) else FullPrecision(model)
     trainer = Trainer(
         model,
-        LanguageModelling(
+        LanguageModelingObjective(
             stream,
             stream[: settings["length"]],  # what it is evaluated on before and after
-            before=2,
+            start_id=2,
             length=settings["length"],
             batch_tokens=settings["rows"] * settings["length"],
             seed=1,
@@ -57,16 +57,16 @@ def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate:
         ),
         optimizer=Adam(precision.masters, betas=(0.9, 0.99), weight_decay=0.1),
         precision=precision,
-        schedule=Constant(rate, 0),
-        world=here,
-        limits=Limits(steps=0),
-        habits=Habits(evaluate_every=10**9, clip=1.0),
-        listener=audience,
-        keeper=audience,
+        schedule=ConstantSchedule(rate, 0),
+        distributed=here,
+        limits=StoppingLimits(steps=0),
+        config=TrainerConfig(evaluate_every=10**9, clip=1.0),
+        callback=audience,
+        checkpoint_saver=audience,
     )
 
     def train(updates: int) -> float:
-        trainer.limits = Limits(steps=trainer.progress.step + updates)
+        trainer.limits = StoppingLimits(steps=trainer.progress.step + updates)
         trainer.run()
         return audience.loss
 

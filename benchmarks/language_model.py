@@ -110,10 +110,10 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     import numpy as np
     import torch
 
-    from heedful.runs.device import keep_pages
+    from heedful.runs.device import tune_malloc
 
     if settings["keep"]:
-        keep_pages()
+        tune_malloc()
     torch.manual_seed(1)
     stream = np.random.default_rng(1).integers(4, VOCABULARY, CHARACTERS).astype(np.uint16)
     loop = _LOOPS[settings["loop"]](settings, stream)

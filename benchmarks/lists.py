@@ -18,11 +18,11 @@ import torch
 import heedful
 from heedful.data.readers import read_lines
 from heedful.metrics.translation import bleu
-from heedful.metrics.utility import ChrF
+from heedful.metrics.utility import ChrFUtility
 from heedful.recipes.generation import BeamConfig
-from heedful.tasks.searches import build_length, build_search
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.translation.translations import Translation
+from heedful.tasks.translation.translator import Translator
 
 
 def distinct(found: list[Translation], *, n: int) -> float:
@@ -37,7 +37,7 @@ def distinct(found: list[Translation], *, n: int) -> float:
 
 def alike(found: list[Translation]) -> float:
     """chrF of the texts of a list against each other, the mean over lists of two or more."""
-    tables = [ChrF()([each.text for each in own.candidates]) for own in found if len(own.candidates) > 1]
+    tables = [ChrFUtility()([each.text for each in own.candidates]) for own in found if len(own.candidates) > 1]
     return sum((table.sum() - table.trace()) / (table.size - len(table)) for table in tables) / max(1, len(tables))
 
 
@@ -46,7 +46,7 @@ def nearest(found: list[Translation], references: list[str]) -> list[str]:
     texts = []
     for own, reference in zip(found, references, strict=True):
         given = [each.text for each in own.candidates]
-        texts.append(given[int(ChrF()([*given, reference])[:-1, -1].argmax())])
+        texts.append(given[int(ChrFUtility()([*given, reference])[:-1, -1].argmax())])
     return texts
 
 
@@ -55,7 +55,7 @@ def measured(translator: Translator, config: BeamConfig, sides: tuple[list[str],
     sources, references = sides
     search = build_search(config, translator.target, n_best=n_best)
     began = time.perf_counter()
-    found = translator.translate(sources, search=search, length=build_length(config))
+    found = translator.translate(sources, search=search, length=build_length_limits(config))
     seconds = time.perf_counter() - began
     best = bleu([each.text for each in found], references).value
     words = sum(len(each.text.split()) for each in found)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from heedful.data.corpus import Corpus, Report, Side
+from heedful.data.corpus import Corpus, CorpusSide, EncodingReport
 from heedful.data.tokenizers import EOS, UNK
-from heedful.recipes.load import recipe_from
-from heedful.runs.checkpoints import Checkpoints, finish
-from heedful.runs.initial import begin_run
+from heedful.recipes.load import build_recipe
+from heedful.runs.checkpoints import FolderCheckpointSaver, write_final_model
+from heedful.runs.initialization import create_run
 from heedful.runs.load import save_run
-from heedful.training.listeners import Evaluation, Progress, Snapshot
+from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationResult
 
 TYPICAL, SPREAD, DISAGREEMENT = 14.5, 0.3, 0.17
 """Median length of a Multi30k caption in subwords, and the deviations of log(source) and of log(target / source)."""
@@ -26,7 +26,7 @@ def corpus(pairs: int, vocabulary: int, *, seed: int) -> Corpus:
     target = np.clip(np.rint(source * np.exp(dice.normal(0, DISAGREEMENT, pairs))), 3, 80).astype(int)
     lengths = {"source": source, "target": target}
     sides = {side: _sentences(each, vocabulary, dice) for side, each in lengths.items()}
-    return Corpus(Path("made up"), report=Report(pairs, 0, 0), sides=sides)
+    return Corpus(Path("made up"), report=EncodingReport(pairs, 0, 0), sides=sides)
 
 
 def caption_lengths(count: int, dice: np.random.Generator) -> np.ndarray:
@@ -34,11 +34,11 @@ def caption_lengths(count: int, dice: np.random.Generator) -> np.ndarray:
     return np.clip(np.rint(dice.lognormal(np.log(TYPICAL), SPREAD, count)), 3, 80).astype(int)
 
 
-def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) -> Side:
+def _sentences(lengths: np.ndarray, vocabulary: int, dice: np.random.Generator) -> CorpusSide:
     starts = np.concatenate(([0], lengths.cumsum()))
     ids = _zipf(int(starts[-1]), vocabulary, dice)
     ids[starts[1:] - 1] = EOS
-    return Side(ids, starts[:-1], starts[1:])
+    return CorpusSide(ids, starts[:-1], starts[1:])
 
 
 def _zipf(count: int, vocabulary: int, dice: np.random.Generator) -> np.ndarray:
@@ -67,15 +67,15 @@ def writer(folder: Path, vocabulary: int, model: dict[str, Any], *, seed: int = 
 
 def _finished(folder: Path, table: dict[str, Any]) -> Path:
     table = {**table, "output": str(folder / "run"), "training": {"steps": 1}}
-    recipe = recipe_from(table, place="the benchmark's own recipe")
+    recipe = build_recipe(table, source="the benchmark's own recipe")
     recipe.output.mkdir()
-    made = begin_run(recipe.output, recipe)
+    made = create_run(recipe.output, recipe)
     save_run(made)
-    progress = Progress(step=1)
-    weights = {name: parameter.detach() for name, parameter in made.model().named_parameters()}
-    evaluation = Evaluation(progress, {"loss": 1.0}, improved=True)
-    Checkpoints(made.folder, keep=1).save(Snapshot(weights, {}, progress), evaluation)
-    finish(made.folder, average=1)
+    progress = TrainState(step=1)
+    weights = {name: parameter.detach() for name, parameter in made.init_model().named_parameters()}
+    evaluation = ValidationResult(progress, {"loss": 1.0}, improved=True)
+    FolderCheckpointSaver(made.folder, keep=1).save(TrainingSnapshot(weights, {}, progress), evaluation)
+    write_final_model(made.folder, average=1)
     return made.folder
 
 

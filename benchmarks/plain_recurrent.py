@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.attention import Additive, Attention
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.attention import AdditiveScore, Attention
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.readout import DeepOutput
-from heedful.blocks.recurrent import GRU, Bidirectional, Column, RecurrentStack
+from heedful.blocks.recurrent import GRU, BidirectionalLayer, RecurrentCellStack, RecurrentStack
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
-from heedful.models.recurrent_decoder import Bridge, FeedingDecoder, Reading
-from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, both_ends
+from heedful.models.recurrent_decoder import InputFeedingDecoder, LinearStateInit, SourceAttention
+from heedful.models.recurrent_encoder import FinalStatePooler, RecurrentEncoder, take_both_ends
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 class PlainRecurrent(nn.Module):
@@ -115,15 +115,17 @@ def put_into_plain(ours: Any, plain: PlainRecurrent) -> None:
 def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> SequenceToSequence[Tokens]:
     """What Joey NMT's recurrent model computes, of our parts: additive attention after the step, input feeding."""
     cell = GRU(d_embedding, d_model)
-    reading = Reading(Attention(Additive(d_model, 2 * d_model, d_model)), start=Bridge(2 * d_model, [cell]))
-    encoder = RecurrentEncoder(
-        TokenEmbedding(embedding_table(vocabulary, d_embedding), scaled=False),
-        RecurrentStack([Bidirectional(GRU(d_embedding, d_model), GRU(d_embedding, d_model))]),
-        summary=Ends(both_ends),
+    reading = SourceAttention(
+        Attention(AdditiveScore(d_model, 2 * d_model, d_model)), start=LinearStateInit(2 * d_model, [cell])
     )
-    decoder = FeedingDecoder(
-        TokenEmbedding(embedding_table(vocabulary, d_embedding), scaled=False),
-        Column([cell], d_more=d_model),
+    encoder = RecurrentEncoder(
+        TokenEmbedding(build_embedding(vocabulary, d_embedding), scaled=False),
+        RecurrentStack([BidirectionalLayer(GRU(d_embedding, d_model), GRU(d_embedding, d_model))]),
+        summary=FinalStatePooler(take_both_ends),
+    )
+    decoder = InputFeedingDecoder(
+        TokenEmbedding(build_embedding(vocabulary, d_embedding), scaled=False),
+        RecurrentCellStack([cell], d_extra=d_model),
         reading=reading,
         readout=DeepOutput((d_model, 2 * d_model), d_model, activation=nn.Tanh()),
     )

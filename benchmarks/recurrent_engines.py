@@ -14,15 +14,15 @@ from plain_recurrent import PlainRecurrent, feeding_model, joey_model, put_into_
 from torch import Tensor
 from training_loops import Loop, Ours, Plain, Work
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
-from heedful.engines.columns import arrange_for_inference
-from heedful.generation import Forbid, greedy_search
+from heedful.engines.column_major import store_column_major
+from heedful.generation import SuppressTokens, greedy_search
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.runs.device import keep_pages
-from heedful.values import Tokens
+from heedful.runs.device import tune_malloc
+from heedful.tensors import Tokens
 
 FORBIDDEN = [PAD, BOS, EOS]
 """Random models know no end, so every output gets the same number of tokens."""
@@ -32,7 +32,7 @@ def bahdanau(model: dict[str, Any], vocabulary: int) -> SequenceToSequence[Token
     """Ours, freshly initialised."""
     reading = {"kind": "bahdanau", "alignment_bias": True}
     config = RecurrentConfig.model_validate({**model, "cell": "gru", "reading": reading})
-    return build_sequence_to_sequence(config, Sizes(vocabulary, vocabulary, 128))
+    return build_sequence_to_sequence(config, DataSizes(vocabulary, vocabulary, 128))
 
 
 def plain_twin(ours: SequenceToSequence[Tokens], model: dict[str, Any], vocabulary: int) -> PlainRecurrent:
@@ -55,17 +55,17 @@ class Heedful(Engine):
     """`greedy_search`, with weights laid out and memory kept as `heedful translate` does it."""
 
     def __init__(self, model: SequenceToSequence[Tokens]) -> None:
-        keep_pages()
+        tune_malloc()
         self._model = model.eval()
-        arrange_for_inference(self._model)
+        store_column_major(self._model)
 
     def decode(self, source: Tokens, *, length: int) -> list[list[int]]:
         rows = len(source.ids)
         prompt = Tokens(torch.full((rows, 1), BOS), torch.zeros(rows, 1, dtype=torch.long))
         with torch.inference_mode():
-            state = self._model.begin(source)
-        filters = (Forbid(tuple(FORBIDDEN)),)
-        found = greedy_search(self._model.step, state, prompt, eos=EOS, limit=length, filters=filters)
+            state = self._model.init_state(source)
+        filters = (SuppressTokens(tuple(FORBIDDEN)),)
+        found = greedy_search(self._model.step, state, prompt, eos=EOS, max_new_tokens=length, filters=filters)
         return [list(hypotheses[0].ids) for hypotheses in found]
 
 

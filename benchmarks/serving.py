@@ -228,9 +228,9 @@ def main() -> None:
     import torch
 
     import heedful
-    from heedful.runs.device import keep_pages
+    from heedful.runs.device import tune_malloc
 
-    keep_pages()  # as `heedful translate` does
+    tune_malloc()  # as `heedful translate` does
     threads = options.together or options.threads * max(1, options.processes)
     torch.set_num_threads(threads)
     translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]  # `load` says which there are

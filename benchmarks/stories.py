@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import heedful
-from heedful.metrics.bootstrap import Sampling
-from heedful.metrics.classes import accuracy
-from heedful.store import write_json
-from heedful.tasks.report import System
-from heedful.tasks.stories.exam import FAILED, StoriesReport, story_exam
+from heedful.atomic_io import write_json
+from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.metrics.classification import accuracy
+from heedful.tasks.report import EvaluatedSystem
+from heedful.tasks.stories.evaluation import MAX_ERROR, StoriesReport, build_story_evaluator
 from heedful.tasks.stories.recipe import StoriesRecipe
 
 
@@ -45,9 +45,11 @@ def restart(recipe: Path, folder: Path, seed: int, tasks: Sequence[int], overrid
         reader, asked = heedful.load(folder), list(wanted.data.reader("train"))
         said = reader.answer([(each.facts, each.question) for each in asked])
         learned = 1 - accuracy([each.answer for each in said], [each.answer for each in asked]).value
-        exam = story_exam(list(wanted.data.reader(wanted.data.measured)), train=asked)
-        report = StoriesReport(exam, System(folder.name), exam.answers(reader, wanted), Sampling(2, seed=1))
-        write_json(result, asdict(Restart(seed, learned, report.content()["tasks"])))
+        exam = build_story_evaluator(list(wanted.data.reader(wanted.data.evaluation_part)), train=asked)
+        report = StoriesReport(
+            exam, EvaluatedSystem(folder.name), exam.predict(reader, wanted), BootstrapOptions(2, seed=1)
+        )
+        write_json(result, asdict(Restart(seed, learned, report.to_json()["tasks"])))
     return Restart(**json.loads(result.read_text(encoding="utf-8")))
 
 
@@ -74,7 +76,7 @@ def main() -> None:
                 f"task {task:>2}  error {told['error']:6.1%}  facts {told['facts']:6.1%}  seed {best.seed}", flush=True
             )
     errors = [told["error"] for told in rows.values()]
-    failed = sum(error > FAILED for error in errors)
+    failed = sum(error > MAX_ERROR for error in errors)
     print(f"mean error {sum(errors) / len(errors):.2%}, {failed} of {len(errors)} tasks failed")
     write_json(given.output / "best.json", rows)
 

@@ -18,21 +18,28 @@ from products import ProductsAlone, translation
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.data.batches import PairBatch, collate
-from heedful.data.bucketing import plan_batches
+from heedful.data.batches import PairBatch, collate_pairs
+from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
-from heedful.runs.device import keep_pages
-from heedful.tasks.criteria import Likelihood
-from heedful.tasks.writing import Writing
-from heedful.training.distributed import world
-from heedful.training.listeners import Evaluation, Keeper, Listener, Plan, Snapshot, Update
+from heedful.runs.device import tune_malloc
+from heedful.tasks.criteria import LikelihoodCriterion
+from heedful.tasks.generation_objective import GenerationObjective
+from heedful.training.callbacks import (
+    Callback,
+    CheckpointSaver,
+    EpochPlan,
+    StepMetrics,
+    TrainingSnapshot,
+    ValidationResult,
+)
+from heedful.training.distributed import init_distributed
 from heedful.training.optimizers import Adam
-from heedful.training.precision import Exact, Half, is_faster_in_bf16
-from heedful.training.schedules import Constant
-from heedful.training.trainer import Habits, Limits, Trainer
+from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
+from heedful.training.schedules import ConstantSchedule
+from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 RATE, BETAS, EPSILON, SMOOTHING = 1e-4, (0.9, 0.98), 1e-9, 0.1
 
@@ -78,57 +85,57 @@ class Loop(ABC):
         """The next updates."""
 
 
-class Ours(Loop, Listener, Keeper):
+class Ours(Loop, Callback, CheckpointSaver):
     """`heedful.training.Trainer` as `heedful train` builds it; what it saves goes nowhere."""
 
     def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
-        keep_pages()
-        self._updates: list[Update] = []
+        tune_malloc()
+        self._updates: list[StepMetrics] = []
         self._began = self._ended = 0.0
-        self._world = world(torch.device("cpu"))  # entered for as long as the process lives
+        self._world = init_distributed(torch.device("cpu"))  # entered for as long as the process lives
         here = self._world.__enter__()
         half = _half(model, precision)
-        masters = Half(model) if half else Exact(model)
+        masters = BF16WithMasters(model) if half else FullPrecision(model)
         self._trainer = Trainer(
             model,
-            Writing(
+            GenerationObjective(
                 work.corpus(),
                 corpus(8, work.vocabulary, seed=2),  # what it is evaluated on, before and after the clock runs
-                criterion=Likelihood(SMOOTHING),
+                criterion=LikelihoodCriterion(SMOOTHING),
                 batch_tokens=work.batch_tokens,
                 seed=work.seed,
                 device=here.device,
-                paired=partial(collate, bos=BOS),
+                collate_fn=partial(collate_pairs, bos=BOS),
             ),
             optimizer=Adam(masters.masters, betas=BETAS, epsilon=EPSILON),
             precision=masters,
-            schedule=Constant(RATE, 0),
-            world=here,
-            limits=Limits(steps=0),
-            habits=Habits(evaluate_every=10**9),
-            listener=self,
-            keeper=self,
+            schedule=ConstantSchedule(RATE, 0),
+            distributed=here,
+            limits=StoppingLimits(steps=0),
+            config=TrainerConfig(evaluate_every=10**9),
+            callback=self,
+            checkpoint_saver=self,
         )
 
     def train(self, updates: int) -> Stretch:
         self._updates.clear()
-        self._trainer.limits = Limits(steps=self._trainer.progress.step + updates)
+        self._trainer.limits = StoppingLimits(steps=self._trainer.progress.step + updates)
         self._trainer.run()
         tokens = sum(update.labels for update in self._updates)
         loss = sum(update.loss * update.labels for update in self._updates) / tokens
         return Stretch(tokens, sum(update.seconds for update in self._updates), self._ended - self._began, loss)
 
-    def planned(self, plan: Plan) -> None:
+    def on_epoch_begin(self, plan: EpochPlan) -> None:
         if not self._updates:
             self._began = time.process_time()
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         self._updates.append(update)
         self._ended = time.process_time()
 
-    def evaluated(self, evaluation: Evaluation) -> None: ...
+    def on_evaluate(self, evaluation: ValidationResult) -> None: ...
 
-    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None: ...
+    def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None: ...
 
 
 class Plain(Loop):
@@ -136,7 +143,7 @@ class Plain(Loop):
 
     def __init__(self, model: nn.Module, work: Work, *, bf16: bool, keep: bool) -> None:
         if keep:
-            keep_pages()
+            tune_malloc()
         self._model = model.train()
         self._adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON)
         self._batches = _batches(work)
@@ -167,7 +174,7 @@ class Products(Loop):
     """The matrix products of the same updates and nothing else, in the precision that our trainer would choose."""
 
     def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
-        keep_pages()
+        tune_malloc()
         self._work = work
         self._products = ProductsAlone(torch.bfloat16 if _half(model, precision) else torch.float32)
         self._batches = _batches(work)
@@ -227,7 +234,7 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     loop: Loop
     match settings["loop"]:
         case "heedful" | "products" as name:
-            ours = build_sequence_to_sequence(_config(work.model), Sizes(work.vocabulary, work.vocabulary, 128))
+            ours = build_sequence_to_sequence(_config(work.model), DataSizes(work.vocabulary, work.vocabulary, 128))
             loop = (Ours if name == "heedful" else Products)(ours, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             model = _plain(work) if name == "plain" else Marian(work)
@@ -258,6 +265,6 @@ def _batches(work: Work) -> Iterator[Callable[[], PairBatch]]:
     text = work.corpus()
     epoch = 0
     while True:
-        for rows in plan_batches(text.lengths, tokens=work.batch_tokens, seed=work.seed, epoch=epoch):
-            yield lambda rows=rows: collate(text, rows, bos=BOS)  # type: ignore[misc]  # the default binds this round's rows
+        for rows in batch_by_size(text.lengths, max_tokens=work.batch_tokens, seed=work.seed, epoch=epoch):
+            yield lambda rows=rows: collate_pairs(text, rows, bos=BOS)  # type: ignore[misc]  # the default binds this round's rows
         epoch += 1

@@ -19,12 +19,12 @@ import heedful
 from heedful.data.batches import collate_sources
 from heedful.data.readers import read_lines
 from heedful.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from heedful.engines.int8 import Bytes
-from heedful.generation import Forbid, NoPenalty
-from heedful.generation.search import Beam, Greedy, Search
+from heedful.engines.int8 import Int8Matrix
+from heedful.generation import NoLengthPenalty, SuppressTokens
+from heedful.generation.search import BeamSearch, GreedySearch, SearchStrategy
 from heedful.recipes.recipe import EngineName
-from heedful.runs.device import keep_pages
-from heedful.tasks.searches import Length
+from heedful.runs.device import tune_malloc
+from heedful.tasks.search_factory import LengthLimits
 
 Batches = list[list[str]]
 
@@ -58,15 +58,15 @@ class Heedful(Engine):
     """`heedful.load(run).translate(sentences)`, one call a batch; memory is kept as `heedful translate` keeps it."""
 
     def __init__(self, run: Path, rules: Rules, *, engine: EngineName = "torch") -> None:
-        keep_pages()
+        tune_malloc()
         self._model = heedful.load(run, device="cpu", engine=engine)
-        self._model.length = Length(0.0, rules.limit)
-        self._filters = (Forbid(rules.forbidden),)
+        self._model.length = LengthLimits(0.0, rules.limit)
+        self._filters = (SuppressTokens(rules.forbidden),)
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
-        search: Search = Greedy(EOS, self._filters)
+        search: SearchStrategy = GreedySearch(EOS, self._filters)
         if beam > 1:
-            search = Beam(EOS, beam, NoPenalty(), filters=self._filters)
+            search = BeamSearch(EOS, beam, NoLengthPenalty(), filters=self._filters)
         found = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
         return [translation.text for batch in found for translation in batch]
 
@@ -106,7 +106,7 @@ def _product(n: int, k: int) -> Callable[[int], Tensor]:
     """Multiplies so many vectors with a matrix."""
     from heedful.engines.native.product import NativeProduct
 
-    matrix = Bytes.of(torch.randn(n, k))
+    matrix = Int8Matrix.from_weight(torch.randn(n, k))
     multiply, vectors = NativeProduct(matrix.rows, matrix.scale), torch.randn(1, k)
     return lambda count: multiply(vectors.expand(count, -1), None)
 
@@ -124,18 +124,18 @@ class CTranslate2(Engine):
             intra_threads=settings["threads"],
         )
         self._tokenizer, self._rules = tokenizer, rules
-        self._ids = {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+        self._ids = {piece: number for number, piece in enumerate(tokenizer.to_pieces(range(tokenizer.size)))}
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
         tokenizer, rules = self._tokenizer, self._rules
         found = self._translator.translate_batch(
-            [tokenizer.pieces(tokenizer.encode(sentence)) for batch in batches for sentence in batch],
+            [tokenizer.to_pieces(tokenizer.encode(sentence)) for batch in batches for sentence in batch],
             max_batch_size=len(batches[0]),
             beam_size=beam,
             length_penalty=0,
             max_decoding_length=rules.limit,
             min_decoding_length=rules.limit if rules.forced else 1,
-            suppress_sequences=[[piece] for piece in tokenizer.pieces((PAD, BOS))],
+            suppress_sequences=[[piece] for piece in tokenizer.to_pieces((PAD, BOS))],
         )
         return [tokenizer.decode(self._ids[piece] for piece in each.hypotheses[0]) for each in found]
 

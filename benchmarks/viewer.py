@@ -36,8 +36,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from inspected import dirichlet
 
-from heedful.inspection.record import Record
-from heedful.inspection.web import viewer_html
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.web import render_viewer
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,13 @@ def _fill(report: Report, pages: list[Page], openings: dict[str, list[Opening]])
     report.tables.append(("Pages", heads, rows))
 
 
-def _ours(record: Record) -> Iterator[Page]:
-    html = viewer_html(record)
+def _ours(record: InspectionRecord) -> Iterator[Page]:
+    html = render_viewer(record)
     for view in ("alignment", "heads", "model"):
         yield Page(f"heedful, {view} view", html, f".view-{view}[data-shown]", f"#view={view}")
 
 
-def _theirs(record: Record, folder: Path) -> Iterator[Page]:
+def _theirs(record: InspectionRecord, folder: Path) -> Iterator[Page]:
     sys.path.append(str(folder))
     from bertviz import head_view, model_view
 

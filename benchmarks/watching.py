@@ -80,20 +80,20 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     """The worker's side."""
     import torch
 
-    from heedful.architectures.build import Sizes, build_sequence_to_sequence
+    from heedful.architectures.build import DataSizes, build_sequence_to_sequence
     from heedful.architectures.model import TransformerConfig
-    from heedful.generation import Forbid
-    from heedful.generation.search import Greedy
-    from heedful.values import Tokens
+    from heedful.generation import SuppressTokens
+    from heedful.generation.search import GreedySearch
+    from heedful.tensors import Tokens
 
     torch.manual_seed(1)
     shape = {**SIZES[settings["size"]], "dropout": 0.0}
     config = TransformerConfig.model_validate(shape)
     vocabulary, count, length = settings["vocabulary"], settings["sentences"], settings["length"]
-    model: Any = build_sequence_to_sequence(config, Sizes(vocabulary, vocabulary, length)).eval()
-    source = Tokens.of(torch.randint(_FIRST, vocabulary, (count, length)), pad=0)
-    prompt = Tokens.of(torch.ones(count, 1, dtype=torch.long), pad=0)
-    search = Greedy(_EOS, (Forbid((0, 1, _EOS)),))  # such models know no end
+    model: Any = build_sequence_to_sequence(config, DataSizes(vocabulary, vocabulary, length)).eval()
+    source = Tokens.from_ids(torch.randint(_FIRST, vocabulary, (count, length)), pad=0)
+    prompt = Tokens.from_ids(torch.ones(count, 1, dtype=torch.long), pad=0)
+    search = GreedySearch(_EOS, (SuppressTokens((0, 1, _EOS)),))  # such models know no end
     limit, streams = torch.full((count,), length), torch.arange(count)
 
     def translate(_job: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,9 @@ def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
             _inspect(model, source, prompt)
         begin = time.perf_counter()
         with torch.inference_mode():
-            found = search(model.step, model.begin(source), prompt, limit=limit, prefix=None, streams=streams)
+            found = search(
+                model.step, model.init_state(source), prompt, max_new_tokens=limit, prefix=None, rng_streams=streams
+            )
         seconds = time.perf_counter() - begin
         imported = any(name.startswith("heedful.inspection") for name in sys.modules)
         return {"seconds": seconds, "imported": imported, "ids": [each[0].ids for each in found]}
@@ -116,15 +118,15 @@ def _inspect(model: Any, source: Any, prompt: Any) -> None:
     """Records the first sentence and the first step of its translation."""
     import torch
 
-    from heedful.inspection.capture import capture
-    from heedful.values import Tokens
+    from heedful.inspection.capture import capture_attention
+    from heedful.tensors import Tokens
 
     def first(tokens: Tokens) -> Tokens:
         return Tokens(tokens.ids[:1], tokens.positions[:1])
 
-    with torch.inference_mode(), capture(model) as captured:
-        model.step(first(prompt), model.begin(first(source)))
-    assert all(each.walk for each in captured.maps(walks=True)), "everything was recorded"
+    with torch.inference_mode(), capture_attention(model) as captured:
+        model.step(first(prompt), model.init_state(first(source)))
+    assert all(each.walk for each in captured.build_maps(with_steps=True)), "everything was recorded"
 
 
 def _measure(options: Options) -> dict[str, list[float]]:

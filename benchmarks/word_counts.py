@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import heedful
-from heedful.tasks import kind
+from heedful.tasks import task
 from heedful.tasks.classification.recipe import ClassificationRecipe
 
 
@@ -44,7 +44,7 @@ def measure(recipe: ClassificationRecipe) -> Result:
 
 
 def _texts(recipe: ClassificationRecipe, part: str) -> tuple[list[str], list[str]]:
-    examples = list(kind.examples(recipe, part))
+    examples = list(task.read_examples(recipe, part))
     return [" ".join(each.texts) for each in examples], [str(each.label) for each in examples]
 
 

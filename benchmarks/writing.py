@@ -108,23 +108,23 @@ def _engines(size: str, folder: Path, options: Options) -> dict[str, Write]:
     import made_up
 
     import heedful
-    from heedful.engines.arrange import ENGINES
-    from heedful.generation import Forbid
-    from heedful.generation.search import Greedy
-    from heedful.runs.device import keep_pages
+    from heedful.engines.select_engine import ENGINES
+    from heedful.generation import SuppressTokens
+    from heedful.generation.search import GreedySearch
+    from heedful.runs.device import tune_malloc
     from heedful.runs.export import export_ctranslate2
 
-    keep_pages()
+    tune_malloc()
     positions = {"kind": "learned", "length": 256}
     model = {"kind": "transformer", **SIZES[size], "positions": positions}
     run = made_up.writer(folder, options.vocabulary, model)
     names = [name for name in ENGINES if name != "auto" and (name != "native" or installed("heedful_native"))]
-    writers = {name: heedful.load(run, kind=heedful.Writer, device="cpu", engine=name) for name in names}
+    writers = {name: heedful.load(run, kind=heedful.TextGenerator, device="cpu", engine=name) for name in names}
     tokenizer = writers["torch"].tokenizer
     eos = tokenizer.special.eos
-    search = Greedy(eos, (Forbid((eos,)),))
+    search = GreedySearch(eos, (SuppressTokens((eos,)),))
 
-    def with_heedful(writer: heedful.Writer) -> Write:
+    def with_heedful(writer: heedful.TextGenerator) -> Write:
         return lambda prompts: _nothing(
             writer.write([tokenizer.decode(prompt) for prompt in prompts], search=search, limit=options.tokens)
         )
@@ -136,7 +136,7 @@ def _engines(size: str, folder: Path, options: Options) -> dict[str, Write]:
     import ctranslate2
 
     export_ctranslate2(run, folder / "ct2")
-    end = tokenizer.pieces([eos])
+    end = tokenizer.to_pieces([eos])
     for name in ("float32", "int8"):
         generator = ctranslate2.Generator(str(folder / "ct2"), compute_type=name, inter_threads=1, intra_threads=1)
         found[f"ct2 {name}"] = _with_ctranslate2(generator, tokenizer, end, options.tokens)
@@ -146,7 +146,7 @@ def _engines(size: str, folder: Path, options: Options) -> dict[str, Write]:
 def _with_ctranslate2(generator: Any, tokenizer: Any, end: list[str], tokens: int) -> Write:
     def write(prompts: list[list[int]]) -> None:
         generator.generate_batch(
-            [[*end, *tokenizer.pieces(prompt)] for prompt in prompts],
+            [[*end, *tokenizer.to_pieces(prompt)] for prompt in prompts],
             max_batch_size=len(prompts),
             beam_size=1,
             max_length=tokens,

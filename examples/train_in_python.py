@@ -1,7 +1,7 @@
-"""Train a small model from Python, on sentences that this script writes itself.
+"""Train a small model from Python on sentences that this script generates.
 
-It makes runs/tiny.toml, runs/tiny-text/*.tsv and, in a few seconds, runs/tiny: the model that the examples of the
-documentation use. Training goes on where it was left if it is started again.
+The script writes runs/tiny.toml, runs/tiny-text/*.tsv and, in a few seconds, runs/tiny: the model that the examples of
+the documentation use. If you start it again after an interruption, training continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ threads = 1
 """
 
 
-def animals(dice: random.Random) -> tuple[str, str]:
-    """Some animals in English and in German, which tells genders apart: "a grey cat", "eine graue Katze"."""
-    animal, colour = dice.choice(list(ANIMALS)), dice.choice(list(COLOURS))
-    article, ending, one, many = ANIMALS[animal]
-    number = dice.choice(["a", *NUMBERS])
+def sample_animals(rng: random.Random) -> tuple[str, str]:
+    """Sample animals in English and in German, which has genders: "a grey cat", "eine graue Katze"."""
+    animal, colour = rng.choice(list(ANIMALS)), rng.choice(list(COLOURS))
+    article, ending, singular, plural = ANIMALS[animal]
+    number = rng.choice(["a", *NUMBERS])
     if number == "a":
-        return f"a {colour} {animal}", f"{article} {COLOURS[colour]}{ending} {one}"
-    return f"{number} {colour} {animal}s", f"{NUMBERS[number]} {COLOURS[colour]}e {many}"
+        return f"a {colour} {animal}", f"{article} {COLOURS[colour]}{ending} {singular}"
+    return f"{number} {colour} {animal}s", f"{NUMBERS[number]} {COLOURS[colour]}e {plural}"
 
 
-def sentence(dice: random.Random) -> tuple[str, str]:
-    """Animals and other animals."""
-    (first, erstes), (second, zweites) = animals(dice), animals(dice)
-    return f"{first} and {second}", f"{erstes} und {zweites}"
+def sample_sentence(rng: random.Random) -> tuple[str, str]:
+    """Sample a sentence that names two kinds of animals, in English and in German."""
+    (english_1, german_1), (english_2, german_2) = sample_animals(rng), sample_animals(rng)
+    return f"{english_1} and {english_2}", f"{german_1} und {german_2}"
 
 
 def write_text(folder: Path) -> None:
-    """460 different pairs: 400 to learn from, 30 to choose a checkpoint by, 30 to test."""
-    dice, pairs = random.Random(1), dict[str, str]()
+    """Write 460 different pairs: 400 for training, 30 for validation and 30 for the test."""
+    rng, pairs = random.Random(1), dict[str, str]()
     while len(pairs) < 460:
-        source, target = sentence(dice)
+        source, target = sample_sentence(rng)
         pairs[source] = target
     lines = [f"{source}\t{target}\n" for source, target in pairs.items()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +74,7 @@ def write_text(folder: Path) -> None:
 
 
 def main() -> None:
+    """Write data and recipe, train the model and translate two sentences."""
     write_text(Path("runs/tiny-text"))
     Path("runs/tiny.toml").write_text(RECIPE, encoding="utf-8")
     recipe = heedful.load_recipe("runs/tiny.toml")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from heedful.deprecation import get_renamed
 from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError, RunError, TrainingError
 from heedful.version import __version__
 
@@ -21,38 +22,38 @@ if TYPE_CHECKING:
     from heedful.runs.load import load as load
     from heedful.runs.quantize import quantize as quantize
     from heedful.runs.train import train as train
-    from heedful.tasks.captioning.face import Captioner as Captioner
-    from heedful.tasks.classification.face import Classifier as Classifier
-    from heedful.tasks.conversation.face import Partner as Partner
+    from heedful.tasks.captioning.predictor import Captioner as Captioner
+    from heedful.tasks.classification.predictor import Classifier as Classifier
+    from heedful.tasks.conversation.predictor import ChatPredictor as ChatPredictor
     from heedful.tasks.embedder import Embedder as Embedder
-    from heedful.tasks.glimpses.face import Looker as Looker
-    from heedful.tasks.heads import Heads as Heads
-    from heedful.tasks.language.face import Writer as Writer
-    from heedful.tasks.pretraining.face import Detector as Detector
-    from heedful.tasks.pretraining.face import Reader as Reader
-    from heedful.tasks.spans.face import Answerer as Answerer
-    from heedful.tasks.speech.face import Recogniser as Recogniser
-    from heedful.tasks.stories.face import StoryReader as StoryReader
-    from heedful.tasks.tagging.face import Tagger as Tagger
-    from heedful.tasks.translation.face import Translator as Translator
-    from heedful.tasks.video.face import VideoCaptioner as VideoCaptioner
+    from heedful.tasks.glimpses.predictor import GlimpsePredictor as GlimpsePredictor
+    from heedful.tasks.language.predictor import TextGenerator as TextGenerator
+    from heedful.tasks.multi_head_predictor import MultiHeadPredictor as MultiHeadPredictor
+    from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor as MaskedLanguageModelPredictor
+    from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor as ReplacedTokenPredictor
+    from heedful.tasks.spans.predictor import QuestionAnsweringPredictor as QuestionAnsweringPredictor
+    from heedful.tasks.speech.predictor import SpeechRecognizer as SpeechRecognizer
+    from heedful.tasks.stories.predictor import StoryPredictor as StoryPredictor
+    from heedful.tasks.tagging.predictor import Tagger as Tagger
+    from heedful.tasks.translation.translator import Translator as Translator
+    from heedful.tasks.video.predictor import VideoCaptioner as VideoCaptioner
 
 _LAZY = {
-    "Answerer": "heedful.tasks.spans.face",
-    "Captioner": "heedful.tasks.captioning.face",
-    "Classifier": "heedful.tasks.classification.face",
-    "Detector": "heedful.tasks.pretraining.face",
+    "Captioner": "heedful.tasks.captioning.predictor",
+    "ChatPredictor": "heedful.tasks.conversation.predictor",
+    "Classifier": "heedful.tasks.classification.predictor",
     "Embedder": "heedful.tasks.embedder",
-    "Heads": "heedful.tasks.heads",
-    "Looker": "heedful.tasks.glimpses.face",
-    "Partner": "heedful.tasks.conversation.face",
-    "Reader": "heedful.tasks.pretraining.face",
-    "Recogniser": "heedful.tasks.speech.face",
-    "StoryReader": "heedful.tasks.stories.face",
-    "Tagger": "heedful.tasks.tagging.face",
-    "Translator": "heedful.tasks.translation.face",
-    "VideoCaptioner": "heedful.tasks.video.face",
-    "Writer": "heedful.tasks.language.face",
+    "GlimpsePredictor": "heedful.tasks.glimpses.predictor",
+    "MaskedLanguageModelPredictor": "heedful.tasks.pretraining.predictor",
+    "MultiHeadPredictor": "heedful.tasks.multi_head_predictor",
+    "QuestionAnsweringPredictor": "heedful.tasks.spans.predictor",
+    "ReplacedTokenPredictor": "heedful.tasks.pretraining.predictor",
+    "SpeechRecognizer": "heedful.tasks.speech.predictor",
+    "StoryPredictor": "heedful.tasks.stories.predictor",
+    "Tagger": "heedful.tasks.tagging.predictor",
+    "TextGenerator": "heedful.tasks.language.predictor",
+    "Translator": "heedful.tasks.translation.translator",
+    "VideoCaptioner": "heedful.tasks.video.predictor",
     "evaluate": "heedful.metrics.report",
     "load": "heedful.runs.load",
     "load_index": "heedful.retrieval.index",
@@ -74,8 +75,23 @@ __all__ = [  # noqa: PLE0604 - the lazy names are strings too
     *_LAZY,
 ]
 
+_OLD_NAMES = {
+    "Answerer": "QuestionAnsweringPredictor",
+    "Detector": "ReplacedTokenPredictor",
+    "Heads": "MultiHeadPredictor",
+    "Looker": "GlimpsePredictor",
+    "Partner": "ChatPredictor",
+    "Reader": "MaskedLanguageModelPredictor",
+    "Recogniser": "SpeechRecognizer",
+    "StoryReader": "StoryPredictor",
+    "Writer": "TextGenerator",
+}
+"""Names of version 0.1, each with its new name; they are kept for one version."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _OLD_NAMES:
+        return get_renamed(__name__, name, _OLD_NAMES)
     if name not in _LAZY:
         raise AttributeError(f"module 'heedful' has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

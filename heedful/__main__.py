@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from heedful.cli.commands import COMMANDS, GROUPS
-from heedful.cli.streams import end_streams, prepare_streams
+from heedful.cli.streams import flush_streams, prepare_streams
 from heedful.errors import HeedfulError, RecipeError
 from heedful.version import __version__
 
-_MISUSED = 2
+_USER_ERROR = 2
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
-_OBJECTS = 50_000
+_GC_THRESHOLD = 50_000
 """New ones until they are looked through for those that nobody needs: reading PyTorch makes a million that stay."""
 
 
@@ -28,55 +28,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     2 is an error that the user can mend (its message is on standard error, HEEDFUL_DEBUG=1 adds a traceback),
     1 an unexpected one, 130 an interruption from the keyboard, 141 a reader of the output that went away.
     """
-    gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run_to_its_end(arguments)
+        return _run_with_exit_code(arguments)
     finally:
-        end_streams()
+        flush_streams()
 
 
-def _run_to_its_end(arguments: Sequence[str]) -> int:
+def _run_with_exit_code(arguments: Sequence[str]) -> int:
     """Run one command, tell what it raises, and give the exit code."""
     try:
-        _require_text(arguments)
-        code = _run(arguments)
+        _check_utf8(arguments)
+        code = _run_command(arguments)
         # A pipe that nobody reads any more must show here, not while the interpreter shuts down.
         sys.stdout.flush()
     except HeedfulError as error:
-        return _end_with(str(error))
+        return _report_user_error(str(error))
     except KeyboardInterrupt:
-        _tell("interrupted")
+        _print_error("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         return _BROKEN_PIPE
     except Exception as error:
-        return _end_unexpectedly(error)
+        return _report_unexpected_error(error)
     return code
 
 
-def _end_with(message: str) -> int:
+def _report_user_error(message: str) -> int:
     """Tell an error that the user can mend, and give its exit code."""
     if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
-        _trace()
-    _tell(message)
-    return _MISUSED
+        _print_traceback()
+    _print_error(message)
+    return _USER_ERROR
 
 
-def _end_unexpectedly(error: Exception) -> int:
+def _report_unexpected_error(error: Exception) -> int:
     """Tell an error that no code of ours raised: one of the machine, or else a bug; give its exit code."""
-    from heedful.cli.failures import explain
+    from heedful.cli.failures import explain_error
 
-    if message := explain(error):
-        return _end_with(message)
-    _trace()
-    _tell(f"this is a bug in heedful {__version__}; please report it together with the lines above")
+    if message := explain_error(error):
+        return _report_user_error(message)
+    _print_traceback()
+    _print_error(f"this is a bug in heedful {__version__}; please report it together with the lines above")
     return 1
 
 
-def _require_text(arguments: Sequence[str]) -> None:
+def _check_utf8(arguments: Sequence[str]) -> None:
     """Refuse words whose bytes are no text: they could be written neither to a terminal nor into a recipe or JSON."""
     for number, word in enumerate(arguments, 1):
         try:
@@ -88,47 +88,47 @@ def _require_text(arguments: Sequence[str]) -> None:
             ) from None
 
 
-def _run(arguments: Sequence[str]) -> int:
+def _run_command(arguments: Sequence[str]) -> int:
     if len(arguments) > 1 and arguments[0] == "help":
-        return _run([*arguments[1:], "--help"])
+        return _run_command([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0 if arguments else _MISUSED
+        print(_format_help())
+        return 0 if arguments else _USER_ERROR
     if arguments[0] in ("-V", "--version"):
         print(f"heedful {__version__}")
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        from heedful.words import near  # which takes as long as all of the help
+        from heedful.english_words import closest_match  # which takes as long as all of the help
 
-        meant = near(name, COMMANDS)
-        remedy = f"did you mean {meant}?" if meant else f"known commands: {', '.join(COMMANDS)}"
-        _tell(f"{name!r} is no command; {remedy}")
-        return _MISUSED
+        suggestion = closest_match(name, COMMANDS)
+        remedy = f"did you mean {suggestion}?" if suggestion else f"known commands: {', '.join(COMMANDS)}"
+        _print_error(f"{name!r} is no command; {remedy}")
+        return _USER_ERROR
     try:
         return COMMANDS[name].run(rest)
-    except SystemExit as stop:
+    except SystemExit as exit_request:
         # How --help ends a command from within its parser.
-        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        return exit_request.code if isinstance(exit_request.code, int) else 0 if exit_request.code is None else 1
 
 
-def _help() -> str:
+def _format_help() -> str:
     width = max(len(name) for name in COMMANDS)
     lines = ["usage: heedful COMMAND [arguments]", "", "Train, evaluate and inspect attention models."]
     for group in GROUPS:
         lines += ["", f"{group.title}, as in: {group.example}"]
-        lines += [f"  {name:<{width}}  {command.about}" for name, command in group.commands.items()]
+        lines += [f"  {name:<{width}}  {command.summary}" for name, command in group.commands.items()]
     lines += ["", "heedful COMMAND --help tells more about one of them; heedful --version prints the version."]
     return "\n".join(lines)
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     prefix = "heedful: "
     with suppress(OSError):  # where standard error takes nothing, the exit code says it alone
         print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr, flush=True)
 
 
-def _trace() -> None:
+def _print_traceback() -> None:
     with suppress(OSError):
         traceback.print_exc()
 

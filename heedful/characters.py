@@ -23,7 +23,7 @@ _INVISIBLE: Final = re.compile(
 _LINE_ENDS: Final = re.compile("[\u000b\u000c\u0085\u2028\u2029]")
 
 
-def without_invisible(text: str) -> str:
+def remove_invisible(text: str) -> str:
     """Return the text without the characters that change how it is laid out and not what it says.
 
     These are soft hyphens, marks, embeddings and isolates of direction, word joiners, byte order marks inside a text,
@@ -57,26 +57,26 @@ def word_characters() -> str:
     return rf"{letters_and_marks()}\u200c\u200d"
 
 
-def as_words(text: str) -> re.Pattern[str]:
+def compile_word_pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a text that stands as words of its own in another one, whatever its case.
 
     No letter, mark or digit goes on with its first or last word.
     """
-    inside = word_characters()
-    return re.compile(rf"(?<![{inside}]){re.escape(text)}(?![{inside}])", re.IGNORECASE)
+    characters = word_characters()
+    return re.compile(rf"(?<![{characters}]){re.escape(text)}(?![{characters}])", re.IGNORECASE)
 
 
 @cache
-def unspaced_letter() -> re.Pattern[str]:
+def compile_unspaced_letter() -> re.Pattern[str]:
     """Return the pattern of one letter of a script without spaces, with the marks that belong to it."""
     return re.compile(rf"[{SPACELESS_LETTERS}][{combining_marks()}\u200c\u200d]*")
 
 
 @cache
-def comparable_words() -> re.Pattern[str]:
+def compile_comparison_words() -> re.Pattern[str]:
     """Return the pattern of the words by which texts are compared, a sign being one.
 
     In scripts without spaces between words each letter counts as one, with its marks.
     """
     spaced = rf"(?:(?![{SPACELESS_LETTERS}])[{word_characters()}])+"
-    return re.compile(rf"{unspaced_letter().pattern}|{spaced}|[^\w\s]")
+    return re.compile(rf"{compile_unspaced_letter().pattern}|{spaced}|[^\w\s]")

@@ -131,8 +131,8 @@ class LanguageTag:
     @cached_property
     def likely_script(self) -> str:
         """The script that is said, else the usual one of the language in its region."""
-        usual = _SCRIPTS.get(self.language, _LATIN)
-        return self.script or _REGIONS.get((self.language, self.region), usual)
+        default = _SCRIPTS.get(self.language, _LATIN)
+        return self.script or _REGIONS.get((self.language, self.region), default)
 
     @property
     def is_bare(self) -> bool:
@@ -152,42 +152,42 @@ def parse_tag(text: str) -> LanguageTag:
     for part in others:
         if len(part) == 1:  # what follows are extensions
             break
-        named = _NAMED_SCRIPTS.get(part.lower())
-        if not script and (named or (len(part) == 4 and part.isalpha())):
-            script = named or part.title()
+        named_script = _NAMED_SCRIPTS.get(part.lower())
+        if not script and (named_script or (len(part) == 4 and part.isalpha())):
+            script = named_script or part.title()
         elif not region and ((len(part) == 2 and part.isalpha()) or (len(part) == 3 and part.isdigit())):
             region = part.upper()
     return LanguageTag(_SHORT.get(code, code), script, region)
 
 
-def is_same_language(one: str, other: str) -> bool:
+def is_same_language(tag: str, other_tag: str) -> bool:
     """Return whether two tags name one language in one script, whatever their regions.
 
     `zh` alone may mean any script; `zh-TW` and `zh-Hans` are two, and so are `sr-Latn` and `sr-Cyrl`.
     """
-    if one.strip() and one.strip().lower() == other.strip().lower():  # even where it is no tag
+    if tag.strip() and tag.strip().lower() == other_tag.strip().lower():  # even where it is no tag
         return True
-    first, second = parse_tag(one), parse_tag(other)
+    first, second = parse_tag(tag), parse_tag(other_tag)
     if not first.language or first.language != second.language:
         return False
     return first.is_bare or second.is_bare or first.likely_script == second.likely_script
 
 
-def is_same_variety(one: str, other: str) -> bool:
+def is_same_variety(tag: str, other_tag: str) -> bool:
     """Return whether a text in one language may stand for one in the other as it is.
 
     The scripts must be the same, as they are said or likely, and the regions must not differ; a tag without a region
     means any.
     """
-    if one.strip() and one.strip().lower() == other.strip().lower():  # even where it is no tag
+    if tag.strip() and tag.strip().lower() == other_tag.strip().lower():  # even where it is no tag
         return True
-    first, second = parse_tag(one), parse_tag(other)
+    first, second = parse_tag(tag), parse_tag(other_tag)
     if not first.language or first.language != second.language or first.likely_script != second.likely_script:
         return False
     return first.region == second.region or not (first.region and second.region)
 
 
-def nearest_tag(wanted: str, there: Iterable[str]) -> str | None:
+def find_nearest_tag(wanted: str, available: Iterable[str]) -> str | None:
     """Return which of some tags is nearest to one that is wanted; None where none is of its language and script.
 
     A language alone may mean any script of it, but the usual one goes first; `zh-TW` does not mean `zh`.
@@ -195,13 +195,17 @@ def nearest_tag(wanted: str, there: Iterable[str]) -> str | None:
     The same script goes first, as it is said or likely, then the same region, then a tag without a region, then the
     region whose standard is nearer (`es-MX` is nearer to `es-419` than to `es-ES`), then any.
     """
-    asked = parse_tag(wanted)
-    found = [(_distance(asked, parse_tag(tag)), number, tag) for number, tag in enumerate(there)]
-    alike = [each for each in found if is_same_language(wanted, each[2]) and (asked.is_bare or not each[0][0])]
-    return min(alike)[2] if alike else None
+    wanted_tag = parse_tag(wanted)
+    candidates = [(_compute_distance(wanted_tag, parse_tag(tag)), index, tag) for index, tag in enumerate(available)]
+    matches = [
+        candidate
+        for candidate in candidates
+        if is_same_language(wanted, candidate[2]) and (wanted_tag.is_bare or not candidate[0][0])
+    ]
+    return min(matches)[2] if matches else None
 
 
-def _distance(wanted: LanguageTag, other: LanguageTag) -> tuple[bool, int]:
+def _compute_distance(wanted: LanguageTag, other: LanguageTag) -> tuple[bool, int]:
     """How far one tag is from another of its language: by script, then by region."""
     script = wanted.likely_script != other.likely_script
     if wanted.region == other.region:

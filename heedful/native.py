@@ -11,18 +11,18 @@ from torch import Tensor
 
 from heedful.errors import RunError
 
-_INTERFACE: Final = 1
+_INTERFACE_VERSION: Final = 1
 
 
 @cache
-def library() -> Any | None:
+def load_library() -> Any | None:
     """The package `heedful_native`; None where it is not installed.
 
     Raises:
         RunError: it is installed and cannot be used.
     """
     try:
-        found = import_module("heedful_native")
+        module = import_module("heedful_native")
     except ModuleNotFoundError:
         return None
     except (OSError, ImportError, AttributeError) as error:
@@ -30,21 +30,25 @@ def library() -> Any | None:
             f"heedful-native: is installed and cannot be used ({error}); install it again with pip install ./native, "
             "or uninstall it"
         ) from None
-    if found.INTERFACE != _INTERFACE:
+    if module.INTERFACE != _INTERFACE_VERSION:
         raise RunError(
-            f"heedful-native: has interface {found.INTERFACE}, this version of heedful knows {_INTERFACE}; "
+            f"heedful-native: has interface {module.INTERFACE}, this version of heedful knows {_INTERFACE_VERSION}; "
             "install it again with pip install ./native"
         )
-    return found
+    return module
 
 
-def library_for(x: Tensor) -> Any | None:
+def find_library_for(tensor: Tensor) -> Any | None:
     """The library, if it is here and can compute with a tensor: in single precision, on a CPU, without a gradient."""
-    if x.dtype != torch.float32 or x.device.type != "cpu" or (x.requires_grad and torch.is_grad_enabled()):
+    if (
+        tensor.dtype != torch.float32
+        or tensor.device.type != "cpu"
+        or (tensor.requires_grad and torch.is_grad_enabled())
+    ):
         return None
-    return library()
+    return load_library()
 
 
-def address(x: Tensor | None) -> int | None:
+def data_pointer(tensor: Tensor | None) -> int | None:
     """Where the numbers of a dense tensor begin; None of nothing."""
-    return None if x is None else x.data_ptr()
+    return None if tensor is None else tensor.data_ptr()

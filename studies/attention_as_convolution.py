@@ -1,18 +1,20 @@
-"""Multi-head attention as convolution: exactly by construction, and nearly so when it learns to read digits.
+"""Multi-head attention as convolution: exact by construction, and close to it after training on digits.
 
 Cordonnier et al. 2020 prove (theorem 1) that K^2 heads with the quadratic relative encoding express any K x K
-convolution: each head looks at one pixel of the kernel's window, its values are the pixel itself, and W_O holds the
-kernel. And they find that heads which learn where to look go to a grid around the query, as a convolution's window.
+convolution. Each head looks at one pixel of the kernel's window, its values are the pixel itself, and W_O holds the
+kernel. They also find that heads which learn where to look move to a grid around the query, like the window of a
+convolution.
 
-First, a random 3 x 3 convolution is rebuilt from nine heads and compared. A softmax must look somewhere: where the
-window leaves the image, a head would take the nearest pixel instead of a zero. So the keys have a ring of zero pixels
-around the image, which is what zero padding is; without it only the interior is a convolution.
+The study first rebuilds a random 3 x 3 convolution from nine heads and compares the results. A softmax must put its
+weight somewhere: where the window leaves the image, a head would take the nearest pixel instead of a zero. The keys
+therefore have a ring of zero pixels around the image, which is zero padding. Without the ring only the interior is a
+convolution.
 
-Then a small stack of attention layers without queries (only the spots of the heads decide where they look) learns
-handwritten digits from blocks of 2 x 2 of their 14 x 14 pixels; the way of each head's centre is drawn.
+Then a small stack of attention layers learns handwritten digits from blocks of 2 x 2 of their 14 x 14 pixels. These
+layers have no queries: only the centres of the heads decide where they look. The study draws the path of each centre.
 
     python studies/attention_as_convolution.py --digits data/mnist10k --output runs/heads
-    python studies/attention_as_convolution.py --digits data/mnist10k --output runs/heads --quick    # whether it works
+    python studies/attention_as_convolution.py --digits data/mnist10k --output runs/heads --quick    # a quick test
 """
 
 from __future__ import annotations
@@ -29,29 +31,29 @@ from digits import read_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.attention import MultiHeadAttention, Quadratic, Sight
+from heedful.attention import AttentionMask, MultiHeadAttention, QuadraticPosition
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.state import LayerState
 from heedful.blocks.transformer import TransformerLayer
 from heedful.errors import DataError
-from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.plots import PlotLine, draw_line_plot
 
 OFFSETS = tuple((row, column) for row in (-1, 0, 1) for column in (-1, 0, 1))
-"""Of the window of a 3 x 3 kernel, in the order of its weights."""
+"""Offsets (row, column) in the window of a 3 x 3 kernel, in the order of its weights."""
 _SIDE, _PATCH = 14, 2
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is computed.
+    """Sizes and hyperparameters of the study.
 
     Attributes:
-        alpha: how narrowly the heads of the construction look.
-        layers, d: of the reader of digits; nine heads.
-        digits: at most so many of each; a tenth of them are kept for testing.
-        epochs, batch, rate: of the training with Adam, the rate falling to 0 as a cosine does.
-        seed: of weights, digits and order.
+        alpha: sharpness of the attention in the construction.
+        layers, d: depth and width of the digit classifier, which has nine heads.
+        digits: maximum number of images of each digit; a tenth of all images is the test set.
+        epochs, batch, rate: of the training with Adam; the rate falls to 0 along a cosine.
+        seed: random seed of weights, digits and order.
     """
 
     alpha: float = 50.0
@@ -72,35 +74,35 @@ class Options:
     """Multi-head attention as convolution."""
 
     digits: Path
-    """folder of digit0.u8.gz ... digit9.u8.gz, images of 28 x 28 bytes"""
+    """folder with digit0.u8.gz ... digit9.u8.gz, images of 28 x 28 bytes"""
     output: Path
-    """folder for table, numbers and figures"""
+    """output folder for the table, the numbers and the figures"""
     quick: bool = False
-    """small sizes: whether it works"""
+    """use small sizes, to test that the study works"""
     epochs: int | None = None
-    """passes over the digits, if others than usual"""
+    """number of passes over the digits, instead of the default"""
     seed: int = 1
-    """of weights, digits and order"""
+    """random seed of weights, digits and order"""
 
 
 class AttentiveConvolution(nn.Module):
-    """A given 3 x 3 convolution as nine heads of attention (Cordonnier et al. 2020, theorem 1).
+    """A 3 x 3 convolution computed by nine attention heads (Cordonnier et al. 2020, theorem 1).
 
     Args:
         kernel: [outputs, inputs, 3, 3].
         bias: [outputs].
-        columns: pixels in a row of the image.
-        alpha: how narrowly heads look.
-        ring: whether there are zero pixels around the image to look at.
+        columns: number of pixels in a row of the image.
+        alpha: sharpness of the attention.
+        ring: whether to add a ring of zero pixels around the image.
     """
 
     def __init__(self, kernel: Tensor, bias: Tensor, *, columns: int, alpha: float, ring: bool = True) -> None:
         super().__init__()
         outputs, inputs = kernel.shape[:2]
         width, heads = len(OFFSETS) * inputs, len(OFFSETS)
-        assert outputs <= width, f"{heads} heads of {inputs} entries make at most {width} outputs"
+        assert outputs <= width, f"{heads} heads of {inputs} entries give at most {width} outputs"
         self.outputs, self.ring = outputs, ring
-        relative = Quadratic(heads, columns + 2 * ring, alpha=alpha)
+        relative = QuadraticPosition(heads, columns + 2 * ring, alpha=alpha)
         self.attention = MultiHeadAttention(width, heads, d_memory=inputs, relative=relative)
         with torch.no_grad():
             for parameter in self.attention.parameters():
@@ -108,30 +110,30 @@ class AttentiveConvolution(nn.Module):
             relative.alpha.fill_(alpha)
             relative.centre.copy_(torch.tensor(OFFSETS))
             values = self.attention.key_value.weight[width:]
-            values.copy_(torch.eye(inputs).repeat(heads, 1))  # each head sees the pixel as it is
-            joined = self.attention.aggregation.output
-            joined.weight[:outputs].copy_(kernel.permute(0, 2, 3, 1).flatten(1))
-            joined.bias[:outputs].copy_(bias)
+            values.copy_(torch.eye(inputs).repeat(heads, 1))  # the value of each head is the pixel itself
+            output_map = self.attention.aggregation.output
+            output_map.weight[:outputs].copy_(kernel.permute(0, 2, 3, 1).flatten(1))
+            output_map.bias[:outputs].copy_(bias)
 
     def forward(self, images: Tensor) -> Tensor:
-        """[B, inputs, rows, columns] to [B, outputs, rows, columns]."""
+        """Map images [B, inputs, rows, columns] to [B, outputs, rows, columns]."""
         edge = int(self.ring)
         padded = functional.pad(images, (edge,) * 4)
         rows, columns = padded.shape[2:]
         grid = torch.arange(rows * columns).view(rows, columns)
-        asked = grid[edge : rows - edge, edge : columns - edge].flatten().expand(len(images), -1)
-        keys, there = padded.flatten(2).mT, grid.flatten().expand(len(images), -1)
-        nothing = images.new_zeros(*asked.shape, self.attention.query.in_features)
-        sight = Sight(asked, there, None, None, None)
-        found = self.attention(nothing, self.attention.remember(keys, keys, there), sight=sight)
-        return found[..., : self.outputs].mT.unflatten(2, images.shape[2:])
+        query_positions = grid[edge : rows - edge, edge : columns - edge].flatten().expand(len(images), -1)
+        keys, key_positions = padded.flatten(2).mT, grid.flatten().expand(len(images), -1)
+        queries = images.new_zeros(*query_positions.shape, self.attention.query.in_features)
+        mask = AttentionMask(query_positions, key_positions, None, None, None)
+        contexts = self.attention(queries, self.attention.project_memory(keys, keys, key_positions), mask=mask)
+        return contexts[..., : self.outputs].mT.unflatten(2, images.shape[2:])
 
 
-def construction_errors(sizes: Sizes) -> dict[str, float]:
-    """The largest differences to a random convolution with zero padding, everywhere and inside alone."""
+def measure_construction_errors(sizes: Sizes) -> dict[str, float]:
+    """Return the largest errors of the nine heads against a random convolution, for all pixels and inside only."""
     torch.manual_seed(sizes.seed)
     convolution, images = nn.Conv2d(5, 7, 3, padding=1), torch.randn(4, 5, 9, 11)
-    found = {}
+    errors = {}
     with torch.no_grad():
         expected = convolution(images)
         for name, ring in (("with a ring of zeros", True), ("without", False)):
@@ -139,59 +141,59 @@ def construction_errors(sizes: Sizes) -> dict[str, float]:
                 convolution.weight, convolution.bias, columns=11, alpha=sizes.alpha, ring=ring
             )
             error = (attentive(images) - expected).abs()
-            found[f"{name}, all pixels"] = float(error.max())
-            found[f"{name}, inside"] = float(error[..., 1:-1, 1:-1].max())
-    return found
+            errors[f"{name}, all pixels"] = float(error.max())
+            errors[f"{name}, inside"] = float(error[..., 1:-1, 1:-1].max())
+    return errors
 
 
-class Reader(nn.Module):
-    """Blocks of pixels, attention that knows where heads look and nothing else, their mean, ten logits."""
+class DigitClassifier(nn.Module):
+    """Classifier of digits: pixel blocks, attention by relative position only, the mean of the outputs, ten logits."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.side = _SIDE // _PATCH
         self.embedding = nn.Linear(_PATCH**2, sizes.d)
-        self.layers = nn.ModuleList(_layer(sizes.d, self.side) for _ in range(sizes.layers))
+        self.layers = nn.ModuleList(_build_layer(sizes.d, self.side) for _ in range(sizes.layers))
         self.norm, self.logits = nn.LayerNorm(sizes.d), nn.Linear(sizes.d, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        """[B, 14, 14] to [B, 10]."""
+        """Map images [B, 14, 14] to logits [B, 10]."""
         blocks = images.unflatten(1, (self.side, _PATCH)).unflatten(3, (self.side, _PATCH))
         x = self.embedding(blocks.permute(0, 1, 3, 2, 4).flatten(3).flatten(1, 2))
-        at = torch.arange(x.size(1)).expand(len(x), -1)
-        sight = Sight(at, at, None, None, None)
+        positions = torch.arange(x.size(1)).expand(len(x), -1)
+        mask = AttentionMask(positions, positions, None, None, None)
         for layer in self.layers:
-            x, _ = layer(x, LayerState(), sight=sight, across={})
+            x, _ = layer(x, LayerState(), mask=mask, cross_masks={})
         return self.logits(self.norm(x).mean(1))
 
-    def centres(self) -> Tensor:
-        """[layers, heads, 2]."""
+    def get_centres(self) -> Tensor:
+        """Return the current centres of all heads, [layers, heads, 2]."""
         return torch.stack([layer.attention.relative.centre.detach().clone() for layer in self.layers])
 
 
-def _layer(d: int, side: int) -> TransformerLayer:
-    attention = MultiHeadAttention(d, len(OFFSETS), relative=Quadratic(len(OFFSETS), side))
+def _build_layer(d: int, side: int) -> TransformerLayer:
+    attention = MultiHeadAttention(d, len(OFFSETS), relative=QuadraticPosition(len(OFFSETS), side))
     for parameter in attention.query.parameters():
-        nn.init.zeros_(parameter).requires_grad_(False)  # what is in a pixel says nothing about where to look
+        nn.init.zeros_(parameter).requires_grad_(False)  # the content of a pixel does not decide where to look
     return TransformerLayer(attention, FeedForward(d, 2 * d, activation=nn.GELU()), residual=lambda: PreNorm(d))
 
 
-def halved(pixels: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Images [N, 14, 14] between 0 and 1, each pixel the mean of four, and the digits [N]."""
+def downsample_digits(pixels: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return images [N, 14, 14] between 0 and 1, each pixel the mean of four, and the labels [N]."""
     images = torch.cat(pixels).unsqueeze(1).float() / 255
-    digits = [torch.full((len(some),), digit) for digit, some in enumerate(pixels)]
-    return functional.avg_pool2d(images, 2).squeeze(1), torch.cat(digits)
+    labels = [torch.full((len(images_of_digit),), digit) for digit, images_of_digit in enumerate(pixels)]
+    return functional.avg_pool2d(images, 2).squeeze(1), torch.cat(labels)
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What became of the training.
+class TrainingResult:
+    """Results of the training.
 
     Attributes:
-        accuracy: on digits that were kept for testing, after each epoch.
-        centres: [epochs + 1, layers, heads, 2], where heads looked before and after each epoch.
-        alpha: [layers, heads], in the end.
-        seconds: of the training.
+        accuracy: accuracy on the test digits after each epoch.
+        centres: centres of the heads before the training and after each epoch, [epochs + 1, layers, heads, 2].
+        alpha: sharpness of the heads at the end, [layers, heads].
+        seconds: duration of the training.
     """
 
     accuracy: list[float]
@@ -200,95 +202,100 @@ class Learned:
     seconds: float
 
 
-def learn(images: Tensor, digits: Tensor, sizes: Sizes, *, say: Callable[[str], None]) -> Learned:
-    """Trains a reader on nine tenths of the digits."""
+def train_classifier(images: Tensor, digits: Tensor, sizes: Sizes, *, log: Callable[[str], None]) -> TrainingResult:
+    """Train a classifier on nine tenths of the digits and test it on the others after each epoch."""
     torch.manual_seed(sizes.seed)
     order = torch.randperm(len(images))
     test, training = order[: len(order) // 10], order[len(order) // 10 :]
-    reader = Reader(sizes)
-    adam = torch.optim.Adam([p for p in reader.parameters() if p.requires_grad], sizes.rate)
+    classifier = DigitClassifier(sizes)
+    adam = torch.optim.Adam([p for p in classifier.parameters() if p.requires_grad], sizes.rate)
     steps = sizes.epochs * -(-len(training) // sizes.batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, steps)
     accuracy: list[float] = []
-    centres, began = [reader.centres().tolist()], time.perf_counter()
+    centres, start = [classifier.get_centres().tolist()], time.perf_counter()
     for epoch in range(sizes.epochs):
-        reader.train()
+        classifier.train()
         for rows in training[torch.randperm(len(training))].split(sizes.batch):
             adam.zero_grad()
-            functional.cross_entropy(reader(_shifted(images[rows])), digits[rows]).backward()
+            functional.cross_entropy(classifier(_shift_images(images[rows])), digits[rows]).backward()
             adam.step()
             schedule.step()
-        reader.eval()
+        classifier.eval()
         with torch.no_grad():
-            right = [(reader(images[rows]).argmax(1) == digits[rows]).sum() for rows in test.split(500)]
-        accuracy.append(float(sum(right)) / len(test))
-        centres.append(reader.centres().tolist())
-        say(f"epoch {epoch + 1}: accuracy {accuracy[-1]:.4f}, {time.perf_counter() - began:.0f} s")
-    alpha = [layer.attention.relative.alpha.tolist() for layer in reader.layers]
-    return Learned(accuracy, centres, alpha, time.perf_counter() - began)
+            correct = [(classifier(images[rows]).argmax(1) == digits[rows]).sum() for rows in test.split(500)]
+        accuracy.append(float(sum(correct)) / len(test))
+        centres.append(classifier.get_centres().tolist())
+        log(f"epoch {epoch + 1}: accuracy {accuracy[-1]:.4f}, {time.perf_counter() - start:.0f} s")
+    alpha = [layer.attention.relative.alpha.tolist() for layer in classifier.layers]
+    return TrainingResult(accuracy, centres, alpha, time.perf_counter() - start)
 
 
-def _shifted(images: Tensor) -> Tensor:
-    """Each batch moved by at most a pixel, so that places are not learnt by heart."""
+def _shift_images(images: Tensor) -> Tensor:
+    """Shift a batch by at most one pixel, so that the model does not memorise positions."""
     down, right = torch.randint(3, (2,)).tolist()
     return functional.pad(images, (1, 1, 1, 1))[:, down : down + images.size(1), right : right + images.size(2)]
 
 
-def on_the_grid(centres: list[list[float]]) -> int:
-    """How many of the nine cells around the query have the centre of a head nearest to theirs."""
-    return len({tuple(round(place) for place in centre) for centre in centres} & set(OFFSETS))
+def count_grid_cells(centres: list[list[float]]) -> int:
+    """Count the cells of the 3 x 3 grid around the query that are the nearest cell to the centre of some head."""
+    return len({tuple(round(coordinate) for coordinate in centre) for centre in centres} & set(OFFSETS))
 
 
-def table(errors: dict[str, float], learned: Learned) -> str:
-    """Markdown: the construction, and what was learned."""
+def format_table(errors: dict[str, float], result: TrainingResult) -> str:
+    """Return Markdown tables of the errors of the construction and of the training."""
     lines = ["| nine heads as a 3 x 3 convolution | largest error |", "| --- | ---: |"]
     lines += [f"| {name} | {error:.1e} |" for name, error in errors.items()]
     lines += ["", "| layer | cells of the 3 x 3 grid with a head, at first | in the end | mean alpha |"]
     lines += ["| --- | ---: | ---: | ---: |"]
-    for layer, (first, last) in enumerate(zip(learned.centres[0], learned.centres[-1], strict=True)):
-        alpha = sum(learned.alpha[layer]) / len(learned.alpha[layer])
-        lines.append(f"| {layer + 1} | {on_the_grid(first)} | {on_the_grid(last)} | {alpha:.2f} |")
-    lines += ["", f"Accuracy {learned.accuracy[-1]:.2%} after {learned.seconds / 60:.1f} minutes."]
+    for layer, (first, last) in enumerate(zip(result.centres[0], result.centres[-1], strict=True)):
+        alpha = sum(result.alpha[layer]) / len(result.alpha[layer])
+        lines.append(f"| {layer + 1} | {count_grid_cells(first)} | {count_grid_cells(last)} | {alpha:.2f} |")
+    lines += ["", f"Accuracy {result.accuracy[-1]:.2%} after {result.seconds / 60:.1f} minutes."]
     return "\n".join(lines) + "\n"
 
 
-def figure(learned: Learned, layer: int) -> str:
-    """The way of each head's centre from epoch to epoch, as SVG."""
+def draw_figure(result: TrainingResult, layer: int) -> str:
+    """Draw the path of each head's centre over the epochs as SVG."""
     lines = [
-        Line(f"head {head + 1}", tuple((of[layer][head][1], -of[layer][head][0]) for of in learned.centres))
+        PlotLine(f"head {head + 1}", tuple((epoch[layer][head][1], -epoch[layer][head][0]) for epoch in result.centres))
         for head in range(len(OFFSETS))
     ]
     title = f"Where the heads of layer {layer + 1} look, epoch by epoch"
-    return line_plot(lines, title=title, x_name="blocks to the right of the query", y_name="blocks above the query")
+    return draw_line_plot(
+        lines, title=title, x_name="blocks to the right of the query", y_name="blocks above the query"
+    )
 
 
 def main() -> None:
-    """Reads the command line, computes, prints the table and writes everything down."""
+    """Read the command line, run the study, print the table and write all results."""
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     if options.epochs is not None:
         sizes = replace(sizes, epochs=options.epochs)
     try:
-        images, digits = halved(read_digits(options.digits, each=sizes.digits))
+        images, digits = downsample_digits(read_digits(options.digits, per_digit=sizes.digits))
     except DataError as error:
         raise SystemExit(str(error)) from None
-    errors = construction_errors(sizes)
-    publish(
-        errors, learn(images, digits, sizes, say=lambda line: print(line, flush=True)), sizes, output=options.output
+    errors = measure_construction_errors(sizes)
+    write_results(
+        errors,
+        train_classifier(images, digits, sizes, log=lambda line: print(line, flush=True)),
+        sizes,
+        output=options.output,
     )
 
 
-def publish(errors: dict[str, float], learned: Learned, sizes: Sizes, *, output: Path) -> None:
-    """table.md, numbers.json and a figure for each layer into the folder; the table on the screen too."""
+def write_results(errors: dict[str, float], result: TrainingResult, sizes: Sizes, *, output: Path) -> None:
+    """Write table.md, numbers.json and a figure for each layer into the folder, and print the table."""
     output.mkdir(parents=True, exist_ok=True)
-    print(text := table(errors, learned), end="")
+    print(text := format_table(errors, result), end="")
     (output / "table.md").write_text(text, encoding="utf-8")
-    content = {"sizes": asdict(sizes), "errors": errors, "learned": asdict(learned)}
+    content = {"sizes": asdict(sizes), "errors": errors, "learned": asdict(result)}
     (output / "numbers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for layer in range(sizes.layers):
         name = f"attention_as_convolution_{layer + 1}.svg"
-        (output / name).write_text(figure(learned, layer), encoding="utf-8")
+        (output / name).write_text(draw_figure(result, layer), encoding="utf-8")
 
 
 if __name__ == "__main__":

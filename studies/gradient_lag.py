@@ -1,16 +1,16 @@
-"""Vanishing gradients, made visible: how much of the past reaches the last state, and who can use it.
+"""Vanishing gradients, made visible: how strongly early inputs act on the last state, and which networks can learn it.
 
 Bengio et al. 1994 and Pascanu et al. 2013 show that the gradient of a recurrent network's last state with respect to an
-early input is a product of as many Jacobians as there are steps between, and so shrinks or grows exponentially. Gates
-(Hochreiter and Schmidhuber 1997; Cho et al. 2014) make the shrinking slow, and attention has no such product at all:
-every position is one step away (Bahdanau et al. 2015).
+early input is a product of Jacobians, one for each step between them. So it shrinks or grows exponentially. Gates
+(Hochreiter and Schmidhuber 1997; Cho et al. 2014) make it shrink slowly. Attention has no such product: every position
+is one step away (Bahdanau et al. 2015).
 
-Measured are the norms of d h_T / d x_(T - lag), before and after a training on the adding problem (Hochreiter and
-Schmidhuber 1997, 5.4), and whether the problem is solved: T pairs of a number and a marker are read; the answer is the
-sum of the two marked numbers, of which one stands in the first half and one in the second.
+The study measures the norms of d h_T / d x_(T - lag) before and after training on the adding problem (Hochreiter and
+Schmidhuber 1997, 5.4), and whether the network solves the problem. The input is T pairs of a number and a marker; the
+answer is the sum of the two marked numbers, one in the first half and one in the second.
 
     python studies/gradient_lag.py --output runs/gradient_lag
-    python studies/gradient_lag.py --output runs/gradient_lag --quick        # a minute, to see that it works
+    python studies/gradient_lag.py --output runs/gradient_lag --quick        # a quick test of about a minute
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.attention import Additive, Attention
-from heedful.blocks.recurrent import GRU, LSTM, Cell, Elman, Forward
-from heedful.inspection.plots import Line, line_plot
+from heedful.attention import AdditiveScore, Attention
+from heedful.blocks.recurrent import GRU, LSTM, Elman, RecurrentCell, UnidirectionalLayer
+from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.inspection.scales import LOGARITHMIC
 
-BLIND = 1 / 6
-"""The mean square error of who always answers 1, the mean of the sum."""
-_SMALLEST = 1e-14  # what is below is drawn no more: single precision would have lost it among anything else
+CONSTANT_ERROR = 1 / 6
+"""Mean square error of the constant answer 1, which is the mean of the sum."""
+_MIN_NORM = 1e-14  # smaller norms are not drawn: single precision could not represent them beside larger numbers
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is computed.
+    """Sizes and hyperparameters of the study.
 
     Attributes:
-        lengths: T of the adding problem.
-        drawn: the T whose gradients are measured.
+        lengths: sequence lengths T of the adding problem.
+        drawn: the T for which gradients are measured.
         d: width of the states.
-        batch: sequences of an update, new ones each time.
-        steps: most updates of one training.
-        solved: the mean square error below which a problem is solved and training ends.
-        look: updates between two looks at new sequences.
-        rate: of Adam; gradients longer than 1 are shortened to 1 (Pascanu et al. 2013).
-        seed: of weights and sequences.
+        batch: number of sequences in an update; each update gets new ones.
+        steps: maximum number of updates of one training.
+        solved: the problem is solved, and training ends, when the mean square error is below this number.
+        look: number of updates between two evaluations on new sequences.
+        rate: learning rate of Adam; gradients are clipped to norm 1 (Pascanu et al. 2013).
+        seed: random seed of weights and sequences.
     """
 
     lengths: tuple[int, ...] = (20, 50, 100, 200)
@@ -70,40 +70,40 @@ QUICK = Sizes(lengths=(10, 30), drawn=30, d=16, batch=16, steps=300, look=50, ra
 
 @dataclass(frozen=True)
 class Options:
-    """The norm of gradients by lag, and the adding problem by length."""
+    """Gradient norms by lag, and the adding problem by length."""
 
     output: Path
-    """folder for table, numbers and figures"""
+    """output folder for the table, the numbers and the figures"""
     quick: bool = False
-    """small sizes: whether it works"""
+    """use small sizes, to test that the study works"""
     seed: int = 1
-    """of weights and sequences"""
+    """random seed of weights and sequences"""
 
 
-class Recurrent(nn.Module):
-    """A cell from the first position to the last; h_T is its last state."""
+class RecurrentReader(nn.Module):
+    """Recurrent network over all positions; h_T is its last state."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: RecurrentCell) -> None:
         super().__init__()
-        self.layer = Forward(cell)
+        self.layer = UnidirectionalLayer(cell)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, 2] to [B, d]."""
+        """Map sequences [B, T, 2] to the last states [B, d]."""
         positions = torch.arange(x.size(1)).expand(len(x), -1)
-        outputs: Tensor = self.layer(x, self.layer.begin(len(x), x), positions=positions)[0]
+        outputs: Tensor = self.layer(x, self.layer.init_state(len(x), x), positions=positions)[0]
         return outputs[:, -1]
 
 
-class Attentive(nn.Module):
-    """The last position asks all positions, once; h_T is what it is told."""
+class AttentionReader(nn.Module):
+    """One attention from the last position to all positions; h_T is its context vector."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
         self.input = nn.Linear(2, d)
-        self.attention = Attention(Additive(d, d, d))
+        self.attention = Attention(AdditiveScore(d, d, d))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, T, 2] to [B, d]."""
+        """Map sequences [B, T, 2] to context vectors [B, d]."""
         memory = torch.tanh(self.input(x))
         visible = torch.ones(len(x), 1, x.size(1), dtype=torch.bool)
         keys = self.attention.score.project(memory)
@@ -111,37 +111,38 @@ class Attentive(nn.Module):
         return context.squeeze(1)
 
 
-def _elman_uniform(d: int) -> Recurrent:
-    """As `torch.nn.RNN` begins; heedful's own recurrent matrices begin orthogonal."""
+def _build_uniform_elman(d: int) -> RecurrentReader:
+    """Build an Elman network with the initial weights of `torch.nn.RNN`; heedful starts from orthogonal matrices."""
     cell = Elman(2, d)
     for parameter in cell.parameters():
         nn.init.uniform_(parameter, -(d**-0.5), d**-0.5)
-    return Recurrent(cell)
+    return RecurrentReader(cell)
 
 
 READERS: Mapping[str, Callable[[int], nn.Module]] = {
-    "Elman, uniform start": _elman_uniform,
-    "Elman, orthogonal start": lambda d: Recurrent(Elman(2, d)),
-    "GRU": lambda d: Recurrent(GRU(2, d)),
-    "LSTM": lambda d: Recurrent(LSTM(2, d)),
-    "attention": Attentive,
+    "Elman, uniform start": _build_uniform_elman,
+    "Elman, orthogonal start": lambda d: RecurrentReader(Elman(2, d)),
+    "GRU": lambda d: RecurrentReader(GRU(2, d)),
+    "LSTM": lambda d: RecurrentReader(LSTM(2, d)),
+    "attention": AttentionReader,
 }
 
 
-def adding(batch: int, length: int, *, dice: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Sequences [B, T, 2] of numbers from [0, 1) and markers, and the sums of the marked numbers [B]."""
-    numbers = torch.rand(batch, length, generator=dice)
+def sample_adding_problem(batch: int, length: int, *, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Sample sequences [B, T, 2] of numbers from [0, 1) and markers, and return them with their answers [B]."""
+    numbers = torch.rand(batch, length, generator=rng)
     middle = length // 2
     marks = torch.zeros(batch, length)
     for start, stop in ((0, middle), (middle, length)):
-        marks.scatter_(1, torch.randint(start, stop, (batch, 1), generator=dice), 1.0)
+        marks.scatter_(1, torch.randint(start, stop, (batch, 1), generator=rng), 1.0)
     return torch.stack((numbers, marks), 2), (numbers * marks).sum(1)
 
 
-def gradient_norms(reader: nn.Module, x: Tensor) -> list[float]:
-    """The Frobenius norm of d h_T / d x_(T - lag) for lag = 0 ... T - 1, its root mean square over the rows of x.
+def compute_gradient_norms(reader: nn.Module, x: Tensor) -> list[float]:
+    """Compute the Frobenius norms of d h_T / d x_(T - lag) for lag = 0 ... T - 1.
 
-    In double precision, for what vanishes in 100 steps.
+    Each norm is the root mean square over the rows of x. The computation uses double precision, because gradients over
+    100 steps are too small for single precision.
     """
     exact, x = copy.deepcopy(reader).double(), x.detach().double().requires_grad_()
     h = exact(x)
@@ -155,13 +156,13 @@ def gradient_norms(reader: nn.Module, x: Tensor) -> list[float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one training.
+    """Results of one training.
 
     Attributes:
-        errors: (update, mean square error on new sequences).
-        solved_at: the update after which the error was small enough, if any.
-        before, after: norms of gradients by lag, where they were asked for.
-        seconds: of the training.
+        errors: pairs of (update, mean square error on new sequences).
+        solved_at: number of updates until the problem was solved; None if it was not.
+        before, after: gradient norms by lag before and after training; empty unless the length is `drawn`.
+        seconds: duration of the training.
     """
 
     errors: tuple[tuple[int, float], ...]
@@ -174,20 +175,20 @@ class Outcome:
         return f"{self.solved_at:,}" if self.solved_at is not None else f"no ({self.errors[-1][1]:.3f})"
 
 
-def learn(name: str, length: int, sizes: Sizes) -> Outcome:
-    """Trains one reader on one length until it is solved or the updates are used up."""
+def train_reader(name: str, length: int, sizes: Sizes) -> Outcome:
+    """Train one reader on one length until the problem is solved or the maximum number of updates is reached."""
     torch.manual_seed(sizes.seed)
-    dice = torch.Generator().manual_seed(sizes.seed + length)
+    rng = torch.Generator().manual_seed(sizes.seed + length)
     reader, answer = READERS[name](sizes.d), nn.Linear(sizes.d, 1)
     parameters = [*reader.parameters(), *answer.parameters()]
     adam = torch.optim.Adam(parameters, sizes.rate)
-    probe, (seen, wanted) = adding(8, length, dice=dice)[0], adding(512, length, dice=dice)
-    drawn = length == sizes.drawn
-    before = gradient_norms(reader, probe) if drawn else []
+    probe, (test_x, test_y) = sample_adding_problem(8, length, rng=rng)[0], sample_adding_problem(512, length, rng=rng)
+    has_norms = length == sizes.drawn
+    before = compute_gradient_norms(reader, probe) if has_norms else []
     errors: list[tuple[int, float]] = []
-    began = time.perf_counter()
+    start = time.perf_counter()
     for step in range(1, sizes.steps + 1):
-        x, y = adding(sizes.batch, length, dice=dice)
+        x, y = sample_adding_problem(sizes.batch, length, rng=rng)
         adam.zero_grad()
         loss = functional.mse_loss(answer(reader(x)).squeeze(1), y)
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
@@ -195,66 +196,71 @@ def learn(name: str, length: int, sizes: Sizes) -> Outcome:
         adam.step()
         if step % sizes.look == 0 or step == sizes.steps:
             with torch.no_grad():
-                errors.append((step, float(functional.mse_loss(answer(reader(seen)).squeeze(1), wanted))))
+                errors.append((step, float(functional.mse_loss(answer(reader(test_x)).squeeze(1), test_y))))
             if errors[-1][1] < sizes.solved:
                 break
-    solved = errors[-1][0] if errors[-1][1] < sizes.solved else None
-    after = gradient_norms(reader, probe) if drawn else []
-    return Outcome(tuple(errors), solved, tuple(before), tuple(after), time.perf_counter() - began)
+    solved_at = errors[-1][0] if errors[-1][1] < sizes.solved else None
+    after = compute_gradient_norms(reader, probe) if has_norms else []
+    return Outcome(tuple(errors), solved_at, tuple(before), tuple(after), time.perf_counter() - start)
 
 
-def study(sizes: Sizes, *, say: Callable[[str], None]) -> dict[str, dict[int, Outcome]]:
-    """Every reader at every length."""
-    found: dict[str, dict[int, Outcome]] = {}
+def run_study(sizes: Sizes, *, log: Callable[[str], None]) -> dict[str, dict[int, Outcome]]:
+    """Train every reader on every length."""
+    outcomes: dict[str, dict[int, Outcome]] = {}
     for length in sizes.lengths:
         for name in READERS:
-            outcome = learn(name, length, sizes)
-            found.setdefault(name, {})[length] = outcome
-            say(f"T = {length}, {name}: error {outcome.errors[-1][1]:.4f} after {outcome.errors[-1][0]} updates")
-    return found
+            outcome = train_reader(name, length, sizes)
+            outcomes.setdefault(name, {})[length] = outcome
+            log(f"T = {length}, {name}: error {outcome.errors[-1][1]:.4f} after {outcome.errors[-1][0]} updates")
+    return outcomes
 
 
-def table(found: Mapping[str, Mapping[int, Outcome]], sizes: Sizes) -> str:
-    """Markdown: updates until solved, and what is left of the gradient half of the drawn length ago."""
-    far = sizes.drawn - 1
-    head = ["", *(f"T = {length}" for length in sizes.lengths), f"gradient, lag {far}: at first", "trained"]
+def format_table(outcomes: Mapping[str, Mapping[int, Outcome]], sizes: Sizes) -> str:
+    """Return a Markdown table of the updates until solved, and of the gradient at the largest lag relative to lag 0."""
+    lag = sizes.drawn - 1
+    head = ["", *(f"T = {length}" for length in sizes.lengths), f"gradient, lag {lag}: at first", "trained"]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for name, by_length in found.items():
+    for name, by_length in outcomes.items():
         drawn = by_length[sizes.drawn]
-        left = [f"{norms[far] / norms[0]:.1e}" for norms in (drawn.before, drawn.after)]
-        rows.append([name, *(str(outcome) for outcome in by_length.values()), *left])
+        ratios = [f"{norms[lag] / norms[0]:.1e}" for norms in (drawn.before, drawn.after)]
+        rows.append([name, *(str(outcome) for outcome in by_length.values()), *ratios])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def figure(norms: Mapping[str, Sequence[float]], title: str) -> str:
-    """Norms by lag, on a logarithmic axis, as SVG."""
+def draw_figure(norms: Mapping[str, Sequence[float]], title: str) -> str:
+    """Draw the norms by lag, with a logarithmic axis, as SVG."""
     lines = [
-        Line(name, tuple((lag, norm) for lag, norm in enumerate(each) if norm >= _SMALLEST and math.isfinite(norm)))
-        for name, each in norms.items()
+        PlotLine(
+            name, tuple((lag, norm) for lag, norm in enumerate(by_lag) if norm >= _MIN_NORM and math.isfinite(norm))
+        )
+        for name, by_lag in norms.items()
     ]
-    return line_plot(lines, title=title, x_name="lag", y_name="norm of dh(T) / dx(T - lag)", y_scale=LOGARITHMIC)
+    return draw_line_plot(lines, title=title, x_name="lag", y_name="norm of dh(T) / dx(T - lag)", y_scale=LOGARITHMIC)
 
 
 def main() -> None:
-    """Reads the command line, computes, prints the table and writes everything down."""
+    """Read the command line, run the study, print the table and write all results."""
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
-    publish(study(sizes, say=lambda line: print(line, flush=True)), sizes, output=options.output)
+    write_results(run_study(sizes, log=lambda line: print(line, flush=True)), sizes, output=options.output)
 
 
-def publish(found: Mapping[str, Mapping[int, Outcome]], sizes: Sizes, *, output: Path) -> None:
-    """table.md, numbers.json and two figures into the folder; the table on the screen too."""
+def write_results(outcomes: Mapping[str, Mapping[int, Outcome]], sizes: Sizes, *, output: Path) -> None:
+    """Write table.md, numbers.json and two figures into the folder, and print the table."""
     output.mkdir(parents=True, exist_ok=True)
-    print(text := table(found, sizes), end="")
+    print(text := format_table(outcomes, sizes), end="")
     (output / "table.md").write_text(text, encoding="utf-8")
-    numbers = {name: {str(length): asdict(each) for length, each in by.items()} for name, by in found.items()}
-    content = {"sizes": asdict(sizes), "blind": BLIND, "found": numbers}
+    numbers = {
+        name: {str(length): asdict(outcome) for length, outcome in by_length.items()}
+        for name, by_length in outcomes.items()
+    }
+    content = {"sizes": asdict(sizes), "blind": CONSTANT_ERROR, "found": numbers}
     (output / "numbers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    drawn = {name: by_length[sizes.drawn] for name, by_length in found.items()}
-    start = figure({name: each.before for name, each in drawn.items()}, "Gradients at the start")
+    drawn = {name: by_length[sizes.drawn] for name, by_length in outcomes.items()}
+    start = draw_figure({name: outcome.before for name, outcome in drawn.items()}, "Gradients at the start")
     (output / "gradient_lag_start.svg").write_text(start, encoding="utf-8")
-    trained = figure({name: each.after for name, each in drawn.items()}, "Gradients after training")
+    trained = draw_figure({name: outcome.after for name, outcome in drawn.items()}, "Gradients after training")
     (output / "gradient_lag_trained.svg").write_text(trained, encoding="utf-8")
 
 

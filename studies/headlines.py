@@ -1,4 +1,4 @@
-"""News stories and their headlines as readable text, and how much a summary has in common with another (ROUGE)."""
+"""News stories and their headlines as plain text, and the overlap of two summaries (ROUGE)."""
 
 from __future__ import annotations
 
@@ -10,73 +10,74 @@ from html import unescape
 from typing import Final
 
 ENTITIES: Final = re.compile(" (#[0-9]+|quot|amp|lt|gt|hellip);")
-"""What is left of `&quot;` and its kin where a space stands for the ampersand."""
+"""HTML entities such as `&quot;` in which a space has replaced the ampersand."""
 MARKUP: Final = re.compile("<a [^<>]*quote[^<>]*>[^<>]*</a>|<[^<>]*(?:>|$)", re.IGNORECASE)
-"""Tags, one that was cut off too, and abbreviations of companies, which are tags themselves or links to a quote."""
+"""HTML tags, also a truncated one, and stock symbols, which look like tags or are links to a quote."""
 DATELINE: Final = re.compile(r"""^(?:[A-Z(]{2}.{0,58}?|[A-Z][^-]{0,58}\)) --? (?=["'$A-Z0-9])""")
-"""The place that a story comes from, at its beginning: capitals, or a source in brackets, before a dash and a new
-sentence, as in `BAGHDAD, Iraq - Troops` and `Athens (Sports Network) -- The`."""
+"""The place at the beginning of a story: capitals, or a source in brackets, before a dash and a new sentence, as in
+`BAGHDAD, Iraq - Troops` and `Athens (Sports Network) -- The`."""
 
 
-def stories(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Descriptions and headlines of AG News's table, whose columns are class, title and description.
+def read_stories(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield descriptions and headlines from the table of AG News, whose columns are class, title and description.
 
-    Of a description that is there several times the alphabetically first headline is taken; what is empty is left out.
+    If a description occurs several times, its alphabetically first headline is used. Pairs with an empty side are left
+    out.
     """
-    found: dict[str, str] = {}
+    headlines: dict[str, str] = {}
     for _, title, description in csv.reader(lines):
-        text, headline = unsigned(readable(description), readable(title))
+        text, headline = remove_source(clean_text(description), clean_text(title))
         if text and headline:
-            found[text] = min(headline, found.get(text, headline))
-    yield from found.items()
+            headlines[text] = min(headline, headlines.get(text, headline))
+    yield from headlines.items()
 
 
-def readable(text: str) -> str:
-    """Without markup, with one space between words; a backslash is a line break, except before a dollar sign."""
+def clean_text(text: str) -> str:
+    """Remove markup and normalise spaces; a backslash is a line break, except before a dollar sign."""
     text = unescape(ENTITIES.sub(r"&\1;", text.replace(r"\$", "$").replace("\\", " ")))
     return " ".join(MARKUP.sub(" ", text).split())
 
 
-def unsigned(description: str, title: str) -> tuple[str, str]:
-    """Without who reported it, as in `AP - A dog barks.` and `Dog Barks (AP)`, and without the place in front."""
-    signed = re.fullmatch(r"(.*\S) \(([^()]+)\)", title)
-    if signed and description.startswith(f"{signed[2]} - "):
-        title, description = signed[1], description.removeprefix(f"{signed[2]} - ")
+def remove_source(description: str, title: str) -> tuple[str, str]:
+    """Remove the news agency, as in `AP - A dog barks.` and `Dog Barks (AP)`, and the place at the beginning."""
+    match = re.fullmatch(r"(.*\S) \(([^()]+)\)", title)
+    if match and description.startswith(f"{match[2]} - "):
+        title, description = match[1], description.removeprefix(f"{match[2]} - ")
     return DATELINE.sub("", description), title
 
 
-def lead(text: str, length: int) -> str:
-    """The first words of a text."""
+def take_first_words(text: str, length: int) -> str:
+    """Return the first `length` words of a text."""
     return " ".join(text.split()[:length])
 
 
-def words_in(text: str) -> list[str]:
-    """Runs of Latin letters and digits, in lowercase; they are not stemmed."""
+def split_words(text: str) -> list[str]:
+    """Split a text into runs of Latin letters and digits, in lowercase and without stemming."""
     return re.findall("[a-z0-9]+", text.lower())
 
 
-def rouge_n(summary: Sequence[str], reference: Sequence[str], n: int) -> float:
-    """F1 of the runs of n words that both have, each as often as the text that has it less often (Lin 2004, 2)."""
+def compute_rouge_n(summary: Sequence[str], reference: Sequence[str], n: int) -> float:
+    """Compute ROUGE-N: the F1 of the n-grams in common, with clipped counts (Lin 2004, 2)."""
     counts = [Counter(zip(*(text[start:] for start in range(n)), strict=False)) for text in (summary, reference)]
-    return f1((counts[0] & counts[1]).total(), *(each.total() for each in counts))
+    return compute_f1((counts[0] & counts[1]).total(), *(ngrams.total() for ngrams in counts))
 
 
-def rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
-    """F1 of the longest common subsequence (Lin 2004, 3.1 with beta = 1)."""
-    return f1(longest_common(summary, reference), len(summary), len(reference))
+def compute_rouge_l(summary: Sequence[str], reference: Sequence[str]) -> float:
+    """Compute ROUGE-L: the F1 of the longest common subsequence (Lin 2004, 3.1 with beta = 1)."""
+    return compute_f1(count_common_subsequence(summary, reference), len(summary), len(reference))
 
 
-def f1(common: int, found: int, wanted: int) -> float:
-    """The harmonic mean of precision and recall, 0 where nothing is common."""
-    return 2 * common / (found + wanted) if common else 0.0
+def compute_f1(common: int, summary_length: int, reference_length: int) -> float:
+    """Compute the harmonic mean of precision and recall; 0 if nothing is in common."""
+    return 2 * common / (summary_length + reference_length) if common else 0.0
 
 
-def longest_common(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """How many items the longest subsequence of both has."""
-    lengths = [0] * (len(other) + 1)
-    for item in one:
-        before = lengths
+def count_common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
+    """Compute the length of the longest common subsequence."""
+    lengths = [0] * (len(second) + 1)
+    for item in first:
+        previous = lengths
         lengths = [0]
-        for place, each in enumerate(other):
-            lengths.append(before[place] + 1 if each == item else max(lengths[place], before[place + 1]))
+        for index, other in enumerate(second):
+            lengths.append(previous[index] + 1 if other == item else max(lengths[index], previous[index + 1]))
     return lengths[-1]

@@ -1,16 +1,16 @@
 """Layer normalization beside batch normalization in a recurrent network that reads images row by row.
 
 Ba et al. 2016 and the lectures: batch normalization of recurrent networks "appears to require different statistics for
-different time-steps", and small batches are too few to take statistics from. Layer normalization takes them from the
-units of one example at one step, so neither the batch nor the step matters.
+different time-steps", and small batches are too small to estimate statistics from. Layer normalization takes them from
+the units of one example at one step, so they depend neither on the batch nor on other steps.
 
-A GRU reads the 28 rows of a digit and names it from its last state. The sums W x and U h are normalized, each on its
-own, before they meet in the gates (Ba et al. 2016, supplement; Cooijmans et al. 2017, section 3): not at all; over the
-units; over the batch, tested with statistics of each step; over the batch, tested with one set of statistics for all
-steps. Each network is trained with large and with small batches.
+A GRU reads the 28 rows of a digit and classifies it from its last state. The sums W x and U h are normalized
+separately before the gates add them (Ba et al. 2016, supplement; Cooijmans et al. 2017, section 3). There are four
+variants: no normalization; over the units; over the batch, tested with statistics of each step; over the batch, tested
+with one set of statistics for all steps. Each network is trained with large and with small batches.
 
     python studies/normalisation.py --digits data/mnist10k --output runs/normalisation
-    python studies/normalisation.py --digits data/mnist10k --output runs/normalisation --quick    # whether it works
+    python studies/normalisation.py --digits data/mnist10k --output runs/normalisation --quick    # a quick test
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from torch.nn import functional
 
 from heedful.blocks.recurrent import GRU
 from heedful.errors import DataError
-from heedful.inspection.plots import Line, line_plot
+from heedful.inspection.plots import PlotLine, draw_line_plot
 
 GOALS = (0.95, 0.97)
+"""Accuracies whose epochs are printed."""
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A size of batch and what goes with it.
+    """A batch size with its training schedule.
 
     Attributes:
-        batch: images of an update.
-        epochs: turns over the training images.
-        rate: of Adam at first; it falls to 0 in a straight line.
+        batch: number of images in an update.
+        epochs: passes over the training images.
+        rate: learning rate of Adam at the start; it falls linearly to 0.
     """
 
     batch: int
@@ -52,15 +53,15 @@ class Regime:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is computed.
+    """Sizes and hyperparameters of the study.
 
     Attributes:
         d: width of the state.
-        images: most images that are used; the last fifth of each digit's is what is tested on.
+        images: maximum number of images; the last fifth of each digit is the test set.
         regimes: large and small batches.
-        looks: evaluations in an epoch.
-        judged: training images whose statistics stand for those of a batch when one is tested.
-        seed: of weights and of the order of images.
+        looks: number of evaluations in an epoch.
+        judged: number of training images from which the statistics for a test are estimated.
+        seed: random seed of the weights and of the order of images.
     """
 
     d: int = 100
@@ -76,38 +77,38 @@ QUICK = Sizes(d=16, images=500, regimes=(Regime(64, 2, 1e-2), Regime(4, 1, 2e-3)
 
 @dataclass(frozen=True)
 class Options:
-    """Epochs until 95 and 97 % and final accuracy of each normalization, with large and with small batches."""
+    """Epochs to 95 and 97 % accuracy and final accuracy of each normalization, with large and with small batches."""
 
     digits: Path
-    """folder of digit0.u8.gz ... digit9.u8.gz: images of 28 x 28 bytes, one after the other"""
+    """folder with digit0.u8.gz ... digit9.u8.gz: images of 28 x 28 bytes, one after the other"""
     output: Path
-    """folder for table, numbers and figures"""
+    """output folder for the table, the numbers and the figures"""
     quick: bool = False
-    """small sizes: whether it works"""
+    """use small sizes, to test that the study works"""
     seed: int = 1
-    """of weights and of the order of images"""
+    """random seed of the weights and of the order of images"""
 
 
 class Normalisation(nn.Module, ABC):
-    """Acts on the summed inputs of gates at one step."""
+    """Normalization of the summed inputs of the gates at one step."""
 
     @abstractmethod
     def forward(self, sums: Tensor, step: int) -> Tensor:
-        """[B, d] to [B, d]."""
+        """Normalize the sums [B, d] of one step."""
 
 
-class Nothing(Normalisation):
-    """The sums as they are."""
+class NoNormalisation(Normalisation):
+    """No normalization."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
 
     def forward(self, sums: Tensor, step: int) -> Tensor:
-        """The same."""
+        """Return the sums unchanged."""
         return sums
 
 
-class OverUnits(Normalisation):
+class LayerNormalisation(Normalisation):
     """Layer normalization (Ba et al. 2016, eq. 4)."""
 
     def __init__(self, width: int) -> None:
@@ -115,15 +116,15 @@ class OverUnits(Normalisation):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, sums: Tensor, step: int) -> Tensor:
-        """With the statistics of each row."""
+        """Normalize each row by its own statistics."""
         normalised: Tensor = self.norm(sums)
         return normalised
 
 
-class OverBatch(Normalisation):
+class BatchNormalisation(Normalisation):
     """Batch normalization with statistics for each step, or for several (Cooijmans et al. 2017, section 3).
 
-    Gain and bias are shared by all steps. The gain begins at 0.1, since tanh would saturate at 1 (the same, section 4).
+    All steps share gain and bias. The gain starts at 0.1, because tanh would saturate at 1 (same paper, section 4).
     """
 
     def __init__(self, width: int, *, steps: int = SIDE) -> None:
@@ -133,20 +134,20 @@ class OverBatch(Normalisation):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, sums: Tensor, step: int) -> Tensor:
-        """With the statistics of the batch in training, of the step so far afterwards."""
+        """Normalize by the statistics of the batch in training, and by the estimates for this step in evaluation."""
         return torch.addcmul(self.bias, self.norms[min(step, len(self.norms) - 1)](sums), self.gain)
 
 
 NORMALISATIONS: Mapping[str, Callable[[int], Normalisation]] = {
-    "none": Nothing,
-    "layer": OverUnits,
-    "batch, each step its own": OverBatch,
-    "batch, one for all steps": lambda width: OverBatch(width, steps=1),
+    "none": NoNormalisation,
+    "layer": LayerNormalisation,
+    "batch, each step its own": BatchNormalisation,
+    "batch, one for all steps": lambda width: BatchNormalisation(width, steps=1),
 }
 
 
 class NormalisedGRU(nn.Module):
-    """The cell of `heedful.blocks.recurrent.GRU` with its two maps normalized, gates apart from the candidate."""
+    """The cell of `heedful.blocks.recurrent.GRU` with both maps normalized, gates and candidate separately."""
 
     def __init__(self, d_input: int, d: int, norm: Callable[[int], Normalisation]) -> None:
         super().__init__()
@@ -156,35 +157,40 @@ class NormalisedGRU(nn.Module):
         self.kept = nn.ModuleList(norm(width) for width in self.widths)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last state: [B, T, d_input] to [B, d]."""
+        """Map a sequence [B, T, d_input] to the last state [B, d]."""
         h = x.new_zeros(len(x), self.cell.d_state)
         projected: Tensor = self.cell.input(x)
         for step in range(x.size(1)):
-            gates, candidate = self._normalised(self.read, projected[:, step], step)
-            kept_gates, kept_candidate = self._normalised(self.kept, self.cell.recurrent(h), step)
+            gates, candidate = self._normalise(self.read, projected[:, step], step)
+            kept_gates, kept_candidate = self._normalise(self.kept, self.cell.recurrent(h), step)
             reset, update = torch.sigmoid(gates + kept_gates).chunk(2, -1)
             h = torch.lerp(torch.tanh(candidate + reset * kept_candidate), h, update)
         return h
 
-    def _normalised(self, norms: nn.ModuleList, sums: Tensor, step: int) -> list[Tensor]:
+    def _normalise(self, norms: nn.ModuleList, sums: Tensor, step: int) -> list[Tensor]:
+        """Normalize the sums of the gates and those of the candidate."""
         return [norm(part, step) for norm, part in zip(norms, torch.split(sums, self.widths, -1), strict=True)]
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Images [N, 28, 28] and what they show; pixels have mean 0 and deviation 1 over the training images."""
+    """Images [N, 28, 28] and their labels; pixels have mean 0 and deviation 1 over the training images."""
 
     images: Tensor
     labels: Tensor
 
     @classmethod
-    def read(cls, folder: Path, *, most: int) -> tuple[Digits, Digits]:
-        """For training and for testing; `DataError` where the folder has something else."""
+    def read(cls, folder: Path, *, max_images: int) -> tuple[Digits, Digits]:
+        """Read the training set and the test set of a folder.
+
+        Raises:
+            DataError: a file is missing or does not hold such images.
+        """
         parts: list[list[tuple[Tensor, int]]] = [[], []]
-        for digit, pixels in enumerate(read_digits(folder, each=most // CLASSES)):
-            kept = len(pixels) - len(pixels) // 5
-            parts[0].append((pixels[:kept], digit))
-            parts[1].append((pixels[kept:], digit))
+        for digit, pixels in enumerate(read_digits(folder, per_digit=max_images // CLASSES)):
+            split = len(pixels) - len(pixels) // 5
+            parts[0].append((pixels[:split], digit))
+            parts[1].append((pixels[split:], digit))
         pixels = torch.cat([images for images, _ in parts[0]]).float()
         mean, deviation = pixels.mean(), pixels.std()
         train, test = (
@@ -199,146 +205,150 @@ class Digits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one training.
+    """Results of one training.
 
     Attributes:
-        accuracies: (epochs, share of the test images named rightly).
-        seconds: of the training, evaluations included.
+        accuracies: pairs of (epochs, accuracy on the test images).
+        seconds: duration of the training with its evaluations.
     """
 
     accuracies: tuple[tuple[float, float], ...]
     seconds: float
 
-    def reached(self, goal: float) -> float | None:
-        """Epochs until so much was named rightly, if ever."""
+    def find_epoch(self, goal: float) -> float | None:
+        """Return the number of epochs until the accuracy reached the goal; None if it never did."""
         return next((epoch for epoch, accuracy in self.accuracies if accuracy >= goal), None)
 
     @property
-    def last(self) -> float:
-        """At the end."""
+    def final_accuracy(self) -> float:
+        """Accuracy at the end."""
         return self.accuracies[-1][1]
 
 
-def batches(count: int, regime: Regime, *, seed: int) -> Iterator[Tensor]:
-    """The images of each update; what does not fill a batch is left out of its epoch."""
-    dice = torch.Generator().manual_seed(seed)
+def iter_batches(count: int, regime: Regime, *, seed: int) -> Iterator[Tensor]:
+    """Yield the image indices of each update; images that do not fill a batch are left out of the epoch."""
+    rng = torch.Generator().manual_seed(seed)
     for _ in range(regime.epochs):
-        yield from torch.randperm(count, generator=dice)[: count - count % regime.batch].split(regime.batch)
+        yield from torch.randperm(count, generator=rng)[: count - count % regime.batch].split(regime.batch)
 
 
-def learn(
+def train_network(
     norm: Callable[[int], Normalisation], data: tuple[Digits, Digits], *, regime: Regime, sizes: Sizes
 ) -> Outcome:
-    """Trains one network."""
+    """Train one network and evaluate it on the test set at regular intervals."""
     torch.manual_seed(sizes.seed)
     train, test = data
     model = nn.Sequential(NormalisedGRU(SIDE, sizes.d, norm), nn.Linear(sizes.d, CLASSES))
     adam = torch.optim.Adam(model.parameters(), regime.rate)
     per_epoch = len(train.labels) // regime.batch
-    look = max(1, per_epoch // sizes.looks)
-    accuracies, began = [], time.perf_counter()
-    for step, rows in enumerate(batches(len(train.labels), regime, seed=sizes.seed), 1):
+    interval = max(1, per_epoch // sizes.looks)
+    accuracies, start = [], time.perf_counter()
+    for step, rows in enumerate(iter_batches(len(train.labels), regime, seed=sizes.seed), 1):
         adam.param_groups[0]["lr"] = regime.rate * (1 - (step - 1) / (per_epoch * regime.epochs))
         adam.zero_grad()
         loss = functional.cross_entropy(model(train.images[rows]), train.labels[rows])
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         adam.step()
-        if step % look == 0 or step == per_epoch * regime.epochs:
-            take_statistics(model, train.images[:: max(1, len(train.images) // sizes.judged)], batch=regime.batch)
-            accuracies.append((step / per_epoch, accuracy(model, test)))
-    return Outcome(tuple(accuracies), time.perf_counter() - began)
+        if step % interval == 0 or step == per_epoch * regime.epochs:
+            estimate_statistics(model, train.images[:: max(1, len(train.images) // sizes.judged)], batch=regime.batch)
+            accuracies.append((step / per_epoch, compute_accuracy(model, test)))
+    return Outcome(tuple(accuracies), time.perf_counter() - start)
 
 
 @torch.no_grad()
-def take_statistics(model: nn.Module, images: Tensor, *, batch: int) -> None:
-    """What batch normalization is tested with: means over batches of that size (Ioffe and Szegedy 2015, algorithm 2).
+def estimate_statistics(model: nn.Module, images: Tensor, *, batch: int) -> None:
+    """Estimate the test statistics of batch normalization over batches of this size.
 
-    Averages that run along with training lag behind the weights. Where nothing varies, at the first state and at the
-    black rows of a margin, a small lag is divided by a deviation of nearly 0.
+    They are means over the batches (Ioffe and Szegedy 2015, algorithm 2). Running averages of the training lag behind
+    the weights. Where the inputs do not vary, as in the first state and in the black rows of a margin, a small lag is
+    divided by a deviation of nearly 0.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm1d)]
     for norm in norms:
         norm.reset_running_stats()
     if norms:
-        dice = torch.Generator().manual_seed(0)
-        for rows in torch.randperm(len(images) - len(images) % batch, generator=dice).split(batch):
+        rng = torch.Generator().manual_seed(0)
+        for rows in torch.randperm(len(images) - len(images) % batch, generator=rng).split(batch):
             model(images[rows])
 
 
 @torch.no_grad()
-def accuracy(model: nn.Module, data: Digits) -> float:
-    """Share of images named rightly; the model stays in training mode."""
+def compute_accuracy(model: nn.Module, data: Digits) -> float:
+    """Return the share of images that the model classifies correctly; the model stays in training mode."""
     model.eval()
-    right = sum(
+    correct = sum(
         int((model(images).argmax(1) == labels).sum())
         for images, labels in zip(data.images.split(500), data.labels.split(500), strict=True)
     )
     model.train()
-    return right / len(data.labels)
+    return correct / len(data.labels)
 
 
-Found = dict[int, dict[str, Outcome]]
+Outcomes = dict[int, dict[str, Outcome]]
+"""Outcomes by batch size and name of the normalization."""
 
 
-def study(data: tuple[Digits, Digits], sizes: Sizes, *, say: Callable[[str], None]) -> Found:
-    """Every normalization in every regime."""
-    found: Found = {}
+def run_study(data: tuple[Digits, Digits], sizes: Sizes, *, log: Callable[[str], None]) -> Outcomes:
+    """Train a network with every normalization in every regime."""
+    results: Outcomes = {}
     for regime in sizes.regimes:
         for name, norm in NORMALISATIONS.items():
-            outcome = learn(norm, data, regime=regime, sizes=sizes)
-            found.setdefault(regime.batch, {})[name] = outcome
-            say(f"batch {regime.batch}, {name}: {outcome.last:.2%} in {outcome.seconds:.0f} s")
-    return found
+            outcome = train_network(norm, data, regime=regime, sizes=sizes)
+            results.setdefault(regime.batch, {})[name] = outcome
+            log(f"batch {regime.batch}, {name}: {outcome.final_accuracy:.2%} in {outcome.seconds:.0f} s")
+    return results
 
 
-def table(found: Found) -> str:
-    """Markdown: epochs until the goal, and accuracy at the end."""
-    told = [*(f"epochs to {goal:.0%}" for goal in GOALS), "at the end"]
-    head = ["normalization", *(f"batch {batch}: {what}" for batch in found for what in told)]
+def format_table(results: Outcomes) -> str:
+    """Return a Markdown table of the epochs to each goal and the final accuracy."""
+    columns = [*(f"epochs to {goal:.0%}" for goal in GOALS), "at the end"]
+    head = ["normalization", *(f"batch {batch}: {column}" for batch in results for column in columns)]
     rows = [head, ["---", *["---:"] * (len(head) - 1)]]
-    for name in next(iter(found.values())):
+    for name in next(iter(results.values())):
         cells = [name]
-        for outcomes in found.values():
-            reached = [outcomes[name].reached(goal) for goal in GOALS]
-            cells += ["never" if epochs is None else f"{epochs:.2f}" for epochs in reached]
-            cells.append(f"{outcomes[name].last:.2%}")
+        for outcomes in results.values():
+            epochs_to_goals = [outcomes[name].find_epoch(goal) for goal in GOALS]
+            cells += ["never" if epochs is None else f"{epochs:.2f}" for epochs in epochs_to_goals]
+            cells.append(f"{outcomes[name].final_accuracy:.2%}")
         rows.append(cells)
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def figure(outcomes: Mapping[str, Outcome], *, batch: int) -> str:
-    """Test errors by epoch, as SVG."""
+def draw_figure(outcomes: Mapping[str, Outcome], *, batch: int) -> str:
+    """Draw the test errors by epoch as SVG."""
     lines = [
-        Line(name, tuple((epoch, 100 * (1 - accuracy)) for epoch, accuracy in outcome.accuracies))
+        PlotLine(name, tuple((epoch, 100 * (1 - accuracy)) for epoch, accuracy in outcome.accuracies))
         for name, outcome in outcomes.items()
     ]
-    return line_plot(lines, title=f"Batches of {batch}", x_name="epoch", y_name="test error in %", y_from=0)
+    return draw_line_plot(lines, title=f"Batches of {batch}", x_name="epoch", y_name="test error in %", y_include=0)
 
 
-def publish(found: Found, sizes: Sizes, *, output: Path) -> None:
-    """table.md, numbers.json and a figure for each size of batch into the folder; the table on the screen too."""
+def write_results(results: Outcomes, sizes: Sizes, *, output: Path) -> None:
+    """Write table.md, numbers.json and a figure for each batch size into the folder, and print the table."""
     output.mkdir(parents=True, exist_ok=True)
-    print(text := table(found), end="")
+    print(text := format_table(results), end="")
     (output / "table.md").write_text(text, encoding="utf-8")
-    numbers = {str(batch): {name: asdict(each) for name, each in by.items()} for batch, by in found.items()}
+    numbers = {
+        str(batch): {name: asdict(outcome) for name, outcome in outcomes.items()} for batch, outcomes in results.items()
+    }
     content = {"sizes": asdict(sizes), "goals": GOALS, "found": numbers}
     (output / "numbers.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for batch, outcomes in found.items():
+    for batch, outcomes in results.items():
         path = output / f"normalisation_batch_{batch}.svg"
-        path.write_text(figure(outcomes, batch=batch), encoding="utf-8")
+        path.write_text(draw_figure(outcomes, batch=batch), encoding="utf-8")
 
 
 def main() -> None:
-    """Reads the command line, computes, prints the table and writes everything down."""
+    """Read the command line, run the study, print the table and write all results."""
     options = tyro.cli(Options, description=__doc__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     try:
-        data = Digits.read(options.digits, most=sizes.images)
+        data = Digits.read(options.digits, max_images=sizes.images)
     except DataError as error:
         raise SystemExit(str(error)) from None
-    publish(study(data, sizes, say=lambda line: print(line, flush=True)), sizes, output=options.output)
+    write_results(run_study(data, sizes, log=lambda line: print(line, flush=True)), sizes, output=options.output)
 
 
 if __name__ == "__main__":

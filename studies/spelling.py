@@ -1,4 +1,4 @@
-"""Misspellings as people make them, more or less, and a corrector that knows words and their frequencies alone."""
+"""Generator of realistic misspellings, and a corrector that knows only words and their frequencies."""
 
 from __future__ import annotations
 
@@ -13,124 +13,128 @@ from typing import Final
 LETTERS: Final = ascii_lowercase
 VOWELS: Final = "aeiouy"
 ROWS: Final = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-"""Of the keyboard; each stands half a key further to the right than the one above it."""
+"""Rows of the keyboard; each is half a key further to the right than the row above it."""
 
 
-def words_of(lines: Iterable[str]) -> Counter[str]:
-    """How often each run of Latin letters occurs, in lowercase."""
+def count_words(lines: Iterable[str]) -> Counter[str]:
+    """Count the words of some lines: runs of Latin letters, in lowercase."""
     counts = Counter[str]()
     for line in lines:
         counts.update(re.findall("[a-z]+", line.lower()))
     return counts
 
 
-def neighbours() -> Mapping[str, str]:
-    """The keys beside each key, in its row and in those above and below."""
-    places = {key: (column + 0.5 * row, row) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)}
+def find_neighbours() -> Mapping[str, str]:
+    """Return the neighbours of each key, in its row and in the rows above and below."""
+    positions = {key: (column + 0.5 * row, row) for row, keys in enumerate(ROWS) for column, key in enumerate(keys)}
     return {
-        key: "".join(o for o, (a, b) in places.items() if o != key and abs(a - x) <= 1 and abs(b - y) <= 1)
-        for key, (x, y) in places.items()
+        key: "".join(o for o, (a, b) in positions.items() if o != key and abs(a - x) <= 1 and abs(b - y) <= 1)
+        for key, (x, y) in positions.items()
     }
 
 
-KEYS: Final = neighbours()
+KEYS: Final = find_neighbours()
+"""Neighbours of each key."""
 
 
-def dropped(word: str, dice: random.Random) -> str:
-    """Without one of its letters."""
-    place = dice.randrange(len(word))
-    return word[:place] + word[place + 1 :]
+def drop_letter(word: str, rng: random.Random) -> str:
+    """Delete a random letter."""
+    index = rng.randrange(len(word))
+    return word[:index] + word[index + 1 :]
 
 
-def doubled(word: str, dice: random.Random) -> str:
-    """With one of its letters twice."""
-    place = dice.randrange(len(word))
-    return word[:place] + word[place] + word[place:]
+def double_letter(word: str, rng: random.Random) -> str:
+    """Double a random letter."""
+    index = rng.randrange(len(word))
+    return word[:index] + word[index] + word[index:]
 
 
-def swapped(word: str, dice: random.Random) -> str:
-    """With two letters beside each other in the other order."""
-    place = dice.randrange(max(1, len(word) - 1))
-    return word[:place] + word[place : place + 2][::-1] + word[place + 2 :]
+def swap_letters(word: str, rng: random.Random) -> str:
+    """Swap two adjacent letters."""
+    index = rng.randrange(max(1, len(word) - 1))
+    return word[:index] + word[index : index + 2][::-1] + word[index + 2 :]
 
 
-def missed(word: str, dice: random.Random) -> str:
-    """With the key beside the right one."""
-    place = dice.randrange(len(word))
-    return word[:place] + dice.choice(KEYS[word[place]]) + word[place + 1 :]
+def hit_neighbour(word: str, rng: random.Random) -> str:
+    """Replace a random letter by the letter of a neighbouring key."""
+    index = rng.randrange(len(word))
+    return word[:index] + rng.choice(KEYS[word[index]]) + word[index + 1 :]
 
 
-def brushed(word: str, dice: random.Random) -> str:
-    """With the key beside the right one behind it."""
-    place = dice.randrange(len(word))
-    return word[: place + 1] + dice.choice(KEYS[word[place]]) + word[place + 1 :]
+def add_neighbour(word: str, rng: random.Random) -> str:
+    """Insert the letter of a neighbouring key after a random letter."""
+    index = rng.randrange(len(word))
+    return word[: index + 1] + rng.choice(KEYS[word[index]]) + word[index + 1 :]
 
 
-def misheard(word: str, dice: random.Random) -> str:
-    """With another vowel in the place of one."""
-    places = [place for place, letter in enumerate(word) if letter in VOWELS]
-    if not places:
+def replace_vowel(word: str, rng: random.Random) -> str:
+    """Replace a random vowel by another vowel."""
+    indices = [index for index, letter in enumerate(word) if letter in VOWELS]
+    if not indices:
         return word
-    place = dice.choice(places)
-    return word[:place] + dice.choice(VOWELS.replace(word[place], "")) + word[place + 1 :]
+    index = rng.choice(indices)
+    return word[:index] + rng.choice(VOWELS.replace(word[index], "")) + word[index + 1 :]
 
 
 MISTAKES: Final[Mapping[Callable[[str, random.Random], str], int]] = {
-    dropped: 25, misheard: 25, swapped: 15, doubled: 13, missed: 13, brushed: 9,
+    drop_letter: 25, replace_vowel: 25, swap_letters: 15, double_letter: 13, hit_neighbour: 13, add_neighbour: 9,
 }  # fmt: skip
-"""What goes wrong, and how often of a hundred times; a guess, made before any real misspelling was looked at."""
-TWICE: Final = 0.2
-"""How often two things go wrong in a word."""
+"""Kinds of mistakes and their frequencies in percent; a guess, made before looking at real misspellings."""
+TWO_MISTAKES: Final = 0.2
+"""Probability of two mistakes in a word."""
 
 
-def misspelling(word: str, dice: random.Random) -> str:
-    """The word with a mistake or two, which may hit each other."""
-    for _ in range(1 + (dice.random() < TWICE)):
-        (mistake,) = dice.choices([*MISTAKES], [*MISTAKES.values()])
-        word = mistake(word, dice) or word
+def misspell(word: str, rng: random.Random) -> str:
+    """Make one or two random mistakes in a word; the second may change the first."""
+    for _ in range(1 + (rng.random() < TWO_MISTAKES)):
+        (mistake,) = rng.choices([*MISTAKES], [*MISTAKES.values()])
+        word = mistake(word, rng) or word
     return word
 
 
-def misspellings(counts: Mapping[str, int], *, seed: int) -> Iterator[tuple[str, str]]:
-    """Each word as it is, and misspelled: twice, and once more for each doubling of how often it occurs, to ten.
+def generate_misspellings(counts: Mapping[str, int], *, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a misspelling and its word, and each word with itself.
 
-    What comes out as another word is left out, and what came out before.
+    A word gets two misspellings, and one more for each doubling of its count, up to ten. Misspellings that are known
+    words are left out, and so are duplicates.
     """
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     for word in sorted(counts):
         yield word, word
-        made = {misspelling(word, dice) for _ in range(min(10, 2 + int(math.log2(counts[word]))))}
-        yield from ((each, word) for each in sorted(made) if each not in counts)
+        variants = {misspell(word, rng) for _ in range(min(10, 2 + int(math.log2(counts[word]))))}
+        yield from ((variant, word) for variant in sorted(variants) if variant not in counts)
 
 
 class Corrector:
-    """The most frequent known word that is the fewest edits away, none, one or two (Norvig 2007, How to Write a
-    Spelling Corrector): leaving out, swapping, exchanging and putting in letters.
+    """Spelling corrector that chooses the most frequent known word at the smallest edit distance, up to two.
+
+    Edits are deletions, swaps, replacements and insertions (Norvig 2007, How to Write a Spelling Corrector).
 
     Args:
-        counts: known words, and how often each occurs.
+        counts: known words with their counts.
     """
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts
 
     def correct(self, word: str) -> str:
-        """The word itself where it is known, or where nothing that is known is near."""
-        return max(self._candidates(word), key=lambda each: (self.counts.get(each, 0), each))
+        """Return the correction of a word; the word itself if it is known or no known word is near."""
+        return max(self._find_candidates(word), key=lambda candidate: (self.counts.get(candidate, 0), candidate))
 
-    def _candidates(self, word: str) -> Collection[str]:
+    def _find_candidates(self, word: str) -> Collection[str]:
+        """Find the known words at the smallest edit distance."""
         if word in self.counts:
             return [word]
-        near = edits(word)
-        if found := near & self.counts.keys():
-            return found
-        return {far for each in near for far in edits(each) if far in self.counts} or [word]
+        near = list_edits(word)
+        if known := near & self.counts.keys():
+            return known
+        return {far for edit in near for far in list_edits(edit) if far in self.counts} or [word]
 
 
-def edits(word: str) -> set[str]:
-    """All that is one edit away."""
-    parts = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    found = {left + right[1:] for left, right in parts if right}
-    found |= {left + right[1] + right[0] + right[2:] for left, right in parts if len(right) > 1}
-    found |= {left + letter + right[1:] for left, right in parts if right for letter in LETTERS}
-    return found | {left + letter + right for left, right in parts for letter in LETTERS}
+def list_edits(word: str) -> set[str]:
+    """Return all strings at edit distance one from a word."""
+    parts = [(word[:index], word[index:]) for index in range(len(word) + 1)]
+    results = {left + right[1:] for left, right in parts if right}
+    results |= {left + right[1] + right[0] + right[2:] for left, right in parts if len(right) > 1}
+    results |= {left + letter + right[1:] for left, right in parts if right for letter in LETTERS}
+    return results | {left + letter + right for left, right in parts for letter in LETTERS}

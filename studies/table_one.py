@@ -1,4 +1,4 @@
-"""The layers of Vaswani et al. 2017, table 1, made of heedful's own parts, and what their outputs depend on."""
+"""The layers of Vaswani et al. 2017, table 1, built from heedful's modules, and the dependencies of their outputs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import Concatenation, MultiHeadAttention, Slots, Visibility, everything, window
-from heedful.blocks.convolution import CausalConvolution, CentredConvolution, Lineup
-from heedful.blocks.recurrent import CellState, Elman, Forward
+from heedful.attention import (
+    CacheLayout,
+    ConcatAggregation,
+    MaskFunction,
+    MultiHeadAttention,
+    bidirectional,
+    sliding_window,
+)
+from heedful.blocks.convolution import CausalConvolution, CentredConvolution, PackedTokens
+from heedful.blocks.recurrent import CellState, Elman, UnidirectionalLayer
 
 HEAD = 64
 """d_k; wider layers have more heads, as in the paper."""
@@ -21,21 +28,21 @@ HEAD = 64
 
 @dataclass(frozen=True)
 class Theory:
-    """What the table says.
+    """The theoretical costs of a layer in the table.
 
     Attributes:
         time: exponents of n and d.
-        memory: the same.
-        sequential: exponent of n.
-        path: exponent of n; None where the path grows with its logarithm.
-        written: complexity, sequential operations and path length as the table writes them.
+        memory: exponents of n and d.
+        sequential: exponent of n in the number of sequential operations.
+        path: exponent of n in the path length; None if the path length is logarithmic in n.
+        notation: complexity, sequential operations and path length as the table writes them.
     """
 
     time: tuple[float, float]
     memory: tuple[float, float]
     sequential: float
     path: float | None
-    written: tuple[str, str, str]
+    notation: tuple[str, str, str]
 
 
 class Layer(ABC):
@@ -45,51 +52,51 @@ class Layer(ABC):
 
     @abstractmethod
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
-        """A layer from [B, n, d] to [B, n, d]."""
+        """Build a layer that maps [B, n, d] to [B, n, d]."""
 
-    def hops(self, n: int, d: int) -> Iterator[Tensor]:
-        """Which output can depend on which input, [n, n], of the first layer of a stack, of the second, ..."""
-        return repeat(depends(self.build(d), n, d))
+    def iter_hops(self, n: int, d: int) -> Iterator[Tensor]:
+        """Yield for each layer of a stack, from the first, which outputs depend on which inputs, [n, n]."""
+        return repeat(find_dependencies(self.build(d), n, d))
 
-    def goal(self, n: int, d: int) -> Tensor:
-        """The pairs of positions between which there must be a path: all."""
+    def find_required_pairs(self, n: int, d: int) -> Tensor:
+        """Return the pairs of positions that a path must connect; by default all."""
         return torch.ones(n, n, dtype=torch.bool)
 
 
-class _Mixing(nn.Module):
-    """Attention without the maps W_q, W_k, W_v and W_o of each position by itself, which the table leaves out too."""
+class _AttentionWithoutMaps(nn.Module):
+    """Attention without the position-wise maps W_q, W_k, W_v and W_o, which the table does not count either."""
 
-    def __init__(self, d: int, visibility: Visibility, *, formed: bool) -> None:
+    def __init__(self, d: int, visibility: MaskFunction, *, form_weights: bool) -> None:
         super().__init__()
         heads = max(1, d // HEAD)
-        self.attention = MultiHeadAttention(d, heads, shared_key_value=True, aggregation=Concatenation())
+        self.attention = MultiHeadAttention(d, heads, shared_key_value=True, aggregation=ConcatAggregation())
         self.attention.query = self.attention.key_value = nn.Identity()  # type: ignore[assignment]  # no maps at all
         self.visibility = visibility
-        if formed:
-            self.attention.probe.register_forward_hook(lambda *_: None)  # who watches makes the weights exist
+        if form_weights:
+            self.attention.probe.register_forward_hook(lambda *_: None)  # a hook makes the module compute the weights
 
     def forward(self, x: Tensor) -> Tensor:
-        at = positions(x)
-        sight = Slots(at).sight(at, self.visibility)
-        result: Tensor = self.attention(x, self.attention.remember(x, x, at), sight=sight)
+        indices = build_positions(x)
+        mask = CacheLayout(indices).build_mask(indices, self.visibility)
+        result: Tensor = self.attention(x, self.attention.project_memory(x, x, indices), mask=mask)
         return result
 
 
 @dataclass(frozen=True)
 class SelfAttention(Layer):
-    """Every token looks at every other, by the fused kernel or by products that form the weights."""
+    """Self-attention to all tokens, by the fused kernel or by products that compute the weights explicitly."""
 
-    formed: bool = False
+    form_weights: bool = False
 
     @property
-    def theory(self) -> Theory:  # type: ignore[override]  # here it depends on the kernel
-        """Memory is quadratic where weights are formed."""
-        memory = (2.0, 1.0) if self.formed else (1.0, 1.0)
+    def theory(self) -> Theory:  # type: ignore[override]  # depends on the kernel
+        """Theoretical costs; memory is quadratic in n if the weights are computed explicitly."""
+        memory = (2.0, 1.0) if self.form_weights else (1.0, 1.0)
         return Theory((2, 1), memory, 0, 0, ("n² d", "1", "1"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
         """See `Layer.build`."""
-        return _Mixing(d, everything, formed=self.formed)
+        return _AttentionWithoutMaps(d, bidirectional, form_weights=self.form_weights)
 
 
 @dataclass(frozen=True)
@@ -97,24 +104,26 @@ class Restricted(Layer):
     """Self-attention in a window around each token."""
 
     reach: int
-    """r / 2 to either side"""
+    """r / 2, the number of tokens on each side"""
     theory = Theory((1, 1), (1, 1), 0, 1, ("r n d", "1", "n / r"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
         """See `Layer.build`."""
-        return _Mixing(d, window(self.reach, self.reach), formed=False)
+        return _AttentionWithoutMaps(d, sliding_window(self.reach, self.reach), form_weights=False)
 
 
-class _Recurrence(nn.Module):
+class _RecurrentLayer(nn.Module):
+    """Recurrent layer that can also compute a single step."""
+
     def __init__(self, d: int) -> None:
         super().__init__()
-        self.layer = Forward(Elman(d, d))
+        self.layer = UnidirectionalLayer(Elman(d, d))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.step(x, self.layer.begin(len(x), x))[0]
+        return self.step(x, self.layer.init_state(len(x), x))[0]
 
     def step(self, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
-        result: tuple[Tensor, CellState] = self.layer(x, state, positions=positions(x))
+        result: tuple[Tensor, CellState] = self.layer(x, state, positions=build_positions(x))
         return result
 
 
@@ -125,66 +134,72 @@ class Recurrent(Layer):
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
         """See `Layer.build`."""
-        return _Recurrence(d)
+        return _RecurrentLayer(d)
 
-    def hops(self, n: int, d: int) -> Iterator[Tensor]:
-        """From a word into the state there, then from state to state: one step of the layer at a time."""
+    def iter_hops(self, n: int, d: int) -> Iterator[Tensor]:
+        """Yield the hop from each word to the state at its position, then hops from each state to the next."""
         layer = self.build(d)
-        assert isinstance(layer, _Recurrence)
-        entering, passing = (torch.zeros(n, n, dtype=torch.bool) for _ in range(2))
-        state = layer.layer.begin(1, torch.zeros(1, 1, d))
+        assert isinstance(layer, _RecurrentLayer)
+        word_to_state, state_to_state = (torch.zeros(n, n, dtype=torch.bool) for _ in range(2))
+        state = layer.layer.init_state(1, torch.zeros(1, 1, d))
         for t, x in enumerate(torch.randn(n, 1, 1, d)):
-            before = state[0].detach().requires_grad_()
+            previous = state[0].detach().requires_grad_()
             word = x.requires_grad_()
-            y, state = layer.step(word, (before,))
-            of_word, of_state = torch.autograd.grad((y * torch.randn_like(y)).sum(), (word, before))
-            entering[t, t] = bool(of_word.any())
+            y, state = layer.step(word, (previous,))
+            word_gradient, state_gradient = torch.autograd.grad((y * torch.randn_like(y)).sum(), (word, previous))
+            word_to_state[t, t] = bool(word_gradient.any())
             if t > 0:
-                passing[t, t - 1] = bool(of_state.any())
-        return chain([entering], repeat(passing))
+                state_to_state[t, t - 1] = bool(state_gradient.any())
+        return chain([word_to_state], repeat(state_to_state))
 
-    def goal(self, n: int, d: int) -> Tensor:
-        """From the words before, which are all that this layer knows."""
-        return depends(self.build(d), n, d)
+    def find_required_pairs(self, n: int, d: int) -> Tensor:
+        """Return the pairs of a position and those up to it, because the layer reads from left to right."""
+        return find_dependencies(self.build(d), n, d)
 
 
-class _Centred(nn.Module):
+class _CentredLayer(nn.Module):
+    """Convolution over windows around each token."""
+
     def __init__(self, d: int, width: int) -> None:
         super().__init__()
         self.layer = CentredConvolution(d, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.layer(x, Lineup.of(positions(x)))
+        result: Tensor = self.layer(x, PackedTokens.from_positions(build_positions(x)))
         return result
 
 
-class _Causal(nn.Module):
+class _CausalLayer(nn.Module):
+    """Dilated convolution over earlier tokens."""
+
     def __init__(self, d: int, width: int, dilation: int) -> None:
         super().__init__()
         self.layer = CausalConvolution(d, width, dilation=dilation)
 
     def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.layer(x, self.layer.begin(len(x), like=x), lineup=Lineup.of(positions(x)))[0]
+        result: Tensor = self.layer(
+            x, self.layer.init_state(len(x), reference=x), packed=PackedTokens.from_positions(build_positions(x))
+        )[0]
         return result
 
 
 @dataclass(frozen=True)
 class Convolutional(Layer):
-    """Windows of so many tokens."""
+    """Convolution over windows of `width` tokens."""
 
     width: int = 3
     theory = Theory((1, 2), (1, 1), 0, 1, ("k n d²", "1", "n / k"))
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
         """See `Layer.build`."""
-        return _Centred(d, self.width)
+        return _CentredLayer(d, self.width)
 
 
 @dataclass(frozen=True)
 class Dilated(Layer):
-    """Each layer of a stack reaches k times as far as the one below.
+    """Dilated causal convolution; each layer of a stack reaches k times as far as the layer below.
 
-    Towards the past alone: of windows to both sides, some paths would lead beyond the ends of a row.
+    It is causal because with windows to both sides some paths would leave the sequence.
     """
 
     width: int = 3
@@ -192,58 +207,61 @@ class Dilated(Layer):
 
     def build(self, d: int, *, dilation: int = 1) -> nn.Module:
         """See `Layer.build`."""
-        return _Causal(d, self.width, dilation)
+        return _CausalLayer(d, self.width, dilation)
 
-    def hops(self, n: int, d: int) -> Iterator[Tensor]:
-        """Each layer's windows are wider by a factor than those below."""
-        return (depends(self.build(d, dilation=self.width**depth), n, d) for depth in range(n))
+    def iter_hops(self, n: int, d: int) -> Iterator[Tensor]:
+        """Yield the dependencies of each layer, whose dilation grows by the factor `width`."""
+        return (find_dependencies(self.build(d, dilation=self.width**depth), n, d) for depth in range(n))
 
-    def goal(self, n: int, d: int) -> Tensor:
-        """From the words before."""
-        return super().goal(n, d).tril()
+    def find_required_pairs(self, n: int, d: int) -> Tensor:
+        """Return the pairs of a position and those up to it."""
+        return super().find_required_pairs(n, d).tril()
 
 
-def positions(x: Tensor) -> Tensor:
-    """0, 1, 2, ... in each row."""
+def build_positions(x: Tensor) -> Tensor:
+    """Return the positions 0, 1, 2, ... of each row."""
     return torch.arange(x.size(1)).expand(len(x), -1)
 
 
-def depends(layer: nn.Module, n: int, d: int) -> Tensor:
-    """Where the Jacobian of a layer is not zero, [n, n]: outputs by inputs."""
+def find_dependencies(layer: nn.Module, n: int, d: int) -> Tensor:
+    """Return where the Jacobian of a layer is not zero, [n, n]: outputs by inputs."""
     x = torch.randn(1, n, d, requires_grad=True)
     outputs = layer(x)[0]
-    toward = torch.randn(d)  # a direction in which nothing cancels
-    rows = [torch.autograd.grad(output @ toward, x, retain_graph=True)[0][0].any(1) for output in outputs]
+    direction = torch.randn(d)  # random, so that gradients do not cancel
+    rows = [torch.autograd.grad(output @ direction, x, retain_graph=True)[0][0].any(1) for output in outputs]
     return torch.stack(rows)
 
 
-def path_length(layer: Layer, n: int, d: int) -> int:
-    """The longest of the shortest paths between two positions of a stack of such layers, in hops: breadth first."""
-    goal = layer.goal(n, d)
+def measure_path_length(layer: Layer, n: int, d: int) -> int:
+    """Return the longest of the shortest paths between positions in a stack of these layers, in hops.
+
+    The search is breadth first.
+    """
+    required = layer.find_required_pairs(n, d)
     reached = torch.eye(n, dtype=torch.bool)
-    entered = False
-    for length, hop in enumerate(layer.hops(n, d), start=1):
-        onward = (hop.float() @ reached.float()) > 0
-        reached = (reached | onward) if entered else onward
-        entered = True
-        if bool((reached | ~goal).all()):
+    has_entered = False
+    for length, hop in enumerate(layer.iter_hops(n, d), start=1):
+        next_reached = (hop.float() @ reached.float()) > 0
+        reached = (reached | next_reached) if has_entered else next_reached
+        has_entered = True
+        if bool((reached | ~required).all()):
             return length
-        assert length <= 2 * n, "there are positions without a path"
-    raise AssertionError("hops end before all positions are joined")
+        assert length <= 2 * n, "some positions have no path between them"
+    raise AssertionError("the hops end before all positions are connected")
 
 
-def sequential_operations(layer: nn.Module, n: int, d: int) -> int:
-    """The longest chain of operations that wait for each other, in the graph that autograd recorded of a real run."""
+def count_sequential_operations(layer: nn.Module, n: int, d: int) -> int:
+    """Return the length of the longest chain of dependent operations in the autograd graph of a forward pass."""
     x = torch.randn(1, n, d, requires_grad=True)
     root: Any = layer(x).grad_fn
     depth: dict[Any, int] = {}
     stack = [root]
     while stack:
         node = stack[-1]
-        below = [each for each, _ in node.next_functions if each is not None]
-        waiting = [each for each in below if each not in depth]
-        if waiting:
-            stack += waiting
+        inputs = [function for function, _ in node.next_functions if function is not None]
+        pending = [function for function in inputs if function not in depth]
+        if pending:
+            stack += pending
         else:
-            depth[stack.pop()] = 1 + max((depth[each] for each in below), default=0)
+            depth[stack.pop()] = 1 + max((depth[function] for function in inputs), default=0)
     return depth[root]

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.inspection.attribution import Attributed, Method, attribute
-from heedful.inspection.capture import Side
-from heedful.inspection.record import Record
-from heedful.inspection.scored import Attribution
-from heedful.tasks.inspecting import repeated
-from heedful.values import Tokens
+from heedful.inspection.attribution import Method, TokenScores, attribute_outputs
+from heedful.inspection.attribution_record import Attribution
+from heedful.inspection.capture import ModelSide
+from heedful.inspection.record import InspectionRecord
+from heedful.tasks.inspection_records import repeat_rows
+from heedful.tensors import Tokens
 
 GOLDEN = Path(__file__).parent / "golden"
 IDS = (3, 1, 4, 1, 2)
@@ -41,11 +41,11 @@ class Asked(nn.Module):
         self.embedding = TokenEmbedding(nn.Embedding(5, 4), scaled=True, **given)
         self.say = say
 
-    def attributed(self, method: Method, *, steps: int = 32, padding: int = 0) -> Attributed:
+    def attributed(self, method: Method, *, steps: int = 32, padding: int = 0) -> TokenScores:
         text = tokens(padding=padding)
-        found = attribute(
-            lambda rows: self.say(self.embedding(repeated(text, rows))),
-            {self: Side("encoder", "source")},
+        found = attribute_outputs(
+            lambda rows: self.say(self.embedding(repeat_rows(text, rows))),
+            {self: ModelSide("encoder", "source")},
             {"source": len(IDS) + padding},
             method=method,
             steps=steps,
@@ -55,7 +55,7 @@ class Asked(nn.Module):
 
     @property
     def words(self) -> np.ndarray:
-        return self.embedding.explain(tokens()).words[0].detach().numpy()
+        return self.embedding.embed_parts(tokens()).tokens[0].detach().numpy()
 
 
 def questions(name: str) -> Iterator[tuple[Any, list[Any], dict[str, Any]]]:
@@ -74,12 +74,14 @@ def questions(name: str) -> Iterator[tuple[Any, list[Any], dict[str, Any]]]:
         yield face, question["asked"], given
 
 
-def attributed(record: Record, *, about: str = "written", method: str = "integrated", seed: int = 1) -> Record:
+def attributed(
+    record: InspectionRecord, *, about: str = "written", method: str = "integrated", seed: int = 1
+) -> InspectionRecord:
     """With scores that no model made; sums lack 0.25."""
     dice = np.random.default_rng(seed)
     axes = tuple(axis.name for axis in record.axes if axis.name in ("source", "read"))
     count = len(record.written) if about == "written" else len(record.answers)
-    width = sum(len(record.axis(name).tokens) for name in axes)
+    width = sum(len(record.get_axis(name).tokens) for name in axes)
     scores = dice.normal(size=(count, width)).astype(np.float32)
     baselines = np.full(count, -9, np.float32)
     values = (baselines + scores.sum(1) + 0.25).astype(np.float32)

@@ -7,26 +7,28 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 from serving import Live, serving
 from starlette.responses import Response, StreamingResponse
 
-from heedful.serving import about, app
-from heedful.serving.house import House, Model
-from heedful.serving.routes import Asked, Message, Route
-from heedful.serving.settings import Settings
-from heedful.serving.streams import Wording, streamed
+from heedful.serving import asgi, health
+from heedful.serving.interruption import run_interruptible
+from heedful.serving.registry import LoadedModel, ModelRegistry
+from heedful.serving.routes import RequestContext, Route, StrictMessage
+from heedful.serving.settings import ServerSettings
+from heedful.serving.sse import EventFormat, stream_response
 
 WAIT = 20.0
 """Seconds after which a test gives up."""
-WORDING = Wording[str](
-    event=lambda said: f"data: {said}\n\n", refusal=lambda refusal: f"error: {refusal.code}\n\n", end="end\n\n"
+WORDING = EventFormat[str](
+    event=lambda said: f"data: {said}\n\n", error=lambda refusal: f"error: {refusal.code}\n\n", end="end\n\n"
 )
 
 
-class Text(Message):
+class Text(StrictMessage):
     text: str = ""
 
 
@@ -58,7 +60,7 @@ class Held:
     face: Face
 
     @property
-    def house(self) -> House:
+    def house(self) -> ModelRegistry:
         return self.live.house
 
     def later(self, *given: Any, **named: Any) -> Later:
@@ -83,43 +85,43 @@ class Later:
         return self._found[0]
 
 
-def house_of(face: Face, **settings: Any) -> House:
-    given = Settings.model_validate({"port": 0, "log": "none", **settings})
-    house = House(given, {}, {})
-    house.models["held"] = Model("held", face, given)
+def house_of(face: Face, **settings: Any) -> ModelRegistry:
+    given = ServerSettings.model_validate({"port": 0, "log": "none", **settings})
+    house = ModelRegistry(given, {}, {})
+    house.models["held"] = LoadedModel("held", face, given)
     house.state = "ready"
     return house
 
 
-def routes(house: House) -> Iterator[Route]:
+def routes(house: ModelRegistry) -> Iterator[Route]:
     """`/held` and `/waiting` answer when they may, `/stream` does so in two parts, `/endless` in
-    many, after which the face has begun, `/watched` tells events, and `/file` takes files."""
+    many, after which the face has begun, `/watched` tells events, `/file` takes files, and `/parsing` never ends."""
 
-    async def held(asked: Asked, message: Text) -> Mapping[str, Any]:
-        model = house.model(Face, None, use="waits")
-        return {"text": await model.ask(asked.term, lambda: model.face.answer(message.text))}
+    async def held(asked: RequestContext, message: Text) -> Mapping[str, Any]:
+        model = house.get_model(Face, None, action="waits")
+        return {"text": await model.run(asked.deadline, lambda: model.predictor.answer(message.text))}
 
-    async def stream(asked: Asked, message: Text) -> StreamingResponse:
-        model = house.model(Face, None, use="waits")
+    async def stream(asked: RequestContext, message: Text) -> StreamingResponse:
+        model = house.get_model(Face, None, action="waits")
 
         async def parts() -> AsyncIterator[bytes]:
             yield b"begun\n"
-            yield (await model.ask(asked.term, lambda: model.face.answer(message.text))).encode()
+            yield (await model.run(asked.deadline, lambda: model.predictor.answer(message.text))).encode()
 
         return StreamingResponse(parts(), media_type="text/plain")
 
-    async def size(_asked: Asked, message: Text) -> Mapping[str, Any]:
+    async def size(_asked: RequestContext, message: Text) -> Mapping[str, Any]:
         return {"size": len(message.text)}
 
-    async def large(_asked: Asked, message: Text) -> Mapping[str, Any]:
+    async def large(_asked: RequestContext, message: Text) -> Mapping[str, Any]:
         return {"text": message.text * 1_000_000}
 
-    async def waiting(asked: Asked) -> Mapping[str, Any]:
+    async def waiting(asked: RequestContext) -> Mapping[str, Any]:
         return await held(asked, Text(text="waited"))
 
-    async def endless(asked: Asked) -> StreamingResponse:
+    async def endless(asked: RequestContext) -> StreamingResponse:
         async def parts() -> AsyncIterator[bytes]:
-            face = house.model(Face, None, use="waits").face
+            face = house.get_model(Face, None, action="waits").predictor
             try:
                 for _ in range(1_000):
                     yield b"a" * 100_000
@@ -128,30 +130,42 @@ def routes(house: House) -> Iterator[Route]:
 
         return StreamingResponse(parts(), media_type="text/plain")
 
-    async def watched(asked: Asked) -> Response:
-        model = house.model(Face, None, use="waits")
+    async def parsing(asked: RequestContext) -> Mapping[str, Any]:
+        face = house.get_model(Face, None, action="waits").predictor
+
+        def parse() -> None:
+            face.begun.release()
+            while True:
+                sum(range(100))
+
+        await house.file_queue.run(asked.deadline, partial(run_interruptible, asked.deadline, parse))
+        return {}
+
+    async def watched(asked: RequestContext) -> Response:
+        model = house.get_model(Face, None, action="waits")
 
         def work(say: Callable[[str], None]) -> None:
             say("begun")
-            say(model.face.answer("a"))
+            say(model.predictor.answer("a"))
 
-        return await streamed(asked, model, work, wording=WORDING)
+        return await stream_response(asked, model, work, event_format=WORDING)
 
-    yield Route(path="/held", answer=held, about="", takes=Text)
-    yield Route(path="/watched", method="GET", answer=watched, about="")
-    yield Route(path="/endless", method="GET", answer=endless, about="")
-    yield Route(path="/waiting", method="GET", answer=waiting, about="")
-    yield Route(path="/stream", answer=stream, about="", takes=Text)
-    yield Route(path="/size", answer=size, about="", takes=Text)
-    yield Route(path="/file", answer=size, about="", takes=Text, files=True)
-    yield Route(path="/large", answer=large, about="", takes=Text)
-    yield from about.routes(house)
+    yield Route(path="/held", handler=held, summary="", request_type=Text)
+    yield Route(path="/watched", method="GET", handler=watched, summary="")
+    yield Route(path="/endless", method="GET", handler=endless, summary="")
+    yield Route(path="/parsing", method="GET", handler=parsing, summary="")
+    yield Route(path="/waiting", method="GET", handler=waiting, summary="")
+    yield Route(path="/stream", handler=stream, summary="", request_type=Text)
+    yield Route(path="/size", handler=size, summary="", request_type=Text)
+    yield Route(path="/file", handler=size, summary="", request_type=Text, accepts_files=True)
+    yield Route(path="/large", handler=large, summary="", request_type=Text)
+    yield from health.iter_routes(house)
 
 
 @contextmanager
 def holding(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[Held]:
     """A house with one such model, served while the block runs."""
-    monkeypatch.setattr(app, "routes_of", lambda house: tuple(routes(house)))
+    monkeypatch.setattr(asgi, "collect_routes", lambda house: tuple(routes(house)))
     face = Face()
     house = house_of(face, **settings)
     try:

@@ -21,37 +21,37 @@ def _instead(module: str, **names: Any) -> None:
     sys.modules[module] = found
 
 
-_instead("heedful.serving.warming", warm=lambda *_: None)
+_instead("heedful.serving.warmup", warm_up_models=lambda *_: None)
 _instead(
-    "heedful.serving.gathering",
-    Gathering=lambda **_: SimpleNamespace(company=lambda _: None, close=lambda: None, is_ready=True),
+    "heedful.serving.scheduler",
+    Scheduler=lambda **_: SimpleNamespace(build_executor=lambda _: None, close=lambda: None, is_ready=True),
 )
-_instead("heedful.tasks.finding", in_company=nullcontext)
+_instead("heedful.tasks.batch_executor", use_executor=nullcontext)
 
 import held  # noqa: E402 - finds these
 from held import WAIT, Face, routes  # noqa: E402
 
 from heedful.__main__ import main  # noqa: E402
 from heedful.errors import RunError  # noqa: E402
-from heedful.serving import app, loading, server  # noqa: E402
-from heedful.serving.house import House, Model  # noqa: E402
+from heedful.serving import asgi, server, startup  # noqa: E402
+from heedful.serving.registry import LoadedModel, ModelRegistry  # noqa: E402
 
 
 def serve(words: list[str]) -> int:
     held.WAIT = 600.0  # longer than who waits for the end of this process
     face, loaded, damaged = Face(), threading.Event(), threading.Event()
-    listen = server.listen
+    listen = server.open_socket
 
-    def told(settings: server.Settings) -> object:
+    def told(settings: server.ServerSettings) -> object:
         listening = listen(settings)
         print(listening.getsockname()[1], flush=True)
         return listening
 
-    def furnish(house: House, say: Callable[[str], None]) -> None:
+    def furnish(house: ModelRegistry, say: Callable[[str], None]) -> None:
         assert loaded.wait(WAIT)
         if damaged.is_set():
             raise RunError("held: is damaged")
-        house.models["held"] = Model("held", face, house.settings)
+        house.models["held"] = LoadedModel("held", face, house.settings)
 
     def listening() -> None:
         acts = {b"load": loaded.set, b"damage": damaged.set, b"go": face.go.set}
@@ -63,9 +63,9 @@ def serve(words: list[str]) -> int:
         while face.begun.acquire():
             print("begun", flush=True)
 
-    server.listen = told  # type: ignore[assignment]
-    loading.furnish = furnish
-    app.routes_of = lambda house: tuple(routes(house))
+    server.open_socket = told  # type: ignore[assignment]
+    startup.load_into = furnish
+    asgi.collect_routes = lambda house: tuple(routes(house))
     for work in (listening, asked):
         threading.Thread(target=work, daemon=True).start()
     return main(["serve", "held=.", "--port", "0", "--processes", "0", *words])

@@ -273,15 +273,15 @@ def _record(folder: Path) -> tuple[Path, Callable[[], object]]:
 
 
 def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
-    from heedful.retrieval.collection import Passage
-    from heedful.retrieval.folder import build_index
     from heedful.retrieval.index import load_index
+    from heedful.retrieval.index_folder import build_index
+    from heedful.retrieval.passages import SearchPassage
 
     texts = ("the cat sat on the mat", "a dog runs in the park", "panthers sacked the quarterback")
     encoder = Numbers()
     build_index(
         folder / "index",
-        ((f"line {n}", Passage(str(n), text, "title")) for n, text in enumerate(texts)),
+        ((f"line {n}", SearchPassage(str(n), text, "title")) for n, text in enumerate(texts)),
         encoder=encoder,  # type: ignore[arg-type]
         model=folder,
     )
@@ -291,8 +291,8 @@ def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
         for by in ("bm25", "encoder", "product") if index.has_vectors else ("bm25",):
             index.search("the dog", by=by)  # type: ignore[arg-type]
         repr(index)
-        dict(index.rows)
-        index.telling("the dog")
+        dict(index.rows_by_id)
+        index.select_rare_terms("the dog")
 
     return folder / "index", use
 
@@ -307,22 +307,29 @@ class Numbers:
 
 def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
     """All kinds of vocabularies, each in its file."""
-    from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, byte_level, word_piece
-    from heedful.data.tokenizer_files import load_tokenizer
-    from heedful.data.tokenizers import Special, learn_characters, learn_sentencepiece, learn_words
+    from heedful.data.pretrained_tokenizers import (
+        HuggingFaceTokenizer,
+        MarianTokenizer,
+        build_byte_level_json,
+        build_wordpiece_json,
+    )
+    from heedful.data.tokenizer_loading import load_tokenizer
+    from heedful.data.tokenizers import SpecialIds, learn_characters, learn_sentencepiece, learn_words
 
     texts = ["the cat sat on the mat", "a dog runs in the park", "Élan vital ﬁne"] * 20
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "##t", "the", "cat"]
     ids = {piece: number for number, piece in enumerate(pieces)}
-    content = word_piece(ids, lowercase=True, strip_accents=None, chinese=True)
-    HuggingFace(content, special=Special(2, 3, 1, 4, others=frozenset({0})), size=40).save(folder / "wordpiece")
+    content = build_wordpiece_json(ids, lowercase=True, strip_accents=None, split_chinese=True)
+    HuggingFaceTokenizer(content, special=SpecialIds(2, 3, 1, 4, others=frozenset({0})), size=40).save(
+        folder / "wordpiece"
+    )
     letters = {letter: number for number, letter in enumerate(["<|endoftext|>", *"abcdefghijklmnopqrstuvwxyzĠ", "th"])}
-    bpe = byte_level(letters, ["t h"], prefix_space=False)
-    HuggingFace(bpe, special=Special(0, 0), size=30).save(folder / "bpe")
+    bpe = build_byte_level_json(letters, ["t h"], prefix_space=False)
+    HuggingFaceTokenizer(bpe, special=SpecialIds(0, 0), size=30).save(folder / "bpe")
     spm = learn_sentencepiece(texts, kind="unigram", size=50, lowercase=True)
     names = {"</s>": 0, "<unk>": 1, "▁the": 2, "▁": 3, "a": 4, "t": 5, "<pad>": 6, ">>fra<<": 7}
-    model = spm._contents()
-    MarianPieces(model, names, special=Special(6, 0, 1), asks=True).save(folder / "marian")
+    model = spm._to_bytes()
+    MarianTokenizer(model, names, special=SpecialIds(6, 0, 1), has_language_tags=True).save(folder / "marian")
     spm.save(folder / "unigram")
     learn_sentencepiece(texts, kind="bpe", size=50, lowercase=False).save(folder / "subwords")
     learn_words(texts, size=20, lowercase=True, masked=True).save(folder / "words")
@@ -336,13 +343,13 @@ def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
                 if not all(0 <= number < tokenizer.size for number in ids):
                     raise AssertionError(f"{path.name}: ids {ids} of {tokenizer.size}")
                 tokenizer.decode(ids)
-                tokenizer.pieces(ids)
-                tokenizer.surfaces(text)
+                tokenizer.to_pieces(ids)
+                tokenizer.get_surfaces(text)
             if tokenizer.size > 2**25:
                 raise AssertionError("a size that nobody has")
-            tokenizer.continues()
+            tokenizer.get_continuation_mask()
             repr(tokenizer)
-            _ = tokenizer.special.unspeakable
+            _ = tokenizer.special.suppressed_ids
 
     return folder, use
 
@@ -369,7 +376,7 @@ def _run(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
 def _foreign(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
     def make(folder: Path) -> tuple[Path, Callable[[], object]]:
         import heedful
-        from heedful.data.foreign_tokenizers import word_piece
+        from heedful.data.pretrained_tokenizers import build_wordpiece_json
         from heedful.runs.export import export_hugging_face
 
         target = folder / "model"
@@ -379,7 +386,7 @@ def _foreign(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]
         ids = {name: number for number, name in enumerate([*names, *(f"x{n}" for n in range(size - len(names)))])}
         if golden.startswith("pretraining"):  # else the vocabulary of heedful stays
             (target / "heedful.vocabulary").unlink()
-            content = word_piece(ids, lowercase=True, strip_accents=None, chinese=True)
+            content = build_wordpiece_json(ids, lowercase=True, strip_accents=None, split_chinese=True)
             (target / "tokenizer.json").write_text(json.dumps(content))
             (target / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
 

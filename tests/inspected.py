@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from heedful.attention.probe import READ, SOURCE, WHOLE, WRITTEN, Role
+from heedful.attention.hooks import READ_AXIS, SOURCE_AXIS, WHOLE_AXIS, WRITTEN_AXIS, AttentionKind
 from heedful.inspection.record import (
-    Alternative,
-    Answer,
-    Axis,
-    Branch,
-    Embedded,
-    Encoding,
-    Map,
-    Option,
-    Record,
-    Walk,
-    Written,
+    AnswerOption,
+    AttentionMap,
+    AttentionSteps,
+    BeamNode,
+    EmbeddedTokens,
+    GeneratedToken,
+    InspectionRecord,
+    MapAxis,
+    ModelAnswer,
+    PositionEncoding,
+    TokenAlternative,
 )
 
 ENGLISH = ("a", "man", "in", "a", "blue", "shirt", "is", "standing", ".", "</s>")
@@ -34,10 +34,10 @@ def made_up(
     written: Sequence[str] = GERMAN,
     *,
     walk: bool = False,
-    roles: Sequence[Role] = ("encoder", "decoder", "cross"),
+    roles: Sequence[AttentionKind] = ("encoder", "decoder", "cross"),
     sharpness: float = 3.0,
     seed: int = 1,
-) -> Record:
+) -> InspectionRecord:
     """A record in which all parts fit together: weights are the softmax of the walks' scores, outputs follow from them.
 
     Args:
@@ -52,16 +52,16 @@ def made_up(
     """
     dice = np.random.default_rng(seed)
     axes = (
-        Axis(SOURCE, tuple(source)),
-        Axis(READ, ("<s>", *written[:-1])),
-        Axis(WRITTEN, tuple(written)),
-        *((Axis(WHOLE, ("the text",)),) if "summary" in roles else ()),
+        MapAxis(SOURCE_AXIS, tuple(source)),
+        MapAxis(READ_AXIS, ("<s>", *written[:-1])),
+        MapAxis(WRITTEN_AXIS, tuple(written)),
+        *((MapAxis(WHOLE_AXIS, ("the text",)),) if "summary" in roles else ()),
     )
     sides = {
-        "encoder": (SOURCE, SOURCE),
-        "decoder": (WRITTEN, READ),
-        "cross": (WRITTEN, SOURCE),
-        "summary": (WHOLE, SOURCE),
+        "encoder": (SOURCE_AXIS, SOURCE_AXIS),
+        "decoder": (WRITTEN_AXIS, READ_AXIS),
+        "cross": (WRITTEN_AXIS, SOURCE_AXIS),
+        "summary": (WHOLE_AXIS, SOURCE_AXIS),
     }
     lengths = {axis.name: len(axis.tokens) for axis in axes}
     maps = []
@@ -73,8 +73,8 @@ def made_up(
             path = f"{role}.layers.{layer}.attention"
             steps, weights = _attention(heads, visible, dice, sharpness)
             kept = steps if walk else None
-            maps.append(Map(path, role, layer, tuple(range(heads)), queries, keys, weights, visible, kept))
-    return Record(
+            maps.append(AttentionMap(path, role, layer, tuple(range(heads)), queries, keys, weights, visible, kept))
+    return InspectionRecord(
         model="transformer (made up)",
         axes=axes,
         maps=tuple(maps),
@@ -85,41 +85,43 @@ def made_up(
     )
 
 
-def dirichlet(layers: int, heads: int, length: int, *, concentration: float = 0.1, seed: int = 1) -> Record:
+def dirichlet(layers: int, heads: int, length: int, *, concentration: float = 0.1, seed: int = 1) -> InspectionRecord:
     """An encoder with weights of a Dirichlet distribution; a small concentration is as sharp as trained heads."""
     dice = np.random.default_rng(seed)
     draws = dice.standard_gamma(concentration, (layers, heads, length, length)) + 1e-30
     weights = (draws / draws.sum(-1, keepdims=True)).astype(np.float32)
     everyone = np.ones((length, length), dtype=bool)
-    axis = Axis(SOURCE, tuple(f"word{i}" for i in range(length)))
+    axis = MapAxis(SOURCE_AXIS, tuple(f"word{i}" for i in range(length)))
     maps = tuple(
-        Map(f"encoder.layers.{i}", "encoder", i, tuple(range(heads)), SOURCE, SOURCE, weights[i], everyone)
+        AttentionMap(
+            f"encoder.layers.{i}", "encoder", i, tuple(range(heads)), SOURCE_AXIS, SOURCE_AXIS, weights[i], everyone
+        )
         for i in range(layers)
     )
-    return Record("encoder (made up)", (axis,), maps)
+    return InspectionRecord("encoder (made up)", (axis,), maps)
 
 
-def judged(source: Sequence[str] = ENGLISH, *, hidden: int = 4, walk: bool = False, seed: int = 1) -> Record:
+def judged(source: Sequence[str] = ENGLISH, *, hidden: int = 4, walk: bool = False, seed: int = 1) -> InspectionRecord:
     """An encoder alone: candidates for a hidden token, tags of the others, a class, a number, begins of an answer."""
     source = [*source[:hidden], "[MASK]", *source[hidden + 1 :]]
     record = made_up(source=source, walk=walk, roles=("encoder",), seed=seed)
     dice = np.random.default_rng(seed)
 
-    def options(names: Sequence[str], places: Sequence[int | None] | None = None) -> tuple[Option, ...]:
+    def options(names: Sequence[str], places: Sequence[int | None] | None = None) -> tuple[AnswerOption, ...]:
         chances = np.sort(dice.dirichlet(np.ones(len(names) + 1)))[:0:-1].tolist()
-        return tuple(map(Option, names, chances, places or [None] * len(names)))
+        return tuple(map(AnswerOption, names, chances, places or [None] * len(names)))
 
     begins = dice.permutation(len(source))[:5].tolist()
     answers = (
-        Answer("hidden token", "[MASK]", hidden, options(["blue", "</script>", "\u202ered", ""])),
+        ModelAnswer("hidden token", "[MASK]", hidden, options(["blue", "</script>", "\u202ered", ""])),
         *(
-            Answer("tag", token, place, options(["NOUN", "VERB"]))
+            ModelAnswer("tag", token, place, options(["NOUN", "VERB"]))
             for place, token in enumerate(source)
             if place != hidden
         ),
-        Answer("class", "", None, options(["entailment", "neutral", "contradiction"])),
-        Answer("number", "", None, (), number=-2.5),
-        Answer("first token of the answer", "", None, options([source[place] for place in begins], begins)),
+        ModelAnswer("class", "", None, options(["entailment", "neutral", "contradiction"])),
+        ModelAnswer("number", "", None, (), number=-2.5),
+        ModelAnswer("first token of the answer", "", None, options([source[place] for place in begins], begins)),
     )
     return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=(), answers=answers)
 
@@ -130,7 +132,9 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _attention(heads: int, visible: np.ndarray, dice: np.random.Generator, sharpness: float) -> tuple[Walk, np.ndarray]:
+def _attention(
+    heads: int, visible: np.ndarray, dice: np.random.Generator, sharpness: float
+) -> tuple[AttentionSteps, np.ndarray]:
     """A walk and its weights."""
     length, width = visible.shape
     queries, keys, values = (dice.normal(size=(heads, n, D_K)).astype(np.float32) for n in (length, width, width))
@@ -142,40 +146,40 @@ def _attention(heads: int, visible: np.ndarray, dice: np.random.Generator, sharp
     inputs = dice.normal(size=(length, D_MODEL)).astype(np.float32)
     mixing = dice.normal(size=(heads * D_K, D_MODEL)).astype(np.float32)
     outputs = contexts.transpose(1, 0, 2).reshape(length, heads * D_K) @ mixing
-    return Walk(queries, keys, values, scale, None, scores, contexts, inputs, outputs), weights
+    return AttentionSteps(queries, keys, values, scale, None, scores, contexts, inputs, outputs), weights
 
 
-def _embedded(side: str, axis: Axis, dice: np.random.Generator) -> Embedded:
+def _embedded(side: str, axis: MapAxis, dice: np.random.Generator) -> EmbeddedTokens:
     words = dice.normal(size=(len(axis.tokens), D_MODEL)).astype(np.float32)
-    return Embedded(side, axis.name, words, _sinusoidal(len(axis.tokens)).vectors)
+    return EmbeddedTokens(side, axis.name, words, _sinusoidal(len(axis.tokens)).vectors)
 
 
-def _sinusoidal(length: int) -> Encoding:
+def _sinusoidal(length: int) -> PositionEncoding:
     places = np.arange(length)
     angles = places[:, None] / 10_000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
     vectors = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, D_MODEL).astype(np.float32)
-    return Encoding("sinusoidal, added to the embeddings", places, vectors)
+    return PositionEncoding("sinusoidal, added to the embeddings", places, vectors)
 
 
-def _written(token: str, others: Sequence[str], dice: np.random.Generator) -> Written:
+def _written(token: str, others: Sequence[str], dice: np.random.Generator) -> GeneratedToken:
     names = list(dict.fromkeys([token, *dice.permutation(list(others)).tolist()]))[:4]
     chances = np.sort(dice.dirichlet(np.ones(len(names) + 1)))[::-1]
     logs = np.log(chances).tolist()
-    found = [Alternative(name, log) for name, log in zip(names, logs, strict=False)]
-    return Written(token, found[0].log_probability, tuple(found))
+    found = [TokenAlternative(name, log) for name, log in zip(names, logs, strict=False)]
+    return GeneratedToken(token, found[0].log_probability, tuple(found))
 
 
-def _tree(written: Sequence[str], dice: np.random.Generator) -> tuple[Branch, ...]:
+def _tree(written: Sequence[str], dice: np.random.Generator) -> tuple[BeamNode, ...]:
     """The returned path, and beside each of its nodes one that was pruned, beside the last one another that ended."""
-    tree = [Branch(-1, "", 0.0, None, "lived", True)]
+    tree = [BeamNode(-1, "", 0.0, None, "lived", True)]
     parent, total = 0, 0.0
     for i, token in enumerate(written):
         last = i + 1 == len(written)
         other = total - float(dice.uniform(2, 4))
         total -= float(dice.uniform(0.05, 1))
         score = total / (i + 1) if last else None
-        tree.append(Branch(parent, token, total, score, "ended" if last else "lived", True))
+        tree.append(BeamNode(parent, token, total, score, "ended" if last else "lived", True))
         lost = other / (i + 1) if last else None
-        tree.append(Branch(parent, f"{token}?", other, lost, "ended" if last else "pruned", False))
+        tree.append(BeamNode(parent, f"{token}?", other, lost, "ended" if last else "pruned", False))
         parent = len(tree) - 2
     return tuple(tree)

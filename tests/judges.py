@@ -14,24 +14,24 @@ from heedful.architectures.build import build_text_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.data.tokenizers import learn_words
 from heedful.foreign.hugging_face_export import save_hugging_face
-from heedful.tasks.origin import Head, Origin
+from heedful.tasks.portable_model import OutputHead, PortableModel
 
 _MODEL: Final = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, "summary": {"kind": "first"}}
-_NUMBER: Final = Head("number")
+_NUMBER: Final = OutputHead("number")
 
 
-def untaught(folder: Path, texts: Sequence[str], *, head: Head = _NUMBER, length: int = 40) -> Path:
+def untaught(folder: Path, texts: Sequence[str], *, head: OutputHead = _NUMBER, length: int = 40) -> Path:
     """A judge that knows the words of some texts, with random weights."""
     words = learn_words(texts, size=None, lowercase=False, masked=True)
     positions = {"kind": "learned", "length": length}
     config = EncoderClassifierConfig.model_validate({**_MODEL, "positions": positions})
-    outputs = len(head.names) or 1
+    outputs = len(head.class_names) or 1
     model: nn.Module = build_text_classifier(config, vocabulary=words.size, longest=length, outputs=outputs)
     torch.manual_seed(1)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    save_hugging_face(Origin(Path("run"), config, words, tensors, head=head), folder)
+    save_hugging_face(PortableModel(Path("run"), config, words, tensors, head=head), folder)
     return folder
 
 

@@ -13,10 +13,10 @@ import toned
 import torch
 from untrained import untrained, untrained_writer
 
-from heedful.tasks.captioning.scenes import coco, scenes
-from heedful.tasks.glimpses.digits import idx
-from heedful.tasks.video.moving import files as moving_files
-from heedful.tasks.video.moving import moving
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
+from heedful.tasks.glimpses.digits import encode_idx
+from heedful.tasks.video.moving_shapes import build_clip_files as moving_files
+from heedful.tasks.video.moving_shapes import generate_clips
 
 NUMBERS = {"0": "null", "1": "eins", "2": "zwei", "3": "drei", "4": "vier", "5": "fünf"}
 TRAINING = {"steps": 1}
@@ -81,16 +81,16 @@ def _write(folder: Path) -> None:
         [{"facts": facts, "question": "Where is Mary?", "answer": "garden", "supporting": [0]}] * 4,
     )
     (folder / "pictures").mkdir()
-    files, table = coco(scenes("train", 4, size=32), stem="train")
+    files, table = build_coco_files(generate_scenes("train", 4, size=32), stem="train")
     for name, content in files.items():
         (folder / "pictures" / name).write_bytes(content)
     (folder / "train.json").write_text(table)
     toned.write(folder, "tones", 4, seed=1)
-    for name, content in moving_files(moving("train", 4, size=12), stem="clips").items():
+    for name, content in moving_files(generate_clips("train", 4, size=12), stem="clips").items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    (folder / "seen.idx").write_bytes(idx(np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)))
-    (folder / "seen-labels.idx").write_bytes(idx(np.arange(4, dtype=np.uint8)))
+    (folder / "seen.idx").write_bytes(encode_idx(np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)))
+    (folder / "seen-labels.idx").write_bytes(encode_idx(np.arange(4, dtype=np.uint8)))
 
 
 def _lines(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heedful.serving.house import House
-from heedful.serving.opening import open_house
-from heedful.serving.server import Server, port_of, server_of
-from heedful.serving.settings import Settings
+from heedful.serving.load_models import load_registry
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.server import HTTPServer, build_server, get_port
+from heedful.serving.settings import ServerSettings
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Answer:
 class Live:
     """A server that runs."""
 
-    house: House
+    house: ModelRegistry
     port: int
-    server: Server
+    server: HTTPServer
 
     @property
     def url(self) -> str:
@@ -61,9 +61,9 @@ class Live:
 
 
 @contextmanager
-def serving(house: House) -> Iterator[Live]:
+def serving(house: ModelRegistry) -> Iterator[Live]:
     """A house that is served while the block runs."""
-    server = server_of(house)
+    server = build_server(house)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 20
@@ -71,14 +71,14 @@ def serving(house: House) -> Iterator[Live]:
         assert thread.is_alive() and time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     try:
-        yield Live(house, port_of(server), server)
+        yield Live(house, get_port(server), server)
     finally:
         server.should_exit = True
         thread.join(20)
 
 
-def opened(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> House:
+def opened(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> ModelRegistry:
     """A house of runs, by their names, on a free port."""
     given = {name: {"run": str(each)} if isinstance(each, Path) else dict(each) for name, each in models.items()}
     table: dict[str, Any] = {"models": given, "port": 0, "device": "cpu", "log": "none", **settings}
-    return open_house(Settings.model_validate(table))
+    return load_registry(ServerSettings.model_validate(table))

@@ -7,21 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import MultiHeadAttention, Rotary, Sinusoidal, causal, everything
+from heedful.attention import MultiHeadAttention, RotaryPosition, SinusoidalPosition, bidirectional, causal
 from heedful.attention.attention import Attention
-from heedful.attention.scores import Additive, ScaledDot
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.attention.scores import AdditiveScore, ScaledDotScore
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.readout import DeepOutput
-from heedful.blocks.recurrent import GRU, Column, Forward, RecurrentStack
+from heedful.blocks.recurrent import GRU, RecurrentCellStack, RecurrentStack, UnidirectionalLayer
 from heedful.blocks.residual import PostNorm, PreNorm
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.models.encoders import Encoders, TransformerEncoder
+from heedful.models.encoders import NamedEncoders, TransformerEncoder
 from heedful.models.interface import Decoder, State
-from heedful.models.recurrent_decoder import BahdanauDecoder, Bridge, FeedingDecoder, LuongDecoder, Reading
+from heedful.models.recurrent_decoder import (
+    BahdanauDecoder,
+    InputFeedingDecoder,
+    LinearStateInit,
+    LuongDecoder,
+    SourceAttention,
+)
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import SOURCE, Tokens
+from heedful.tensors import SOURCE, Tokens
 
 REGIONS, MOTION = "regions", "motion"
 
@@ -36,8 +42,8 @@ class TwoMemories(nn.Module):
         self.encoder = model.encoder
         self.decoder = model.decoder
 
-    def begin(self, source: Tokens) -> State:
-        return self.model.begin(sources(source, first=self.first))
+    def init_state(self, source: Tokens) -> State:
+        return self.model.init_state(sources(source, first=self.first))
 
     def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
         return self.model.step(tokens, state)
@@ -56,14 +62,14 @@ def transformer(width: int, vocabulary: int, *, post_norm: bool = False, parted:
 
     def layer(across: tuple[str, ...] = ()) -> TransformerLayer:
         return TransformerLayer(
-            MultiHeadAttention(width, 2, relative=Rotary(width // 2)),
+            MultiHeadAttention(width, 2, relative=RotaryPosition(width // 2)),
             FeedForward(width, 2 * width, activation=nn.ReLU()),
             residual=lambda: PostNorm(width) if post_norm else PreNorm(width),
             across={name: MultiHeadAttention(width, 2) for name in across},
         )
 
     def stack(layers: list[TransformerLayer], visibility: Any) -> TransformerStack:
-        embedding = TokenEmbedding(embedding_table(vocabulary, width), position=Sinusoidal(width))
+        embedding = TokenEmbedding(build_embedding(vocabulary, width), position=SinusoidalPosition(width))
         norm = None if post_norm else nn.LayerNorm(width)
         return TransformerStack(embedding, layers, visibility=visibility, final_norm=norm)
 
@@ -74,33 +80,37 @@ def transformer(width: int, vocabulary: int, *, post_norm: bool = False, parted:
 
 def recurrent(width: int, vocabulary: int, *, reading: str) -> TwoMemories:
     """GRUs that begin where both summaries say, and that take a context from each memory."""
-    embedding = TokenEmbedding(embedding_table(vocabulary, width), scaled=False)
+    embedding = TokenEmbedding(build_embedding(vocabulary, width), scaled=False)
     cells = [GRU(width, width), GRU(width, width)]
-    across = {REGIONS: Attention(Additive(width, width, width)), MOTION: Attention(ScaledDot())}
-    look = Reading(across, start=Bridge(2 * width, cells))
+    across = {REGIONS: Attention(AdditiveScore(width, width, width)), MOTION: Attention(ScaledDotScore())}
+    look = SourceAttention(across, start=LinearStateInit(2 * width, cells))
     last = DeepOutput((width, 2 * width), width, activation=nn.Tanh())
     decoder: Decoder
     match reading:
         case "bahdanau":
             readout = DeepOutput((width, width, 2 * width), width, activation=nn.Tanh())
-            decoder = BahdanauDecoder(embedding, Column(cells, d_more=2 * width), reading=look, readout=readout)
+            decoder = BahdanauDecoder(
+                embedding, RecurrentCellStack(cells, d_extra=2 * width), reading=look, readout=readout
+            )
         case "feeding":
-            decoder = FeedingDecoder(embedding, Column(cells, d_more=width), reading=look, readout=last)
+            decoder = InputFeedingDecoder(
+                embedding, RecurrentCellStack(cells, d_extra=width), reading=look, readout=last
+            )
         case _:
             decoder = LuongDecoder(
-                embedding, RecurrentStack([Forward(cell) for cell in cells]), reading=look, readout=last
+                embedding, RecurrentStack([UnidirectionalLayer(cell) for cell in cells]), reading=look, readout=last
             )
     return TwoMemories(SequenceToSequence(_encoders(width, vocabulary), decoder, output=nn.Linear(width, vocabulary)))
 
 
-def _encoders(width: int, vocabulary: int, *, first: str = REGIONS) -> Encoders:
+def _encoders(width: int, vocabulary: int, *, first: str = REGIONS) -> NamedEncoders:
     def encoder() -> TransformerEncoder:
         layer = TransformerLayer(
             MultiHeadAttention(width, 2),
             FeedForward(width, 2 * width, activation=nn.ReLU()),
             residual=lambda: PreNorm(width),
         )
-        embedding = TokenEmbedding(embedding_table(vocabulary, width), position=Sinusoidal(width))
-        return TransformerEncoder(TransformerStack(embedding, [layer], visibility=everything))
+        embedding = TokenEmbedding(build_embedding(vocabulary, width), position=SinusoidalPosition(width))
+        return TransformerEncoder(TransformerStack(embedding, [layer], visibility=bidirectional))
 
-    return Encoders({first: encoder(), MOTION: encoder()})
+    return NamedEncoders({first: encoder(), MOTION: encoder()})

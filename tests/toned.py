@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heedful.tasks.speech.digits import RATE, wav
+from heedful.tasks.speech.digits import RATE, encode_wav
 
 TONES = {"low": 400, "mid": 1000, "high": 2200}
 
@@ -20,7 +20,7 @@ def said(words: list[str], *, seed: int = 1) -> bytes:
         time = np.arange(800) / RATE
         parts += [np.sin(2 * np.pi * TONES[word] * time), np.zeros(500)]
     sound = np.concatenate(parts) + 0.01 * noise.standard_normal(sum(map(len, parts)))
-    return wav((sound * 2**13).astype("<i2"))
+    return encode_wav((sound * 2**13).astype("<i2"))
 
 
 def write(folder: Path, name: str, count: int, *, seed: int) -> list[tuple[str, str]]:

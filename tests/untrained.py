@@ -9,27 +9,27 @@ from typing import Any
 import torch
 from torch import nn
 
-from heedful.recipes.load import recipe_from
-from heedful.runs.checkpoints import Checkpoints, finish
-from heedful.runs.initial import begin_run
+from heedful.recipes.load import build_recipe
+from heedful.runs.checkpoints import FolderCheckpointSaver, write_final_model
+from heedful.runs.initialization import create_run
 from heedful.runs.load import save_run
-from heedful.training.listeners import Evaluation, Progress, Snapshot
+from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationResult
 
 
 def untrained(table: dict[str, Any], *, draw: Callable[[nn.Parameter], object] | None = None) -> Path:
     """A finished run of a recipe, with random weights, all of them different from 0 and 1; normal ones unless `draw`
     fills each parameter."""
-    recipe = recipe_from(table, place="here")
+    recipe = build_recipe(table, source="here")
     recipe.output.mkdir()
-    run = begin_run(recipe.output, recipe)
+    run = create_run(recipe.output, recipe)
     save_run(run)
-    made = run.model()
+    made = run.init_model()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.3) if draw is None else draw(parameter)
-    progress = Progress(step=1)
-    snapshot = Snapshot({name: p.detach() for name, p in made.named_parameters()}, {}, progress)
-    Checkpoints(run.folder, keep=1).save(snapshot, Evaluation(progress, {"loss": 1.0}, improved=True))
-    finish(run.folder, average=1)
+    progress = TrainState(step=1)
+    snapshot = TrainingSnapshot({name: p.detach() for name, p in made.named_parameters()}, {}, progress)
+    FolderCheckpointSaver(run.folder, keep=1).save(snapshot, ValidationResult(progress, {"loss": 1.0}, improved=True))
+    write_final_model(run.folder, average=1)
     return run.folder
 
 

@@ -16,13 +16,13 @@ class Adapter(ABC):
     """One way to adapt a model. The names of what the model has already stay as they are; what is new has its own.
 
     Attributes:
-        stays: whether a trained model computes with it; else its weights become those of a plain model.
+        keeps_modules: whether a trained model computes with it; else its weights become those of a plain model.
     """
 
-    stays: ClassVar[bool]
+    keeps_modules: ClassVar[bool]
 
     @abstractmethod
-    def put_on(self, model: nn.Module) -> None:
+    def attach(self, model: nn.Module) -> None:
         """Gives all layers what is to learn, in place; the model computes what it did, or nearly so.
 
         Raises:
@@ -30,30 +30,32 @@ class Adapter(ABC):
         """
 
     @abstractmethod
-    def complete(self, base: Mapping[str, Tensor], own: Mapping[str, Tensor], *, place: str) -> dict[str, Tensor]:
+    def merge_weights(
+        self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
+    ) -> dict[str, Tensor]:
         """The weights of a trained model.
 
         Args:
             base: of the model that was adapted, by name.
-            own: what was learned: the adapter, and parts that stand beside or instead of those of `base`.
-            place: where `own` comes from, for messages.
+            adapter_weights: what was learned: the adapter, and parts that stand beside or instead of those of `base`.
+            origin: where `adapter_weights` comes from, for messages.
 
         Raises:
             RunError: both do not fit each other.
         """
 
     @abstractmethod
-    def is_own(self, name: str) -> bool:
+    def is_adapter_parameter(self, name: str) -> bool:
         """Whether a parameter of this name belongs to the adapter itself."""
 
 
-def layers_of(model: nn.Module) -> Iterator[TransformerLayer]:
+def iter_layers(model: nn.Module) -> Iterator[TransformerLayer]:
     """All layers of Transformers in a model, those that several parts share once.
 
     Raises:
         RecipeError: there are none.
     """
-    found = [module for module in model.modules() if isinstance(module, TransformerLayer)]
-    if not found:
+    layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
+    if not layers:
         raise RecipeError("training.adapter: this model has no layers of a Transformer; leave training.adapter away")
-    yield from found
+    yield from layers

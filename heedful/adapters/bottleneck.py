@@ -9,15 +9,15 @@ from typing import ClassVar, Final, final
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.adapters.adapter import Adapter, layers_of
+from heedful.adapters.adapter import Adapter, iter_layers
 from heedful.errors import RunError
 
 _DEVIATION: Final = 1e-2
 """Of both maps, cut at two deviations (Houlsby et al. 2019, 3.1)."""
-_OWN: Final = ".behind."
+_NAME_PART: Final = ".behind."
 
 
-class Bottleneck(nn.Module):
+class BottleneckLayer(nn.Module):
     """h + W_up f(W_down h + b_down) + b_up, which is nearly h at first (Houlsby et al. 2019, figure 2).
 
     The paper leaves f open; it is GELU here.
@@ -38,40 +38,42 @@ class Bottleneck(nn.Module):
 
     def forward(self, h: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """Each token by itself."""
-        changed: Tensor = h + self.up(self.activation(self.down(h)))
-        return changed
+        result: Tensor = h + self.up(self.activation(self.down(h)))
+        return result
 
 
 @final
 @dataclass(frozen=True)
-class Bottlenecks(Adapter):
-    """A `Bottleneck` behind every sublayer, before the shortcut is added.
+class BottleneckAdapter(Adapter):
+    """A `BottleneckLayer` behind every sublayer, before the shortcut is added.
 
     Attributes:
         width: of each.
     """
 
-    stays: ClassVar = True
+    keeps_modules: ClassVar = True
 
     width: int
 
-    def put_on(self, model: nn.Module) -> None:
-        """Each residual gets one; see `Adapter.put_on`."""
-        for layer in list(layers_of(model)):
+    def attach(self, model: nn.Module) -> None:
+        """Each residual gets one; see `Adapter.attach`."""
+        for layer in list(iter_layers(model)):
             d_model = layer.attention.query.in_features
-            for around in layer.residuals():
-                around.behind = Bottleneck(d_model, self.width)
+            for residual in layer.iter_residuals():
+                residual.behind = BottleneckLayer(d_model, self.width)
 
-    def complete(self, base: Mapping[str, Tensor], own: Mapping[str, Tensor], *, place: str) -> dict[str, Tensor]:
-        """What was learned beside the rest; see `Adapter.complete`."""
-        for name in own:
-            around = name.partition(_OWN)[0]
-            if self.is_own(name) and not any(each.startswith(f"{around}.") for each in base):
+    def merge_weights(
+        self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
+    ) -> dict[str, Tensor]:
+        """What was learned beside the rest; see `Adapter.merge_weights`."""
+        for name in adapter_weights:
+            prefix = name.partition(_NAME_PART)[0]
+            if self.is_adapter_parameter(name) and not any(base_name.startswith(f"{prefix}.") for base_name in base):
                 raise RunError(
-                    f"{place}: {name} fits no layer of this model; name a model of the shape that was adapted"
+                    f"{origin}: {name} fits no layer of this model; name a model of the shape that was adapted"
                 )
-        return {**base, **own}
+        return {**base, **adapter_weights}
 
-    def is_own(self, name: str) -> bool:
+    def is_adapter_parameter(self, name: str) -> bool:
         """Whether it belongs to a bottleneck."""
-        return _OWN in name
+        return _NAME_PART in name

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from heedful.recipes.section import Count, Section, default_kind
+from heedful.recipes.config import Config, PositiveInt, add_default_kind
 
 ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
 WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
@@ -16,22 +16,22 @@ POSITIVE_SCORES: Final[frozenset[ScoreName]] = frozenset({"exp_dot"})
 Distance = Annotated[int, Field(ge=0)]
 
 
-def _of_additive(bias: bool, info: ValidationInfo) -> bool:
-    if bias and info.data.get("score", "additive") != "additive":
+def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
+    if has_bias and info.data.get("score", "additive") != "additive":
         raise ValueError('is for score = "additive" alone: leave it away')
-    return bias
+    return has_bias
 
 
-AlignmentBias = Annotated[bool, AfterValidator(_of_additive)]
+AlignmentBias = Annotated[bool, AfterValidator(_require_additive_score)]
 """Stands behind the key `score`."""
 
 
-def default_weights(given: dict[str, Any]) -> Any:
+def default_weights(table: dict[str, Any]) -> Any:
     """The norm that belongs to the score of a table: that of `exp_dot` is p / sum(p), all others take a softmax."""
-    return "proportional" if given["score"] in POSITIVE_SCORES else "softmax"
+    return "proportional" if table["score"] in POSITIVE_SCORES else "softmax"
 
 
-class ScoredConfig(Section):
+class ScoredConfig(Config):
     """Abstract: how queries are compared with keys, and what becomes of the scores."""
 
     score: ScoreName = "scaled_dot"
@@ -42,23 +42,23 @@ class ScoredConfig(Section):
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
 
     @classmethod
-    def formerly(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Additive scores had a bias before there was the key `alignment_bias`, and `exp_dot` took a softmax."""
         return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}
 
-    def risks(self, above: str) -> Iterator[str]:
+    def find_risks(self, prefix: str) -> Iterator[str]:
         """Weights that do not suit the score: exponentials of exponentials, or shares of what may be negative."""
         if self.weights == "proportional" and self.score not in POSITIVE_SCORES:
             yield (
-                f'{above}weights = "proportional" divides by the sum of the scores, and {above}score = "{self.score}" '
-                f"may be negative: the sum may vanish and weights leave the range from 0 to 1; set {above}weights = "
-                f'"softmax", or {above}score = "exp_dot"'
+                f'{prefix}weights = "proportional" divides by the sum of the scores, and {prefix}score = "{self.score}" '
+                f"may be negative: the sum may vanish and weights leave the range from 0 to 1; set {prefix}weights = "
+                f'"softmax", or {prefix}score = "exp_dot"'
             )
         if self.weights != "proportional" and self.score in POSITIVE_SCORES:
             yield (
-                f'{above}weights = "{self.weights}" takes exponentials of the exponentials of {above}score = '
-                f'"{self.score}", whose gradients overflow where states are wide: set {above}weights = "proportional", '
-                f'or {above}score = "dot"'
+                f'{prefix}weights = "{self.weights}" takes exponentials of the exponentials of {prefix}score = '
+                f'"{self.score}", whose gradients overflow where states are wide: set {prefix}weights = "proportional", '
+                f'or {prefix}score = "dot"'
             )
 
 
@@ -67,27 +67,27 @@ class HeadsConfig(ScoredConfig):
 
     weights: WeightsName = Field(default_factory=default_weights)
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
-    d_alignment: Count | None = None
+    d_alignment: PositiveInt | None = None
     """hidden width of additive and concat scores; the width of a head if not given"""
 
 
-class SinusoidalConfig(Section):
+class SinusoidalConfig(Config):
     """Sines and cosines of growing wavelength, added to the embeddings (Vaswani et al. 2017, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
 
 
-class LearnedConfig(Section):
+class LearnedConfig(Config):
     """A learned vector for each position, added to the embeddings."""
 
     kind: Literal["learned"] = "learned"
-    length: Count = 512
+    length: PositiveInt = 512
     """positions that have a vector: more than data.max_length; of a language model, at least data.length"""
     offset: Distance = 0
     """rows of the table in front of them that nothing reads, 2 in BART"""
 
 
-class UnitIntervalConfig(Section):
+class UnitIntervalConfig(Config):
     """0 at the first token and 1 at the last: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["unit_interval"] = "unit_interval"
@@ -96,12 +96,12 @@ class UnitIntervalConfig(Section):
     know how long its sentence will be, always at data.max_length"""
 
     @classmethod
-    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Encoders, too, counted to the longest sentence."""
         return {"of": "longest"}
 
 
-class IntegerConfig(Section):
+class IntegerConfig(Config):
     """The position itself: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["integer"] = "integer"
@@ -109,40 +109,40 @@ class IntegerConfig(Section):
     """the number of the first token; the lectures count from 1"""
 
     @classmethod
-    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Tokens were counted from 0."""
         return {"first": 0}
 
 
-class RotaryConfig(Section):
+class RotaryConfig(Config):
     """Queries and keys rotated by their positions (Su et al. 2021)."""
 
     kind: Literal["rotary"] = "rotary"
 
 
-class ShawConfig(Section):
+class ShawConfig(Config):
     """A learned vector for each clipped distance, added to keys and values (Shaw et al. 2018)."""
 
     kind: Literal["shaw"] = "shaw"
-    clip: Count = 16
+    clip: PositiveInt = 16
     """distances beyond this one share its vector"""
     values: bool = True
     """whether the values get vectors too (equation 3), or only the keys (equation 4)"""
 
 
-class NoPositionsConfig(Section):
+class NoPositionsConfig(Config):
     """No position encoding at all."""
 
     kind: Literal["none"] = "none"
 
 
-class EverythingConfig(Section):
+class EverythingConfig(Config):
     """Every token sees every other."""
 
     kind: Literal["everything"] = "everything"
 
 
-class WindowConfig(Section):
+class WindowConfig(Config):
     """A token sees its neighbours only: the restricted self-attention of Vaswani et al. 2017, section 4."""
 
     kind: Literal["window"] = "window"
@@ -152,13 +152,13 @@ class WindowConfig(Section):
     """tokens seen to the right"""
 
 
-class CausalConfig(Section):
+class CausalConfig(Config):
     """A token sees itself and all earlier ones."""
 
     kind: Literal["causal"] = "causal"
 
 
-class CausalWindowConfig(Section):
+class CausalWindowConfig(Config):
     """A token sees itself and the `before` tokens to its left."""
 
     kind: Literal["window"] = "window"
@@ -175,11 +175,11 @@ _AnyPositionsConfig = (
     | ShawConfig
     | NoPositionsConfig
 )
-PositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), default_kind("sinusoidal")]
-LearnedPositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), default_kind("learned")]
+PositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), add_default_kind("sinusoidal")]
+LearnedPositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), add_default_kind("learned")]
 EncoderVisibilityConfig = Annotated[
-    EverythingConfig | WindowConfig, Field(discriminator="kind"), default_kind("everything")
+    EverythingConfig | WindowConfig, Field(discriminator="kind"), add_default_kind("everything")
 ]
 DecoderVisibilityConfig = Annotated[
-    CausalConfig | CausalWindowConfig, Field(discriminator="kind"), default_kind("causal")
+    CausalConfig | CausalWindowConfig, Field(discriminator="kind"), add_default_kind("causal")
 ]

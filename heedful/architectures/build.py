@@ -11,34 +11,34 @@ from heedful.architectures.frames import FrameEncoderArchitecture
 from heedful.architectures.interface import (
     ClassifierArchitecture,
     ConditionalArchitecture,
+    DataSizes,
     EncoderArchitecture,
     LanguageArchitecture,
     MemoryDecoderArchitecture,
-    Sizes,
     TranslationArchitecture,
 )
-from heedful.blocks.linear import xavier_linear
-from heedful.catalogue import find
-from heedful.models.conditional import Conditional
+from heedful.blocks.linear import build_xavier_linear
+from heedful.models.conditional import ConditionalModel
 from heedful.models.interface import Decoder, Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.recipes.recipe import Architecture
-from heedful.values import Tokens, Vectors
+from heedful.recipes.recipe import ArchitectureConfig
+from heedful.registry import load_object
+from heedful.tensors import FeatureBatch, Tokens
 
-_LONGEST: Final = 512
+_DEFAULT_LENGTH: Final = 512
 
 
-def build_sequence_to_sequence(config: TranslationArchitecture, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
-    model: SequenceToSequence[Tokens] = _built(config, sizes)
+    model: SequenceToSequence[Tokens] = _call_builder(config, sizes)
     return model
 
 
 def build_memory_decoder(
-    config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _LONGEST
+    config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _DEFAULT_LENGTH
 ) -> tuple[Decoder, nn.Linear]:
     """A freshly initialised decoder that looks at memories, and the map from its outputs to logits.
 
@@ -48,17 +48,21 @@ def build_memory_decoder(
         slots: widths of each memory's slots, by its name; summaries are as wide.
         longest: tokens of the longest text, and slots of the longest memory; see below.
     """
-    built: tuple[Decoder, nn.Linear] = _built(config, vocabulary=vocabulary, slots=slots, longest=longest)
-    return built
+    decoder_and_output: tuple[Decoder, nn.Linear] = _call_builder(
+        config, vocabulary=vocabulary, slots=slots, longest=longest
+    )
+    return decoder_and_output
 
 
-def build_conditional(config: ConditionalArchitecture, sizes: Sizes) -> Conditional[Tokens]:
+def build_conditional_model(config: ConditionalArchitecture, sizes: DataSizes) -> ConditionalModel[Tokens]:
     """A freshly initialised model that writes given a text, whichever way it reads that; see above."""
-    model: Conditional[Tokens] = _built(config, sizes)
+    model: ConditionalModel[Tokens] = _call_builder(config, sizes)
     return model
 
 
-def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> LanguageModel:
+def build_language_model(
+    config: LanguageArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH
+) -> LanguageModel:
     """A freshly initialised decoder that looks at nothing but its own past.
 
     Args:
@@ -67,19 +71,21 @@ def build_language_model(config: LanguageArchitecture, *, vocabulary: int, longe
         longest: tokens of the longest text; parts that have something for each place and no length of their own, such
             as location scores, are made for as many.
     """
-    model: LanguageModel = _built(config, vocabulary=vocabulary, longest=longest)
+    model: LanguageModel = _call_builder(config, vocabulary=vocabulary, longest=longest)
     return model
 
 
-def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _LONGEST) -> Encoder[Tokens]:
+def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH) -> Encoder[Tokens]:
     """A freshly initialised encoder without a head, as pre-training and fine-tuning share it; see above."""
-    encoder: Encoder[Tokens] = _built(config, vocabulary=vocabulary, longest=longest)
+    encoder: Encoder[Tokens] = _call_builder(config, vocabulary=vocabulary, longest=longest)
     return encoder
 
 
-def build_frame_encoder(config: FrameEncoderArchitecture, *, bands: int, longest: int = _LONGEST) -> Encoder[Vectors]:
+def build_frame_encoder(
+    config: FrameEncoderArchitecture, *, bands: int, longest: int = _DEFAULT_LENGTH
+) -> Encoder[FeatureBatch]:
     """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
-    encoder: Encoder[Vectors] = _built(config, bands=bands, longest=longest)
+    encoder: Encoder[FeatureBatch] = _call_builder(config, bands=bands, longest=longest)
     return encoder
 
 
@@ -88,13 +94,13 @@ def build_tagger(
     *,
     vocabulary: int,
     tags: int,
-    longest: int = _LONGEST,
+    longest: int = _DEFAULT_LENGTH,
     encoder: Encoder[Tokens] | None = None,
 ) -> TokenClassifier:
     """A freshly initialised classifier on every token of an encoder: a new one unless one is given; see above."""
     if encoder is None:
         encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
-    return TokenClassifier(encoder, output=xavier_linear(config.d_output, tags))
+    return TokenClassifier(encoder, output=build_xavier_linear(config.d_output, tags))
 
 
 def build_text_classifier(
@@ -109,10 +115,10 @@ def build_text_classifier(
 
     The encoder is a new one unless one is given, which keeps its own summary; only Transformers are shared.
     """
-    given = {} if encoder is None else {"encoder": encoder}
-    model: TextClassifier = _built(config, vocabulary=vocabulary, outputs=outputs, longest=longest, **given)
+    options = {} if encoder is None else {"encoder": encoder}
+    model: TextClassifier = _call_builder(config, vocabulary=vocabulary, outputs=outputs, longest=longest, **options)
     return model
 
 
-def _built(config: Architecture, *sizes: Sizes, **named: Any) -> Any:
-    return find(config.built_by, about=f"model.kind = {config.kind!r}")(config, *sizes, **named)
+def _call_builder(config: ArchitectureConfig, *sizes: DataSizes, **options: Any) -> Any:
+    return load_object(config.built_by, context=f"model.kind = {config.kind!r}")(config, *sizes, **options)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from heedful.architectures.build_pictures import build_vision
+from heedful.architectures.build_pictures import build_vision_backbone
 from heedful.architectures.clips import MotionConfig
 from heedful.architectures.pictures import VisionConfig
-from heedful.attention import Sinusoidal
-from heedful.models.clips import FrameEncoder, Motion
+from heedful.attention import SinusoidalPosition
+from heedful.models.clips import FrameEncoder, MotionNetwork
 
 
-def build_frames(
-    vision: VisionConfig, motion: MotionConfig | None, *, d_model: int, times: bool, features: int | None = None
+def build_clip_encoder(
+    vision: VisionConfig,
+    motion: MotionConfig | None,
+    *,
+    d_model: int,
+    encode_times: bool,
+    d_features: int | None = None,
 ) -> FrameEncoder:
     """What makes a memory of the frames of clips, with fresh weights.
 
@@ -18,14 +23,14 @@ def build_frames(
         vision: what looks at each frame.
         motion: what looks at neighbours; None leaves it out.
         d_model: width of the slots.
-        times: whether frames are told apart by when they are shown, in sinusoids.
-        features: how wide the vectors are that others made of the frames, instead of `vision`.
+        encode_times: whether frames are told apart by when they are shown, in sinusoids.
+        d_features: how wide the vectors are that others made of the frames, instead of `vision`.
     """
     return FrameEncoder(
-        build_vision(vision) if features is None else None,
-        None if motion is None else Motion(motion.widths),
-        d_frame=vision.d_annotation if features is None else features,
+        build_vision_backbone(vision) if d_features is None else None,
+        None if motion is None else MotionNetwork(motion.widths),
+        d_frame=vision.d_annotation if d_features is None else d_features,
         d_model=d_model,
-        times=Sinusoidal(d_model) if times else None,
+        times=SinusoidalPosition(d_model) if encode_times else None,
         dropout=vision.dropout,
     )

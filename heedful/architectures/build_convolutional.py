@@ -9,42 +9,42 @@ from functools import partial
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from heedful.architectures.build_attention import build_choice, build_score
+from heedful.architectures.build_attention import build_normalizer, build_score
 from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.architectures.interface import Sizes
-from heedful.attention import Attention, Learned
+from heedful.architectures.interface import DataSizes
+from heedful.attention import Attention, LearnedPosition
 from heedful.blocks.convolution import CausalConvolution, CentredConvolution
-from heedful.blocks.embedding import TokenEmbedding, embedding_table, output_map
+from heedful.blocks.embedding import TokenEmbedding, build_embedding, build_output_layer
 from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 _EMBEDDING_STD = 0.1
 """Of all embeddings at first (Gehring et al. 2017, 3.5)."""
 
 
-def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised convolutional model; works on the meta device."""
-    table = partial(embedding_table, d_model=config.d_model, deviation=_EMBEDDING_STD)
+    table = partial(build_embedding, d_model=config.d_model, deviation=_EMBEDDING_STD)
     target = table(sizes.target)
     source = target if config.tie == "three_way" else table(sizes.source)
     encoder = ConvolutionalEncoder(
-        _embedding(config, source, [table(size) for size in sizes.factors]),
+        _build_embedding(config, source, [table(size) for size in sizes.factors]),
         [
             CentredConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout)
-            for dilation in _dilations(config, config.encoder_layers)
+            for dilation in _iter_dilations(config, config.encoder_layers)
         ],
         gradient_scale=1 / (2 * config.decoder_layers),
     )
     decoder = ConvolutionalDecoder(
-        _embedding(config, target),
+        _build_embedding(config, target),
         [
             ConvolutionalDecoderLayer(
                 CausalConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout),
-                _attention(config, sizes),
+                _build_attention(config, sizes),
                 d_model=config.d_model,
             )
-            for dilation in _dilations(config, config.decoder_layers)
+            for dilation in _iter_dilations(config, config.decoder_layers)
         ],
         dropout=config.dropout,
     )
@@ -53,23 +53,23 @@ def convolutional(config: ConvolutionalConfig, sizes: Sizes) -> SequenceToSequen
             weight_norm(linear)
     # never with weight norm: it may be a table, and tables have none in the paper
     deviation = math.sqrt((1 - config.dropout) / config.d_model)
-    output = output_map(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
+    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
     return SequenceToSequence(encoder, decoder, output=output)
 
 
-def _attention(config: ConvolutionalConfig, sizes: Sizes) -> Attention:
+def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention:
     d = config.d_model
     score = build_score(config, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
-    return Attention(score, build_choice(config.weights))
+    return Attention(score, build_normalizer(config.weights))
 
 
-def _embedding(
+def _build_embedding(
     config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
-    position = Learned(config.positions_length, config.d_model)
+    position = LearnedPosition(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
     return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
 
 
-def _dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
+def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
     return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))

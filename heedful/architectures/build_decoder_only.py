@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from heedful.architectures.build import build_language_model
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import DecoderOnlyConfig
 from heedful.models.decoder_only import DecoderOnly
 
 
-def decoder_only(config: DecoderOnlyConfig, sizes: Sizes) -> DecoderOnly:
+def build_decoder_only(config: DecoderOnlyConfig, sizes: DataSizes) -> DecoderOnly:
     """A freshly initialised one; source and target have one vocabulary, that of the target."""
-    longest = config.places(sizes.max_length, sizes.max_length)
+    longest = config.count_positions(sizes.max_length, sizes.max_length)
     model = build_language_model(config.decoder, vocabulary=sizes.target, longest=longest)
     return DecoderOnly(model.decoder, output=model.output)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from heedful.architectures.frames import HidingConfig, ShortenedConfig
-from heedful.blocks.subsampling import SpecAugment, Subsampling
-from heedful.models.encoders import Subsampled
+from heedful.blocks.subsampling import ConvSubsampling, SpecAugment
+from heedful.models.encoders import SubsampledEncoder
 from heedful.models.interface import Encoder
-from heedful.values import Vectors
+from heedful.tensors import FeatureBatch
 
 
-def subsampled(config: ShortenedConfig, encoder: Encoder[Vectors], *, bands: int, width: int) -> Subsampled:
+def build_subsampled_encoder(
+    config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
+) -> SubsampledEncoder:
     """The encoder behind freshly initialised convolutions that make vectors of this width."""
-    front = Subsampling(bands, channels=config.channels, d_model=width)
-    return Subsampled(front, encoder, hidden=None if config.hide is None else _hiding(config.hide))
+    subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
+    return SubsampledEncoder(
+        subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)
+    )
 
 
-def _hiding(config: HidingConfig) -> SpecAugment:
+def _build_spec_augment(config: HidingConfig) -> SpecAugment:
     bands, frames = (config.band_masks, config.bands), (config.frame_masks, config.frames)
     return SpecAugment(bands=bands, frames=frames, share=config.share)

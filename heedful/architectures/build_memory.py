@@ -6,11 +6,19 @@ from torch import nn
 
 from heedful.architectures.memory import MemoryNetworkConfig, MemoryNetworkDecoderConfig
 from heedful.models.language_model import LanguageModel
-from heedful.models.memory_network import Adjacent, Hopping, LayerWise, Linked, MemoryNetwork, Sentences, Tying
+from heedful.models.memory_network import (
+    AdjacentTying,
+    ChainedHops,
+    HopUpdate,
+    LayerWiseTying,
+    MemoryNetwork,
+    SentenceEmbedding,
+    WeightTying,
+)
 from heedful.models.memory_network_decoder import MemoryNetworkDecoder
 
 
-def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
+def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
     """A freshly initialised one.
 
     Args:
@@ -20,13 +28,13 @@ def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int
         facts: most of them in a story.
     """
     width, hops = config.d_model, config.hops
-    tying: Tying = Adjacent(hops) if config.tie == "adjacent" else LayerWise()
+    tying: WeightTying = AdjacentTying(hops) if config.tie == "adjacent" else LayerWiseTying()
     model = MemoryNetwork(
-        Sentences(vocabulary, width, tying.tables, ordered=config.sentences == "positions"),
+        SentenceEmbedding(vocabulary, width, tying.num_tables, ordered=config.sentences == "positions"),
         tying,
-        Hopping(hops, width, mapped=tying.mapped)
+        HopUpdate(hops, width, has_hop_map=tying.has_hop_map)
         if config.attention == "hops"
-        else Linked(hops, width, linked=config.attention == "binary_chain"),
+        else ChainedHops(hops, width, has_links=config.attention == "binary_chain"),
         answers=answers,
         hops=hops,
         ages=facts if config.temporal else 0,
@@ -36,7 +44,7 @@ def memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int
     return model
 
 
-def memory_network_language_model(
+def build_memory_network_language_model(
     config: MemoryNetworkDecoderConfig,
     *,
     vocabulary: int,

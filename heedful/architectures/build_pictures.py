@@ -8,43 +8,43 @@ from heedful.architectures.pictures import (
     ResNetConfig,
     VisionConfig,
 )
-from heedful.catalogue import find
-from heedful.models.pictures import EfficientNetLite0, RegionEncoder, ResNet, SmallVision, Vision
+from heedful.models.pictures import EfficientNetLite0, RegionEncoder, ResNet, SmallVisionBackbone, VisionBackbone
+from heedful.registry import load_object
 
 
-def build_vision(config: VisionConfig) -> Vision:
+def build_vision_backbone(config: VisionConfig) -> VisionBackbone:
     """The network with fresh weights."""
-    network: Vision = find(config.built_by, about=f"model.pictures.kind = {config.kind!r}")(config)
+    network: VisionBackbone = load_object(config.built_by, context=f"model.pictures.kind = {config.kind!r}")(config)
     return network
 
 
-def load_trained(config: VisionConfig, network: Vision) -> Vision:
+def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> VisionBackbone:
     """The same network with the weights that the table names.
 
     Raises:
         DataError: there is no such file, or it cannot be read.
         RunError: it holds another network.
     """
-    find(config.read_by, about=f"model.pictures.kind = {config.kind!r}")(network, config.source)
+    load_object(config.read_by, context=f"model.pictures.kind = {config.kind!r}")(network, config.weights_file)
     return network
 
 
-def build_regions(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
+def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
     """What makes a memory of the annotations of pictures of this size, in slots `d_model` wide."""
-    rows = -(-size // config.step) if config.places else None
+    rows = -(-size // config.region_stride) if config.places else None
     return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)
 
 
-def small(config: ConvolutionalVisionConfig) -> SmallVision:
+def build_small_backbone(config: ConvolutionalVisionConfig) -> SmallVisionBackbone:
     """One that learns with the rest."""
-    return SmallVision(config.widths, more=config.more)
+    return SmallVisionBackbone(config.widths, extra_convolutions=config.more)
 
 
-def resnet(config: ResNetConfig) -> ResNet:
+def build_resnet(config: ResNetConfig) -> ResNet:
     """A residual network."""
     return ResNet(config.depth, stride=config.stride)
 
 
-def efficientnet_lite0(config: EfficientNetLite0Config) -> EfficientNetLite0:
+def build_efficientnet_lite0(config: EfficientNetLite0Config) -> EfficientNetLite0:
     """EfficientNet-lite0."""
     return EfficientNetLite0(stride=config.stride)

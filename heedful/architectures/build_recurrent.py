@@ -7,11 +7,11 @@ from functools import partial
 
 from torch import nn
 
-from heedful.architectures.build_attention import build_choice, build_score
-from heedful.architectures.build_frames import subsampled
+from heedful.architectures.build_attention import build_normalizer, build_score
+from heedful.architectures.build_frames import build_subsampled_encoder
 from heedful.architectures.classifiers import ConditionalConfig
 from heedful.architectures.frames import FrameRecurrentConfig
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
@@ -19,258 +19,298 @@ from heedful.architectures.recurrent import (
     LuongConfig,
     RecurrentConfig,
     RecurrentDecoderConfig,
+    RecurrentDecodingConfig,
     RecurrentEncoderConfig,
     RecurrentMemoryDecoderConfig,
-    WritingConfig,
 )
-from heedful.attention import Attention, Focus, PredictedWindow, Sampled, Visibility, everything, window
-from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, embedding_table, output_map
-from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
-from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Column, Elman, Forward, Layer, RecurrentStack
+from heedful.attention import (
+    Attention,
+    HardSampling,
+    LocalWindow,
+    MaskFunction,
+    PredictedWindow,
+    bidirectional,
+    sliding_window,
+)
+from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, build_embedding, build_output_layer
+from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateReadout
+from heedful.blocks.recurrent import (
+    GRU,
+    LSTM,
+    BidirectionalLayer,
+    Elman,
+    RecurrentCell,
+    RecurrentCellStack,
+    RecurrentLayer,
+    RecurrentStack,
+    UnidirectionalLayer,
+)
 from heedful.models import recurrent_decoder as decoders
 from heedful.models import recurrent_encoder as encoders
-from heedful.models.conditional_encoder import AttentionOfLast, ConditionalEncoder, LastOutput, WordByWord
-from heedful.models.encoders import Subsampled
-from heedful.models.initialisation import Initialisation, bahdanau, modern, uniform
+from heedful.models.conditional_encoder import (
+    ConditionalEncoder,
+    LastOutputAttention,
+    LastOutputComparison,
+    WordByWordAttention,
+)
+from heedful.models.encoders import SubsampledEncoder
+from heedful.models.initialisation import Initializer, init_bahdanau, init_modern, init_uniform
 from heedful.models.interface import Decoder, Encoder
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import SOURCE, Tokens
+from heedful.tensors import SOURCE, Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
 _ORDERS = {"as_written": encoders.AS_WRITTEN, "reversed": encoders.REVERSED, "doubled": encoders.DOUBLED}
-_COMPARISONS: dict[str, type[LastOutput | AttentionOfLast | WordByWord]] = {
-    "none": LastOutput,
-    "last": AttentionOfLast,
-    "word_by_word": WordByWord,
+_COMPARISONS: dict[str, type[LastOutputComparison | LastOutputAttention | WordByWordAttention]] = {
+    "none": LastOutputComparison,
+    "last": LastOutputAttention,
+    "word_by_word": WordByWordAttention,
 }
-_INITIALISATIONS: dict[str, Initialisation] = {
-    "modern": modern,
-    "bahdanau": bahdanau,
-    "luong": uniform(0.1),
-    "sutskever": uniform(0.08),
+_INITIALIZERS: dict[str, Initializer] = {
+    "modern": init_modern,
+    "bahdanau": init_bahdanau,
+    "luong": init_uniform(0.1),
+    "sutskever": init_uniform(0.08),
 }
 
 
-def recurrent(config: RecurrentConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised recurrent model."""
-    target = embedding_table(sizes.target, config.d_embedding)
-    source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_embedding)
-    d_memory, carried = config.d_model * (1 + config.bidirectional), config.start == "carried"
-    remembered = config.encoder_layers * _CELLS[config.cell].parts * config.d_model
-    d_whole = d_memory if isinstance(config.reading, ContextConfig) else config.d_model
-    d_summary = remembered if carried else d_whole
-    decoder = _decoder(
+    target = build_embedding(sizes.target, config.d_embedding)
+    source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_embedding)
+    d_memory, copies_state = config.d_model * (1 + config.bidirectional), config.start == "carried"
+    d_all_states = config.encoder_layers * _CELLS[config.cell].num_parts * config.d_model
+    d_pooled = d_memory if isinstance(config.reading, ContextConfig) else config.d_model
+    d_summary = d_all_states if copies_state else d_pooled
+    decoder = _build_decoder(
         config,
-        _embedding(config, target),
+        _build_embedding(config, target),
         layers=config.decoder_layers,
         slots={SOURCE: d_memory},
         d_summary=d_summary,
-        start=decoders.Carried if carried else partial(decoders.Bridge, d_summary),
+        build_start=decoders.CopyEncoderState if copies_state else partial(decoders.LinearStateInit, d_summary),
         longest=sizes.max_length + 1,
     )
     d_output = config.d_model if config.readout == "state" else config.d_embedding
-    output = output_map(target, d_output, tied=config.tie != "none")
-    factors = [embedding_table(size, config.d_embedding) for size in sizes.factors]
-    encoder: Encoder[Tokens] = _encoder(config, _embedding(config, source, factors))
+    output = build_output_layer(target, d_output, tied=config.tie != "none")
+    factors = [build_embedding(size, config.d_embedding) for size in sizes.factors]
+    encoder: Encoder[Tokens] = _build_encoder(config, _build_embedding(config, source, factors))
     model = SequenceToSequence(encoder, decoder, output=output)
-    _INITIALISATIONS[config.initialisation](model)
+    _INITIALIZERS[config.initialisation](model)
     return model
 
 
-def recurrent_memory_decoder(
+def build_recurrent_memory_decoder(
     config: RecurrentMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[Decoder, nn.Linear]:
     """A freshly initialised decoder, and the map to logits; `longest` is of what it looks at, in slots."""
-    table, d_summary = embedding_table(vocabulary, config.d_embedding), sum(slots.values())
-    decoder = _decoder(
+    table, d_summary = build_embedding(vocabulary, config.d_embedding), sum(slots.values())
+    decoder = _build_decoder(
         config,
-        _embedding(config, table),
+        _build_embedding(config, table),
         layers=config.layers,
         slots=slots,
         d_summary=d_summary,
-        start=partial(decoders.Perceptrons if config.start == "mlp" else decoders.Bridge, d_summary),
+        build_start=partial(decoders.MLPStateInit if config.start == "mlp" else decoders.LinearStateInit, d_summary),
         longest=longest,
     )
-    output = output_map(table, tied=config.tie)
-    _INITIALISATIONS[config.initialisation](nn.ModuleList([decoder, output]))
+    output = build_output_layer(table, tied=config.tie)
+    _INITIALIZERS[config.initialisation](nn.ModuleList([decoder, output]))
     return decoder, output
 
 
-def recurrent_language_model(
+def build_recurrent_language_model(
     config: RecurrentDecoderConfig,
     *,
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - a recurrent network has no end
 ) -> LanguageModel:
     """A freshly initialised recurrent language model, for texts of any length."""
-    table = embedding_table(vocabulary, config.d_embedding)
-    layers = [Forward(cell) for cell in _cells(config, config.d_embedding, count=config.layers)]
+    table = build_embedding(vocabulary, config.d_embedding)
+    layers = [UnidirectionalLayer(cell) for cell in _build_cells(config, config.d_embedding, count=config.layers)]
     decoder = decoders.RecurrentDecoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
         RecurrentStack(layers, dropout=config.dropout),
         dropout=config.dropout,
     )
-    output = output_map(table, config.d_model, tied=config.tie)
+    output = build_output_layer(table, config.d_model, tied=config.tie)
     return LanguageModel(decoder, output=output)
 
 
-def recurrent_encoder(
+def build_recurrent_encoder(
     config: RecurrentEncoderConfig,
     *,
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> encoders.RecurrentEncoder:
     """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
-    table = embedding_table(vocabulary, config.d_embedding)
+    table = build_embedding(vocabulary, config.d_embedding)
     return encoders.RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
-        RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=encoders.Ends(encoders.both_ends if config.bidirectional else encoders.last_state),
+        RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
+        summary=encoders.FinalStatePooler(
+            encoders.take_both_ends if config.bidirectional else encoders.take_last_state
+        ),
         dropout=config.dropout,
     )
 
 
-def recurrent_frame_encoder(
+def build_recurrent_frame_encoder(
     config: FrameRecurrentConfig,
     *,
     bands: int,
     longest: int = 0,  # noqa: ARG001 - as above
-) -> Subsampled:
+) -> SubsampledEncoder:
     """A freshly initialised reader of frames; its summary is where it ends, in both directions."""
     encoder = encoders.RecurrentEncoder(
         VectorEmbedding(dropout=config.embedding_dropout),
-        RecurrentStack(_layers(config, depth=config.layers), dropout=config.dropout),
-        summary=encoders.Ends(encoders.both_ends if config.bidirectional else encoders.last_state),
+        RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
+        summary=encoders.FinalStatePooler(
+            encoders.take_both_ends if config.bidirectional else encoders.take_last_state
+        ),
         dropout=config.dropout,
     )
-    return subsampled(config, encoder, bands=bands, width=config.d_embedding)
+    return build_subsampled_encoder(config, encoder, bands=bands, width=config.d_embedding)
 
 
-def conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
+def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
     """A freshly initialised reader of two texts, without a head."""
 
-    def stack() -> RecurrentStack:
+    def build_stack() -> RecurrentStack:
         widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
-        return RecurrentStack([Forward(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout)
+        return RecurrentStack(
+            [UnidirectionalLayer(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout
+        )
 
-    table = embedding_table(vocabulary, config.d_embedding)
+    table = build_embedding(vocabulary, config.d_embedding)
     return ConditionalEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
-        premise=stack(),
-        hypothesis=stack(),
+        premise=build_stack(),
+        hypothesis=build_stack(),
         comparison=_COMPARISONS[config.attention](config.d_model),
         dropout=config.dropout,
     )
 
 
-def _layers(config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, depth: int) -> list[Layer]:
-    layers: list[Layer] = []
+def _build_layers(
+    config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, num_layers: int
+) -> list[RecurrentLayer]:
+    layers: list[RecurrentLayer] = []
     width = config.d_embedding
-    for _ in range(depth):
+    for _ in range(num_layers):
         layers.append(
-            Bidirectional(_cell(config, width), _cell(config, width))
+            BidirectionalLayer(_build_cell(config, width), _build_cell(config, width))
             if config.bidirectional
-            else Forward(_cell(config, width))
+            else UnidirectionalLayer(_build_cell(config, width))
         )
         width = layers[-1].d_output
     return layers
 
 
-def _embedding(config: WritingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()) -> TokenEmbedding:
+def _build_embedding(
+    config: RecurrentDecodingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
+) -> TokenEmbedding:
     # A paper's numbers are what its network reads, not multiplied by anything.
     scaled = config.initialisation == "modern"
     return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)
 
 
-def _encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
+def _build_encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
     if config.start == "carried":
-        said = encoders.every_layer
+        pool_states = encoders.take_all_layers
     elif not config.bidirectional:
-        said = encoders.last_state
+        pool_states = encoders.take_last_state
     else:
-        said = encoders.both_ends if isinstance(config.reading, ContextConfig) else encoders.first_backward
+        pool_states = (
+            encoders.take_both_ends if isinstance(config.reading, ContextConfig) else encoders.take_first_backward
+        )
     return encoders.RecurrentEncoder(
         embedding,
-        RecurrentStack(_layers(config, depth=config.encoder_layers), dropout=config.dropout),
-        summary=encoders.Ends(said),
+        RecurrentStack(_build_layers(config, num_layers=config.encoder_layers), dropout=config.dropout),
+        summary=encoders.FinalStatePooler(pool_states),
         order=_ORDERS[config.source_order],
         dropout=config.dropout,
     )
 
 
-def _decoder(
-    config: WritingConfig,
+def _build_decoder(
+    config: RecurrentDecodingConfig,
     embedding: TokenEmbedding,
     *,
     layers: int,
     slots: Mapping[str, int],
     d_summary: int,
-    start: Callable[[list[Cell]], decoders.Start],
+    build_start: Callable[[list[RecurrentCell]], decoders.StateInit],
     longest: int,
 ) -> Decoder:
     """The decoder that reads memories of such slots, whose summaries side by side are `d_summary` wide."""
-    reading, d_context = config.reading, sum(slots.values())
-    if isinstance(reading, ContextConfig):
-        every = reading.enters == "every_step"
-        beside = [d_summary] * every
-        cells = _cells(config, config.d_embedding + sum(beside), count=layers)
+    reading_config, d_context = config.reading, sum(slots.values())
+    if isinstance(reading_config, ContextConfig):
+        at_every_step = reading_config.enters == "every_step"
+        d_step_inputs = [d_summary] * at_every_step
+        cells = _build_cells(config, config.d_embedding + sum(d_step_inputs), count=layers)
         return decoders.ContextDecoder(
             embedding,
-            RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout),
-            start=start(cells),
-            use=decoders.every_step if every else decoders.at_start,
-            readout=_readout(config, (config.d_model, config.d_embedding, *beside)),
+            RecurrentStack([UnidirectionalLayer(cell) for cell in cells], dropout=config.dropout),
+            start=build_start(cells),
+            use=decoders.use_at_every_step if at_every_step else decoders.use_at_start,
+            readout=_build_readout(config, (config.d_model, config.d_embedding, *d_step_inputs)),
             names=tuple(slots),
         )
-    cells = _cells(config, config.d_embedding, count=layers)
-    looking = decoders.Reading(
-        {name: _attention(reading, config.d_model, width, longest=longest) for name, width in slots.items()},
-        start=start(cells),
-        visibility=_visibility(reading),
-        gate=decoders.Gate(config.d_model) if reading.gate else None,
+    cells = _build_cells(config, config.d_embedding, count=layers)
+    source_attention = decoders.SourceAttention(
+        {
+            name: _build_attention(reading_config, config.d_model, width, longest=longest)
+            for name, width in slots.items()
+        },
+        start=build_start(cells),
+        visibility=_build_mask_function(reading_config),
+        gate=decoders.ContextGate(config.d_model) if reading_config.gate else None,
     )
-    if isinstance(reading, BahdanauConfig):
-        column = Column(cells, d_more=d_context, dropout=config.dropout)
-        readout = _readout(config, (config.d_model, config.d_embedding, d_context))
-        return decoders.BahdanauDecoder(embedding, column, reading=looking, readout=readout)
+    if isinstance(reading_config, BahdanauConfig):
+        column = RecurrentCellStack(cells, d_extra=d_context, dropout=config.dropout)
+        readout = _build_readout(config, (config.d_model, config.d_embedding, d_context))
+        return decoders.BahdanauDecoder(embedding, column, reading=source_attention, readout=readout)
     readout = DeepOutput((config.d_model, d_context), config.d_embedding, activation=nn.Tanh(), dropout=config.dropout)
-    if reading.input_feeding:
-        column = Column(cells, d_more=config.d_embedding, dropout=config.dropout)
-        return decoders.FeedingDecoder(embedding, column, reading=looking, readout=readout)
-    stack = RecurrentStack([Forward(cell) for cell in cells], dropout=config.dropout)
-    return decoders.LuongDecoder(embedding, stack, reading=looking, readout=readout)
+    if reading_config.input_feeding:
+        column = RecurrentCellStack(cells, d_extra=config.d_embedding, dropout=config.dropout)
+        return decoders.InputFeedingDecoder(embedding, column, reading=source_attention, readout=readout)
+    stack = RecurrentStack([UnidirectionalLayer(cell) for cell in cells], dropout=config.dropout)
+    return decoders.LuongDecoder(embedding, stack, reading=source_attention, readout=readout)
 
 
-def _visibility(reading: BahdanauConfig | LuongConfig) -> Visibility:
+def _build_mask_function(reading: BahdanauConfig | LuongConfig) -> MaskFunction:
     if isinstance(reading, LuongConfig) and reading.window == "monotonic":
-        return window(reading.reach, reading.reach)
-    return everything
+        return sliding_window(reading.reach, reading.reach)
+    return bidirectional
 
 
-def _attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
+def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
     d_hidden = reading.d_alignment or d_query
     score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
-    choice = Sampled(expected=reading.expected) if reading.weights == "sampled" else build_choice(reading.weights)
-    return Attention(score, choice, focus=_focus(reading, d_query))
+    normalizer = (
+        HardSampling(expected=reading.expected) if reading.weights == "sampled" else build_normalizer(reading.weights)
+    )
+    return Attention(score, normalizer, focus=_build_local_window(reading, d_query))
 
 
-def _focus(reading: BahdanauConfig | LuongConfig, d_query: int) -> Focus | None:
+def _build_local_window(reading: BahdanauConfig | LuongConfig, d_query: int) -> LocalWindow | None:
     if isinstance(reading, LuongConfig) and reading.window == "predicted":
         return PredictedWindow(d_query, d_query, reach=reading.reach)
     return None
 
 
-def _readout(config: WritingConfig, d_inputs: tuple[int, ...]) -> Readout:
+def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -> Readout:
     if config.readout == "state":
-        return StateAlone(config.d_model, dropout=config.dropout)
+        return StateReadout(config.d_model, dropout=config.dropout)
     activation = Maxout() if config.readout == "maxout" else nn.Tanh()
     return DeepOutput(d_inputs, config.d_embedding, activation=activation, dropout=config.dropout)
 
 
-def _cells(config: LayersConfig, d_input: int, *, count: int) -> list[Cell]:
-    return [_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
+def _build_cells(config: LayersConfig, d_input: int, *, count: int) -> list[RecurrentCell]:
+    return [_build_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
 
 
-def _cell(config: LayersConfig, d_input: int) -> Cell:
+def _build_cell(config: LayersConfig, d_input: int) -> RecurrentCell:
     return _CELLS[config.cell](d_input, config.d_model)

@@ -22,271 +22,277 @@ from heedful.architectures.attention import (
     UnitIntervalConfig,
     WindowConfig,
 )
-from heedful.architectures.build_attention import build_weigher
-from heedful.architectures.build_frames import subsampled
+from heedful.architectures.build_attention import build_weight_function
+from heedful.architectures.build_frames import build_subsampled_encoder
 from heedful.architectures.frames import FrameTransformerConfig
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import (
     Activation,
-    AloneConfig,
     DecoderConfig,
     EncoderConfig,
+    SingleStackConfig,
     StackConfig,
     TransformerMemoryDecoderConfig,
 )
 from heedful.attention import (
     AbsolutePosition,
-    Aggregation,
-    Concatenation,
-    Integer,
-    Learned,
-    Mean,
+    ConcatAggregation,
+    HeadAggregation,
+    IntegerPosition,
+    LearnedPosition,
+    MaskFunction,
+    MeanAggregation,
     MultiHeadAttention,
-    Projection,
+    ProjectionAggregation,
     RelativePosition,
-    Rotary,
-    Shaw,
-    Sinusoidal,
-    UnitInterval,
-    Visibility,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    UnitIntervalPosition,
+    bidirectional,
     causal,
-    everything,
-    window,
+    sliding_window,
 )
-from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, embedding_table, output_map
+from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, build_embedding, build_output_layer
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PostNorm, PreNorm, Residual
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.models.encoders import Subsampled, Summary, TransformerEncoder
-from heedful.models.initialisation import Initialisation, bert, gpt2, modern
+from heedful.models.encoders import Pooler, SubsampledEncoder, TransformerEncoder
+from heedful.models.initialisation import Initializer, init_bert, init_gpt2, init_modern
 from heedful.models.language_model import LanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import SOURCE, Tokens
+from heedful.tensors import SOURCE, Tokens
 
-_INITIALISATIONS: dict[str, Initialisation] = {"xavier": modern, "gpt2": gpt2, "bert": bert}
+_INITIALIZERS: dict[str, Initializer] = {"xavier": init_modern, "gpt2": init_gpt2, "bert": init_bert}
 
 
-def transformer(config: TransformerConfig, sizes: Sizes) -> SequenceToSequence[Tokens]:
+def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
     """A freshly initialised encoder-decoder Transformer."""
     longest = sizes.max_length + 1
-    target = embedding_table(sizes.target, config.d_model)
-    source = target if config.tie == "three_way" else embedding_table(sizes.source, config.d_model)
+    target = build_embedding(sizes.target, config.d_model)
+    source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
     encoder = TransformerStack(
-        _embedding(config, source, longest=longest, whole=True, factors=sizes.factors),
-        [_layer(config, longest=longest) for _ in range(config.encoder_layers)],
-        visibility=_visibility(config.encoder_visibility),
-        final_norm=_final_norm(config),
+        _build_embedding(config, source, longest=longest, full_texts=True, factors=sizes.factors),
+        [_build_layer(config, longest=longest) for _ in range(config.encoder_layers)],
+        visibility=_build_mask_function(config.encoder_visibility),
+        final_norm=_build_final_norm(config),
     )
-    across = {SOURCE: config.cross_attention}
+    cross_attentions = {SOURCE: config.cross_attention}
     decoder = TransformerStack(
-        _embedding(config, target, longest=longest, whole=False),
-        [_layer(config, longest=longest, across=across) for _ in range(config.decoder_layers)],
-        visibility=_visibility(config.decoder_visibility),
-        final_norm=_final_norm(config),
+        _build_embedding(config, target, longest=longest, full_texts=False),
+        [
+            _build_layer(config, longest=longest, cross_attentions=cross_attentions)
+            for _ in range(config.decoder_layers)
+        ],
+        visibility=_build_mask_function(config.decoder_visibility),
+        final_norm=_build_final_norm(config),
     )
-    output = output_map(target, tied=config.tie != "none", bias=config.output_bias)
+    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
 
 
-def transformer_memory_decoder(
+def build_transformer_memory_decoder(
     config: TransformerMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[TransformerDecoder, nn.Linear]:
     """A freshly initialised decoder, and the map to logits; `longest` is of its texts, in tokens."""
     assert set(slots.values()) <= {config.d_model}, f"slots of {slots} numbers; all must have {config.d_model}"
-    table, across = embedding_table(vocabulary, config.d_model), dict.fromkeys(slots, config.cross_attention)
+    table, cross_attentions = build_embedding(vocabulary, config.d_model), dict.fromkeys(slots, config.cross_attention)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest, whole=False),
-        [_layer(config, longest=longest, across=across) for _ in range(config.layers)],
-        visibility=_visibility(config.visibility),
-        final_norm=_final_norm(config),
+        _build_embedding(config, table, longest=longest, full_texts=False),
+        [_build_layer(config, longest=longest, cross_attentions=cross_attentions) for _ in range(config.layers)],
+        visibility=_build_mask_function(config.visibility),
+        final_norm=_build_final_norm(config),
     )
-    return TransformerDecoder(stack), output_map(table, tied=config.tie)
+    return TransformerDecoder(stack), build_output_layer(table, tied=config.tie)
 
 
-def transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
+def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
     """A freshly initialised decoder-only Transformer; `longest` is of its texts, in tokens."""
-    table = embedding_table(vocabulary, config.d_model)
+    table = build_embedding(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest, whole=False),
-        [_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_visibility(config.visibility),
-        final_norm=_final_norm(config),
+        _build_embedding(config, table, longest=longest, full_texts=False),
+        [_build_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_build_mask_function(config.visibility),
+        final_norm=_build_final_norm(config),
     )
-    output = output_map(table, tied=config.tie, bias=config.output_bias)
+    output = build_output_layer(table, tied=config.tie, bias=config.output_bias)
     model = LanguageModel(TransformerDecoder(stack), output=output)
-    initialisation(config)(model)
+    get_initializer(config)(model)
     return model
 
 
-def transformer_encoder(
-    config: EncoderConfig, *, vocabulary: int, longest: int, summary: Summary | None = None
+def build_transformer_encoder(
+    config: EncoderConfig, *, vocabulary: int, longest: int, summary: Pooler | None = None
 ) -> TransformerEncoder:
     """A freshly initialised encoder-only Transformer, without any head; `longest` is of its texts, in tokens."""
-    table = embedding_table(vocabulary, config.d_model)
+    table = build_embedding(vocabulary, config.d_model)
     stack = TransformerStack(
-        _embedding(config, table, longest=longest, whole=True),
-        [_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_visibility(config.visibility),
-        final_norm=_final_norm(config),
+        _build_embedding(config, table, longest=longest, full_texts=True),
+        [_build_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_build_mask_function(config.visibility),
+        final_norm=_build_final_norm(config),
     )
     encoder = TransformerEncoder(stack, summary=summary)
-    initialisation(config)(encoder)
+    get_initializer(config)(encoder)
     return encoder
 
 
-def transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> Subsampled:
+def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> SubsampledEncoder:
     """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
     stack = TransformerStack(
         VectorEmbedding(
-            position=_absolute(config, longest=longest, whole=True),
+            position=_build_absolute_position(config, longest=longest, full_texts=True),
             scale=config.d_model**0.5 if config.scale_embedding else 1.0,
             dropout=config.embedding_dropout,
         ),
-        [_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_visibility(config.visibility),
-        final_norm=_final_norm(config),
+        [_build_layer(config, longest=longest) for _ in range(config.layers)],
+        visibility=_build_mask_function(config.visibility),
+        final_norm=_build_final_norm(config),
     )
-    return subsampled(config, TransformerEncoder(stack), bands=bands, width=config.d_model)
+    return build_subsampled_encoder(config, TransformerEncoder(stack), bands=bands, width=config.d_model)
 
 
-def initialisation(config: DecoderConfig | EncoderConfig) -> Initialisation:
+def get_initializer(config: DecoderConfig | EncoderConfig) -> Initializer:
     """What training begins with."""
-    return _INITIALISATIONS[config.initialisation]
+    return _INITIALIZERS[config.initialisation]
 
 
-def _embedding(
-    config: StackConfig, table: nn.Embedding, *, longest: int, whole: bool, factors: Sequence[int] = ()
+def _build_embedding(
+    config: StackConfig, table: nn.Embedding, *, longest: int, full_texts: bool, factors: Sequence[int] = ()
 ) -> TokenEmbedding:
-    """`whole` says whether it always gets texts from begin to end, as a decoder does not."""
+    """`full_texts` says whether it always gets texts from begin to end, as a decoder does not."""
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
-        segments = embedding_table(config.segments, config.d_model)
+        segments = build_embedding(config.segments, config.d_model)
     if isinstance(config, EncoderConfig | TransformerConfig) and config.embedding_norm:
-        norm = _norm(config)
+        norm = _build_norm(config)
     return TokenEmbedding(
         table,
-        position=_absolute(config, longest=longest, whole=whole),
+        position=_build_absolute_position(config, longest=longest, full_texts=full_texts),
         segments=segments,
         norm=norm,
         scaled=config.scale_embedding,
         dropout=config.embedding_dropout,
-        factors=[embedding_table(size, config.d_model) for size in factors],
+        factors=[build_embedding(size, config.d_model) for size in factors],
     )
 
 
-def _layer(
-    config: StackConfig, *, longest: int, across: Mapping[str, HeadsConfig] = MappingProxyType({})
+def _build_layer(
+    config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({})
 ) -> TransformerLayer:
-    relative = _relative(config)
-    attention = _attention(config, config.self_attention, longest=longest, relative=relative)
-    network = FeedForward(
+    relative = _build_relative_position(config)
+    attention = _build_attention(config, config.self_attention, longest=longest, relative=relative)
+    feed_forward = FeedForward(
         config.d_model,
         config.d_ff,
-        activation=activation(config),
+        activation=build_activation(config),
         dropout=config.activation_dropout,
         bias=_has_bias(config),
     )
     return TransformerLayer(
         attention,
-        network,
-        residual=_residual(config),
-        across={name: _attention(config, heads, longest=longest, relative=None) for name, heads in across.items()},
+        feed_forward,
+        residual=_residual_factory(config),
+        across={
+            name: _build_attention(config, heads, longest=longest, relative=None)
+            for name, heads in cross_attentions.items()
+        },
     )
 
 
-def activation(config: StackConfig) -> nn.Module:
+def build_activation(config: StackConfig) -> nn.Module:
     """What stands between two maps."""
-    made: dict[Activation, Callable[[], nn.Module]] = {
+    builders: dict[Activation, Callable[[], nn.Module]] = {
         "relu": lambda: nn.ReLU(inplace=True),
         "gelu": nn.GELU,
         "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
         "silu": lambda: nn.SiLU(inplace=True),
     }
-    return made[config.activation]()
+    return builders[config.activation]()
 
 
-def _attention(
+def _build_attention(
     config: StackConfig, heads: HeadsConfig, *, longest: int, relative: RelativePosition | None
 ) -> MultiHeadAttention:
     return MultiHeadAttention(
         config.d_model,
         config.heads,
-        aggregation=_aggregation(config),
+        aggregation=_build_aggregation(config),
         relative=relative,
-        weigher=build_weigher(heads, d_k=config.d_key, longest=longest),
+        weigher=build_weight_function(heads, d_k=config.d_key, longest=longest),
         shared_key_value=config.shared_key_value,
         dropout=config.attention_dropout,
         bias=_has_bias(config),
     )
 
 
-def _aggregation(config: StackConfig) -> Aggregation:
+def _build_aggregation(config: StackConfig) -> HeadAggregation:
     match config.aggregation:
         case "mean":
-            return Mean()
+            return MeanAggregation()
         case "concat":
-            return Concatenation()
+            return ConcatAggregation()
         case "project":
-            return Projection(config.d_model, bias=_has_bias(config))
+            return ProjectionAggregation(config.d_model, bias=_has_bias(config))
     assert_never(config.aggregation)
 
 
-def _residual(config: StackConfig) -> Callable[[], Residual]:
-    kind = PostNorm if config.residual == "post_norm" else PreNorm
-    return lambda: kind(config.d_model, config.dropout, epsilon=_epsilon(config), bias=_has_bias(config))
+def _residual_factory(config: StackConfig) -> Callable[[], ResidualConnection]:
+    residual_type = PostNorm if config.residual == "post_norm" else PreNorm
+    return lambda: residual_type(config.d_model, config.dropout, epsilon=_get_epsilon(config), bias=_has_bias(config))
 
 
-def _final_norm(config: StackConfig) -> nn.Module | None:
-    return _norm(config) if config.residual == "pre_norm" else None
+def _build_final_norm(config: StackConfig) -> nn.Module | None:
+    return _build_norm(config) if config.residual == "pre_norm" else None
 
 
-def _norm(config: StackConfig) -> nn.LayerNorm:
-    return nn.LayerNorm(config.d_model, eps=_epsilon(config), bias=_has_bias(config))
+def _build_norm(config: StackConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.d_model, eps=_get_epsilon(config), bias=_has_bias(config))
 
 
-def _epsilon(config: StackConfig) -> float:
-    return config.norm_epsilon if isinstance(config, AloneConfig) else 1e-5
+def _get_epsilon(config: StackConfig) -> float:
+    return config.norm_epsilon if isinstance(config, SingleStackConfig) else 1e-5
 
 
 def _has_bias(config: StackConfig) -> bool:
-    return config.bias if isinstance(config, AloneConfig) else True
+    return config.bias if isinstance(config, SingleStackConfig) else True
 
 
-def _absolute(config: StackConfig, *, longest: int, whole: bool) -> AbsolutePosition | None:
+def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
     match config.positions:
         case SinusoidalConfig():
-            return Sinusoidal(config.d_model)
+            return SinusoidalPosition(config.d_model)
         case LearnedConfig(length=length, offset=offset):
-            return Learned(length, config.d_model, offset=offset)
-        case UnitIntervalConfig(of=of):
-            return UnitInterval(config.d_model, None if whole and of == "sentence" else longest)
+            return LearnedPosition(length, config.d_model, offset=offset)
+        case UnitIntervalConfig(of=unit_length):
+            return UnitIntervalPosition(config.d_model, None if full_texts and unit_length == "sentence" else longest)
         case IntegerConfig(first=first):
-            return Integer(config.d_model, first=first)
+            return IntegerPosition(config.d_model, first=first)
         case RotaryConfig() | ShawConfig() | NoPositionsConfig():
             return None
     assert_never(config.positions)
 
 
-def _relative(config: StackConfig) -> RelativePosition | None:
+def _build_relative_position(config: StackConfig) -> RelativePosition | None:
     match config.positions:
         case RotaryConfig():
-            return Rotary(config.d_key)
+            return RotaryPosition(config.d_key)
         case ShawConfig(clip=clip, values=values):
             d_v = config.d_model if config.aggregation == "mean" else config.d_key
-            return Shaw(config.d_key, d_v if values else None, clip=clip)
+            return ShawPosition(config.d_key, d_v if values else None, clip=clip)
     return None
 
 
-def _visibility(config: EverythingConfig | WindowConfig | CausalConfig | CausalWindowConfig) -> Visibility:
+def _build_mask_function(config: EverythingConfig | WindowConfig | CausalConfig | CausalWindowConfig) -> MaskFunction:
     match config:
         case EverythingConfig():
-            return everything
+            return bidirectional
         case CausalConfig():
             return causal
         case WindowConfig(before=before, after=after):
-            return window(before, after)
+            return sliding_window(before, after)
         case CausalWindowConfig(before=before):
-            return window(before, 0)
+            return sliding_window(before, 0)
     assert_never(config)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from heedful.recipes.section import Count, Section
+from heedful.recipes.config import Config, PositiveInt
 
 
-class MotionConfig(Section):
+class MotionConfig(Config):
     """Convolutions over 3 frames and 3 x 3 places, of stride 2 in space, normed by groups of channels of each frame."""
 
-    widths: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)] = (8, 16, 32)
+    widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (8, 16, 32)
     """channels behind each halving of the frames; each layer sees one frame further to both sides"""

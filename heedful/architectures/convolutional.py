@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from heedful.architectures.attention import ScoredConfig, ScoreName, WeightsName, default_weights
 from heedful.architectures.interface import TiedArchitecture
-from heedful.recipes.section import Count, Longest, Probability
+from heedful.recipes.config import LengthLimit, PositiveInt, Probability
 
 
 class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
@@ -17,22 +17,22 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
 
-    built_by: ClassVar = "heedful.architectures.build_convolutional:convolutional"
+    built_by: ClassVar = "heedful.architectures.build_convolutional:build_convolutional_model"
 
     kind: Literal["convolutional"] = "convolutional"
-    d_model: Count = 256
+    d_model: PositiveInt = 256
     """width of the embeddings and of what attention compares"""
-    d_hidden: Count = Field(default_factory=lambda given: given["d_model"])
+    d_hidden: PositiveInt = Field(default_factory=lambda given: given["d_model"])
     """width of everything between the convolutions; d_model if not given"""
-    kernel_width: Count = 3
+    kernel_width: PositiveInt = 3
     """tokens in a window; odd, so that the encoder's windows have a middle"""
-    encoder_layers: Count = 4
+    encoder_layers: PositiveInt = 4
     """layers of the encoder"""
-    decoder_layers: Count = 3
+    decoder_layers: PositiveInt = 3
     """layers of the decoder; each looks at the source"""
-    dilation: Count = 1
+    dilation: PositiveInt = 1
     """factor by which the distance between the tokens of a window grows with each layer; 2 as in ByteNet"""
-    dilation_cycle: Count = 5
+    dilation_cycle: PositiveInt = 5
     """layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
@@ -42,7 +42,7 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     """dropout of each convolution's input and of the decoder's output"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings with their positions; dropout if not given"""
-    positions_length: Count = 512
+    positions_length: PositiveInt = 512
     """positions that have a learned vector; must exceed data.max_length"""
     weight_norm: bool = True
     """learn the length of each weight vector apart from its direction (Salimans and Kingma 2016)"""
@@ -51,12 +51,12 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
 
     @field_validator("kernel_width")
     @classmethod
-    def _odd(cls, kernel_width: int) -> int:
+    def _require_odd_width(cls, kernel_width: int) -> int:
         if kernel_width % 2 == 0:
             raise ValueError("must be odd, so that the encoder's windows have a middle")
         return kernel_width
 
     @property
-    def longest(self) -> Longest:
+    def length_limit(self) -> LengthLimit:
         """As many places as there are learned positions."""
-        return Longest("model.positions_length", self.positions_length)
+        return LengthLimit("model.positions_length", self.positions_length)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import EncoderVisibilityConfig, EverythingConfig
-from heedful.architectures.interface import one_of
+from heedful.architectures.interface import union_of_families
 from heedful.architectures.model import MemoryDecoderConfig
 from heedful.architectures.recurrent import LayersConfig
 from heedful.architectures.stack import StackConfig, TransformerMemoryDecoderConfig
-from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import Count, Section, misfit
+from heedful.recipes.config import Config, PositiveInt, config_error
+from heedful.recipes.recipe import ArchitectureConfig
 
 Masks = Annotated[int, Field(ge=0)]
 
 
-class HidingConfig(Section):
+class HidingConfig(Config):
     """What is hidden of each sound while training (SpecAugment, Park et al. 2019, without time warping)."""
 
     band_masks: Masks = 2
@@ -33,32 +33,32 @@ class HidingConfig(Section):
     """and no more than this share of them"""
 
 
-def _beside(given: Mapping[str, Any]) -> MemoryDecoderConfig | None:
+def _default_decoder(table: Mapping[str, Any]) -> MemoryDecoderConfig | None:
     """A Transformer's decoder as wide as the encoder."""
-    if given["ctc_weight"] == 1:
+    if table["ctc_weight"] == 1:
         return None
-    return TransformerMemoryDecoderConfig(d_model=given["d_model"])
+    return TransformerMemoryDecoderConfig(d_model=table["d_model"])
 
 
-class FrameEncoderArchitecture(Architecture):
+class FrameEncoderArchitecture(ArchitectureConfig):
     """A reader of frames, and what writes from its memories.
 
-    `built_by(config, bands=, longest=)` gives an `Encoder[Vectors]` of outputs `d_output` wide; `longest` is of its
+    `built_by(config, bands=, length_limit=)` gives an `Encoder[FeatureBatch]` of outputs `d_output` wide; `length_limit` is of its
     memories, in slots. What writes belongs to the task.
     """
 
-    d_model: Count = 256
+    d_model: PositiveInt = 256
     """width of what stands between the layers"""
     ctc_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
     """share of connectionist temporal classification in what is minimised, and in what texts are ranked by (Watanabe et
     al. 2017): 0 writes by attention alone, 1 by CTC alone, without a decoder"""
-    decoder: MemoryDecoderConfig | None = Field(default_factory=_beside)
+    decoder: MemoryDecoderConfig | None = Field(default_factory=_default_decoder)
     """what writes by attention; a Transformer if not given, nothing with ctc_weight = 1; its d_model is that of the
     encoder if not given"""
 
     @field_validator("decoder", mode="before")
     @classmethod
-    def _as_wide(cls, table: Any, info: ValidationInfo) -> Any:
+    def _set_decoder_width(cls, table: Any, info: ValidationInfo) -> Any:
         """As wide as the encoder, unless it says otherwise."""
         if not isinstance(table, Mapping) or "d_model" in table or "d_model" not in info.data:
             return table
@@ -66,14 +66,14 @@ class FrameEncoderArchitecture(Architecture):
 
     @field_validator("decoder")
     @classmethod
-    def _writes(cls, decoder: MemoryDecoderConfig | None, info: ValidationInfo) -> MemoryDecoderConfig | None:
+    def _check_decoder(cls, decoder: MemoryDecoderConfig | None, info: ValidationInfo) -> MemoryDecoderConfig | None:
         weight = info.data.get("ctc_weight")
         if weight == 1 and decoder is not None:
             raise ValueError("writes nothing with model.ctc_weight = 1: leave it away, or set a lower weight")
         if weight is not None and weight < 1 and decoder is None:
             raise ValueError(f"must be a table with model.ctc_weight = {weight:g}")
-        if decoder is not None and decoder.draws and weight:
-            raise misfit(
+        if decoder is not None and decoder.samples_attention and weight:
+            raise config_error(
                 "model.decoder.reading.weights",
                 f'= "sampled" learns by REINFORCE alone, not beside model.ctc_weight = {weight:g}: set that to 0',
             )
@@ -88,7 +88,7 @@ class FrameEncoderArchitecture(Architecture):
 class ShortenedConfig(FrameEncoderArchitecture):
     """Abstract: two convolutions before the encoder make one slot of four frames."""
 
-    channels: Count = 32
+    channels: PositiveInt = 32
     """of both convolutions over time and frequency, each of stride 2"""
     hide: HidingConfig | None = None
     """what is hidden while training (SpecAugment); nothing if not given"""
@@ -97,9 +97,9 @@ class ShortenedConfig(FrameEncoderArchitecture):
 class FrameTransformerConfig(StackConfig, ShortenedConfig):
     """The encoder of the Speech-Transformer (Dong et al. 2018)."""
 
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer_frame_encoder"
+    built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_frame_encoder"
 
-    layers: Count = 4
+    layers: PositiveInt = 4
     """layers on top of each other"""
     residual: Literal["post_norm", "pre_norm"] = "pre_norm"
     """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
@@ -112,11 +112,11 @@ class FrameTransformerConfig(StackConfig, ShortenedConfig):
 class FrameRecurrentConfig(LayersConfig, ShortenedConfig):
     """Recurrent layers, such as the listener of Chan et al. 2016 (convolutions take the place of its pyramid)."""
 
-    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_frame_encoder"
+    built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_frame_encoder"
 
-    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    d_embedding: PositiveInt = Field(default_factory=lambda given: given["d_model"])
     """width of what the convolutions make; d_model if not given"""
-    layers: Count = 2
+    layers: PositiveInt = 2
     """layers on top of each other"""
     bidirectional: bool = True
     """whether the sound is read from both ends"""
@@ -130,4 +130,4 @@ class FrameRecurrentConfig(LayersConfig, ShortenedConfig):
 if TYPE_CHECKING:
     FrameEncoderConfig = FrameEncoderArchitecture
 else:
-    FrameEncoderConfig = one_of(FrameEncoderArchitecture, FrameTransformerConfig, FrameRecurrentConfig)
+    FrameEncoderConfig = union_of_families(FrameEncoderArchitecture, FrameTransformerConfig, FrameRecurrentConfig)

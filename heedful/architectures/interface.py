@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import Field
 
-from heedful.catalogue import installed
-from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import FreezeVectors, InputPath, Layered, Section, default_kind
+from heedful.recipes.config import Config, FreezeVectors, InputPath, LayeredConfig, add_default_kind
+from heedful.recipes.recipe import ArchitectureConfig
+from heedful.registry import load_installed_architectures
 
 
 @dataclass(frozen=True)
-class Sizes:
+class DataSizes:
     """What a model must know of its data: entries of both vocabularies, the longest sentence in tokens, and entries of
     each factor of source tokens.
     """
@@ -31,32 +31,32 @@ class Sizes:
     factors: tuple[int, ...] = ()
 
 
-class ConditionalArchitecture(Architecture):
-    """What writes given a source; `built_by(config, sizes)` gives a `Conditional`."""
+class ConditionalArchitecture(ArchitectureConfig):
+    """What writes given a source; `built_by(config, sizes)` gives a `ConditionalModel`."""
 
     @property
-    def draws(self) -> bool:
+    def samples_attention(self) -> bool:
         """Whether attention is left to chance, so that it must learn by REINFORCE."""
         return False
 
-    one_text: ClassVar[bool] = False
+    is_single_text: ClassVar[bool] = False
     """Whether source and target are read as one text."""
 
-    def places(self, source: int, target: int) -> int:
+    def count_positions(self, source_length: int, target_length: int) -> int:
         """How many places positions must have for a source and a target of so many tokens."""
-        return source + target if self.one_text else max(source, target)
+        return source_length + target_length if self.is_single_text else max(source_length, target_length)
 
 
-class TranslationArchitecture(Layered, ConditionalArchitecture):
+class TranslationArchitecture(LayeredConfig, ConditionalArchitecture):
     """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`."""
 
     has_heads: ClassVar[bool] = False
     """Whether attention has several heads that may look alike."""
-    reads_factors: ClassVar[bool] = False
-    """Whether source tokens may have factors (`Sizes.factors`)."""
+    supports_factors: ClassVar[bool] = False
+    """Whether source tokens may have factors (`DataSizes.factors`)."""
 
     @property
-    def one_table(self) -> bool:
+    def shares_embeddings(self) -> bool:
         """Whether both languages share a table of embeddings, and so need one vocabulary."""
         return False
 
@@ -64,7 +64,7 @@ class TranslationArchitecture(Layered, ConditionalArchitecture):
 class TiedArchitecture(TranslationArchitecture):
     """A table of embeddings for each language, which may be one, and may start from word vectors."""
 
-    reads_factors: ClassVar[bool] = True
+    supports_factors: ClassVar[bool] = True
 
     tie: Literal["three_way", "two_way", "none"] = "three_way"
     """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
@@ -76,27 +76,27 @@ class TiedArchitecture(TranslationArchitecture):
     """keep words that have a pre-trained vector as they are, while all other pieces learn"""
 
     @property
-    def one_table(self) -> bool:
+    def shares_embeddings(self) -> bool:
         """Whether both languages share a table of embeddings."""
         return self.tie == "three_way"
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
         """Those of both languages."""
-        named = {"source_vectors": self.source_vectors, "target_vectors": self.target_vectors}
-        return {key: path for key, path in named.items() if path is not None}
+        paths = {"source_vectors": self.source_vectors, "target_vectors": self.target_vectors}
+        return {key: path for key, path in paths.items() if path is not None}
 
     @property
-    def frozen_vectors(self) -> bool:
+    def freezes_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
         return self.freeze_vectors
 
-    def learned(self) -> Self:
+    def drop_initial_vectors(self) -> Self:
         """Without the files of word vectors."""
         return self.model_copy(update={"source_vectors": None, "target_vectors": None, "freeze_vectors": False})
 
 
-class EmbeddedConfig(Section):
+class EmbeddedConfig(Config):
     """Abstract: one table of embeddings, which may start from word vectors."""
 
     vectors: InputPath | None = None
@@ -110,19 +110,19 @@ class EmbeddedConfig(Section):
         return {} if self.vectors is None else {"vectors": self.vectors}
 
     @property
-    def frozen_vectors(self) -> bool:
+    def freezes_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
         return self.freeze_vectors
 
-    def learned(self) -> Self:
+    def drop_initial_vectors(self) -> Self:
         """Without the file of word vectors."""
         return self.model_copy(update={"vectors": None, "freeze_vectors": False})
 
 
-class MemoryDecoderArchitecture(Architecture):
+class MemoryDecoderArchitecture(ArchitectureConfig):
     """A decoder that looks at memories, whoever makes them: of pictures, clips, sounds.
 
-    `built_by(config, vocabulary=, slots=, longest=)` gives a `Decoder` and the map from its outputs to logits; `slots`
+    `built_by(config, vocabulary=, slots=, length_limit=)` gives a `Decoder` and the map from its outputs to logits; `slots`
     are the widths of each memory's slots, by its name, and its summary is as wide.
     """
 
@@ -132,22 +132,22 @@ class MemoryDecoderArchitecture(Architecture):
         return None
 
     @property
-    def draws(self) -> bool:
+    def samples_attention(self) -> bool:
         """Whether attention is left to chance, and to REINFORCE."""
         return False
 
 
-class LanguageArchitecture(Architecture):
-    """A decoder alone; `built_by(config, vocabulary=, longest=)` gives a `LanguageModel`."""
+class LanguageArchitecture(ArchitectureConfig):
+    """A decoder alone; `built_by(config, vocabulary=, length_limit=)` gives a `LanguageModel`."""
 
-    endless: ClassVar[bool] = False
+    is_unbounded: ClassVar[bool] = False
     """Whether it reads on for ever, however short the pieces were that it learned from."""
 
 
-class EncoderArchitecture(Architecture):
-    """An encoder alone; `built_by(config, vocabulary=, longest=)` gives an `Encoder` of outputs `d_output` wide."""
+class EncoderArchitecture(ArchitectureConfig):
+    """An encoder alone; `built_by(config, vocabulary=, length_limit=)` gives an `Encoder` of outputs `d_output` wide."""
 
-    framed: ClassVar[bool] = False
+    adds_special_tokens: ClassVar[bool] = False
     """Whether texts are read between a begin and an end."""
 
     @property
@@ -156,10 +156,10 @@ class EncoderArchitecture(Architecture):
         return self.d_model
 
 
-class ClassifierArchitecture(Architecture):
-    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, longest=)` gives a `TextClassifier`."""
+class ClassifierArchitecture(ArchitectureConfig):
+    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, length_limit=)` gives a `TextClassifier`."""
 
-    paired: ClassVar[bool] = False
+    requires_pairs: ClassVar[bool] = False
     """Whether only two texts together can be read."""
 
     @property
@@ -168,15 +168,22 @@ class ClassifierArchitecture(Architecture):
         return False
 
     @property
-    def votes(self) -> float | None:
+    def ngram_inverse_penalty(self) -> float | None:
         """C of the logistic regression that votes for classes beside; None where none does."""
         return None
 
 
-def one_of(promise: type[Architecture], *own: type[Architecture]) -> Any:
+def union_of_families(interface: type[ArchitectureConfig], *built_in: type[ArchitectureConfig]) -> Any:
     """Any family that keeps a promise, the first one unless a table says otherwise: ours, and installed ones."""
-    families = (*own, *(each for each in installed() if issubclass(each, promise) and each not in own))
+    families = (
+        *built_in,
+        *(
+            family
+            for family in load_installed_architectures()
+            if issubclass(family, interface) and family not in built_in
+        ),
+    )
     if len(families) == 1:
         return families[0]
-    kind = own[0].model_fields["kind"].default
-    return Annotated[Union[families], Field(discriminator="kind"), default_kind(kind)]  # noqa: UP007 - not known before
+    kind = built_in[0].model_fields["kind"].default
+    return Annotated[Union[families], Field(discriminator="kind"), add_default_kind(kind)]  # noqa: UP007 - not known before

@@ -7,21 +7,21 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from heedful.architectures.interface import LanguageArchitecture
-from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import Count
-from heedful.recipes.training import Below1
+from heedful.recipes.config import PositiveInt
+from heedful.recipes.recipe import ArchitectureConfig
+from heedful.recipes.training import FloatBelowOne
 
 Positive = Annotated[float, Field(gt=0)]
 Hops = Annotated[int, Field(ge=1, le=32)]
 
 
-class MemoryNetworkConfig(Architecture):
+class MemoryNetworkConfig(ArchitectureConfig):
     """A question looks at facts again and again (Sukhbaatar et al. 2015)."""
 
-    built_by: ClassVar = "heedful.architectures.build_memory:memory_network"
+    built_by: ClassVar = "heedful.architectures.build_memory:build_memory_network"
 
     kind: Literal["memory_network"] = "memory_network"
-    d_model: Count = 50
+    d_model: PositiveInt = 50
     """width of embeddings: 20 for one bAbI task in the paper, 50 for all of them together"""
     hops: Hops = 3
     """how often facts are looked at"""
@@ -41,19 +41,19 @@ class MemoryNetworkConfig(Architecture):
 class MemoryNetworkDecoderConfig(LanguageArchitecture):
     """A language model whose facts are the last words that it read (Sukhbaatar et al. 2015, 5)."""
 
-    built_by: ClassVar = "heedful.architectures.build_memory:memory_network_language_model"
-    endless: ClassVar[bool] = True
+    built_by: ClassVar = "heedful.architectures.build_memory:build_memory_network_language_model"
+    is_unbounded: ClassVar[bool] = True
 
     kind: Literal["memory_network"] = "memory_network"
-    d_model: Count = 150
+    d_model: PositiveInt = 150
     """width of embeddings"""
     hops: Hops = 6
     """how often the last words are looked at"""
-    memory: Count = 100
+    memory: PositiveInt = 100
     """how many of them there are"""
     rectified: Annotated[float, Field(ge=0, le=1)] = 0.5
     """share of the numbers that go through a ReLU behind each hop"""
-    dropout: Below1 = 0.0
+    dropout: FloatBelowOne = 0.0
     """probability of dropping a number of what is remembered, a weight of attention, and what the output reads"""
     deviation: Positive = 0.05
     """of all parameters at first: normal numbers"""

@@ -30,7 +30,7 @@ from heedful.architectures.interface import (
     MemoryDecoderArchitecture,
     TiedArchitecture,
     TranslationArchitecture,
-    one_of,
+    union_of_families,
 )
 from heedful.architectures.memory import MemoryNetworkDecoderConfig
 from heedful.architectures.recurrent import (
@@ -40,7 +40,7 @@ from heedful.architectures.recurrent import (
     RecurrentMemoryDecoderConfig,
 )
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig, TransformerMemoryDecoderConfig
-from heedful.recipes.section import Count, Longest
+from heedful.recipes.config import LengthLimit, PositiveInt
 
 
 class TransformerConfig(StackConfig, TiedArchitecture):
@@ -49,11 +49,11 @@ class TransformerConfig(StackConfig, TiedArchitecture):
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
 
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer"
+    built_by: ClassVar = "heedful.architectures.build_stack:build_transformer"
 
-    encoder_layers: Count = 3
+    encoder_layers: PositiveInt = 3
     """layers of the encoder"""
-    decoder_layers: Count = 3
+    decoder_layers: PositiveInt = 3
     """layers of the decoder"""
     cross_attention: HeadsConfig = HeadsConfig()
     """how target tokens weigh source tokens"""
@@ -74,12 +74,12 @@ if TYPE_CHECKING:
     ClassifierConfig = ClassifierArchitecture
     MemoryDecoderConfig = MemoryDecoderArchitecture
 else:
-    ModelConfig = one_of(TranslationArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig)
-    LanguageModelConfig = one_of(
+    ModelConfig = union_of_families(TranslationArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig)
+    LanguageModelConfig = union_of_families(
         LanguageArchitecture, DecoderConfig, RecurrentDecoderConfig, MemoryNetworkDecoderConfig
     )
-    TaggerConfig = one_of(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
-    ClassifierConfig = one_of(
+    TaggerConfig = union_of_families(EncoderArchitecture, EncoderConfig, RecurrentEncoderConfig)
+    ClassifierConfig = union_of_families(
         ClassifierArchitecture,
         EncoderClassifierConfig,
         RecurrentClassifierConfig,
@@ -87,7 +87,7 @@ else:
         SiameseConfig,
         ConditionalConfig,
     )
-    MemoryDecoderConfig = one_of(
+    MemoryDecoderConfig = union_of_families(
         MemoryDecoderArchitecture, TransformerMemoryDecoderConfig, RecurrentMemoryDecoderConfig
     )
 
@@ -95,8 +95,8 @@ else:
 class DecoderOnlyConfig(ConditionalArchitecture):
     """A language model that reads source and target as one text (Liu et al. 2018)."""
 
-    built_by: ClassVar = "heedful.architectures.build_decoder_only:decoder_only"
-    one_text: ClassVar[bool] = True
+    built_by: ClassVar = "heedful.architectures.build_decoder_only:build_decoder_only"
+    is_single_text: ClassVar[bool] = True
 
     kind: Literal["decoder_only"] = "decoder_only"
     decoder: LanguageModelConfig = DecoderConfig()
@@ -108,10 +108,10 @@ class DecoderOnlyConfig(ConditionalArchitecture):
         return self.decoder.d_model
 
     @property
-    def longest(self) -> Longest | None:
+    def length_limit(self) -> LengthLimit | None:
         """The language model's."""
-        found = self.decoder.longest
-        return found and replace(found, key=found.key.replace("model.", "model.decoder.", 1))
+        decoder_limit = self.decoder.length_limit
+        return decoder_limit and replace(decoder_limit, key=decoder_limit.key.replace("model.", "model.decoder.", 1))
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
@@ -119,14 +119,14 @@ class DecoderOnlyConfig(ConditionalArchitecture):
         return {f"decoder.{key}": path for key, path in self.decoder.word_vectors.items()}
 
     @property
-    def frozen_vectors(self) -> bool:
+    def freezes_vectors(self) -> bool:
         """Whether words that have such a vector keep it."""
-        return self.decoder.frozen_vectors
+        return self.decoder.freezes_vectors
 
 
 if TYPE_CHECKING:
     ConditionalModelConfig = ConditionalArchitecture
 else:
-    ConditionalModelConfig = one_of(
+    ConditionalModelConfig = union_of_families(
         ConditionalArchitecture, TransformerConfig, RecurrentConfig, ConvolutionalConfig, DecoderOnlyConfig
     )

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from heedful.recipes.section import Count, InputPath, Probability, Section, default_kind
+from heedful.recipes.config import Config, InputPath, PositiveInt, Probability, add_default_kind
 
 
-class VisionConfig(Section):
+class VisionConfig(Config):
     """A network that makes an annotation of each region, and how a decoder gets them; abstract.
 
     Attributes:
@@ -28,7 +28,7 @@ class VisionConfig(Section):
     """of the regions"""
 
     @property
-    def step(self) -> int:
+    def region_stride(self) -> int:
         """Pixels from one region to the next."""
         raise NotImplementedError
 
@@ -38,12 +38,12 @@ class VisionConfig(Section):
         raise NotImplementedError
 
     @property
-    def source(self) -> Path | None:
+    def weights_file(self) -> Path | None:
         """The file of trained weights; None where all are learned."""
         return None
 
     @property
-    def apart(self) -> bool:
+    def is_frozen(self) -> bool:
         """Whether the network learns nothing, so that it looks at each picture once, before training."""
         return False
 
@@ -51,16 +51,16 @@ class VisionConfig(Section):
 class ConvolutionalVisionConfig(VisionConfig):
     """Convolutions of stride 2 and relu, normed by groups of channels; all of it is learned."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:small"
+    built_by: ClassVar = "heedful.architectures.build_pictures:build_small_backbone"
 
     kind: Literal["convolutional"] = "convolutional"
-    widths: Annotated[tuple[Count, ...], Field(min_length=1, strict=False)] = (32, 64, 128)
+    widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (32, 64, 128)
     """channels behind each halving of the picture"""
     more: Annotated[int, Field(ge=0)] = 0
     """further convolutions behind each"""
 
     @property
-    def step(self) -> int:
+    def region_stride(self) -> int:
         """2 for each width."""
         return int(2 ** len(self.widths))
 
@@ -70,10 +70,10 @@ class ConvolutionalVisionConfig(VisionConfig):
         return self.widths[-1]
 
 
-class TrainedVisionConfig(VisionConfig):
+class PretrainedVisionConfig(VisionConfig):
     """A network that was trained to classify pictures; abstract."""
 
-    read_by: ClassVar = "heedful.foreign.pictures:load_vision"
+    read_by: ClassVar = "heedful.foreign.vision_weights:load_vision_weights"
 
     weights: InputPath
     """file of its weights, safetensors or a state_dict that torch saved, or the folder of the package that has it"""
@@ -83,25 +83,25 @@ class TrainedVisionConfig(VisionConfig):
     """pixels from one region to the next"""
 
     @property
-    def step(self) -> int:
+    def region_stride(self) -> int:
         """The stride."""
         return self.stride
 
     @property
-    def source(self) -> Path:
+    def weights_file(self) -> Path:
         """The file."""
         return self.weights
 
     @property
-    def apart(self) -> bool:
+    def is_frozen(self) -> bool:
         """Where it is frozen."""
         return self.frozen
 
 
-class ResNetConfig(TrainedVisionConfig):
+class ResNetConfig(PretrainedVisionConfig):
     """A residual network (He et al. 2016) with weights of torchvision or timm."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:resnet"
+    built_by: ClassVar = "heedful.architectures.build_pictures:build_resnet"
 
     kind: Literal["resnet"] = "resnet"
     depth: Literal[18, 34, 50, 101] = 50
@@ -115,10 +115,10 @@ class ResNetConfig(TrainedVisionConfig):
         return {8: 128, 16: 256, 32: 512}[self.stride] * (4 if self.depth >= 50 else 1)
 
 
-class EfficientNetLite0Config(TrainedVisionConfig):
+class EfficientNetLite0Config(PretrainedVisionConfig):
     """EfficientNet-lite0 with weights of EfficientNet-PyTorch or timm."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:efficientnet_lite0"
+    built_by: ClassVar = "heedful.architectures.build_pictures:build_efficientnet_lite0"
 
     kind: Literal["efficientnet_lite0"] = "efficientnet_lite0"
     stride: Literal[16, 32] = 32
@@ -133,5 +133,5 @@ class EfficientNetLite0Config(TrainedVisionConfig):
 AnyVisionConfig = Annotated[
     ConvolutionalVisionConfig | ResNetConfig | EfficientNetLite0Config,
     Field(discriminator="kind"),
-    default_kind("convolutional"),
+    add_default_kind("convolutional"),
 ]

@@ -14,14 +14,14 @@ from heedful.architectures.interface import (
     MemoryDecoderArchitecture,
     TiedArchitecture,
 )
-from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import Count, Probability, Section, default_kind, misfit
+from heedful.recipes.config import Config, PositiveInt, Probability, add_default_kind, config_error
+from heedful.recipes.recipe import ArchitectureConfig
 
 ReadingWeightsName = Literal[WeightsName, "sampled"]
 _ONE_WIDTH = ("dot", "scaled_dot", "exp_dot")
 
 
-class ContextConfig(Section):
+class ContextConfig(Config):
     """The source as one vector, without attention (Sutskever et al. 2014; Cho et al. 2014)."""
 
     kind: Literal["context"] = "context"
@@ -29,7 +29,7 @@ class ContextConfig(Section):
     """whether that vector only makes the first state, or enters every step as well"""
 
 
-class _KindConfig(Section):
+class _KindConfig(Config):
     """Abstract: one of several tables; the kind stands before all other keys."""
 
     kind: str
@@ -40,7 +40,7 @@ class _AttentiveConfig(ScoredConfig, _KindConfig):
 
     weights: ReadingWeightsName = Field(default_factory=default_weights)
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
-    d_alignment: Count | None = None
+    d_alignment: PositiveInt | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
     gate: bool = False
     """whether the state says, from 0 to 1, how much of what was found is read at all (Xu et al. 2015, 4.2.1)"""
@@ -49,7 +49,7 @@ class _AttentiveConfig(ScoredConfig, _KindConfig):
 
     @field_validator("expected")
     @classmethod
-    def _of_draws(cls, expected: float, info: ValidationInfo) -> float:
+    def _require_sampled_weights(cls, expected: float, info: ValidationInfo) -> float:
         if expected and info.data.get("weights", "sampled") != "sampled":
             raise ValueError('is for weights = "sampled" alone: leave it away')
         return expected
@@ -71,24 +71,24 @@ class LuongConfig(_AttentiveConfig):
     """how a state is compared with a memory slot"""
     window: Literal["global", "monotonic", "predicted"] = "global"
     """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""
-    reach: Count = 10
+    reach: PositiveInt = 10
     """D, how many slots a window reaches to both sides"""
     input_feeding: bool = True
     """whether the attentional vector enters the next step"""
 
 
 ReadingConfig = Annotated[
-    ContextConfig | BahdanauConfig | LuongConfig, Field(discriminator="kind"), default_kind("bahdanau")
+    ContextConfig | BahdanauConfig | LuongConfig, Field(discriminator="kind"), add_default_kind("bahdanau")
 ]
 
 
-class LayersConfig(Architecture):
+class LayersConfig(ArchitectureConfig):
     """Abstract: what every model of recurrent layers has."""
 
     kind: Literal["recurrent"] = "recurrent"
-    d_model: Count = 256
+    d_model: PositiveInt = 256
     """width of the states; in a bidirectional encoder, of each direction"""
-    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    d_embedding: PositiveInt = Field(default_factory=lambda given: given["d_model"])
     """width of the embeddings; d_model if not given"""
     cell: Literal["elman", "gru", "lstm"] = "lstm"
     """the vanilla recurrent network, or one with gates"""
@@ -98,7 +98,7 @@ class LayersConfig(Architecture):
     """dropout of the embeddings; dropout if not given"""
 
 
-class WritingConfig(LayersConfig):
+class RecurrentDecodingConfig(LayersConfig):
     """Abstract: recurrent layers that write, and look at what was read."""
 
     if TYPE_CHECKING:  # each in an order in which they can be checked
@@ -107,26 +107,26 @@ class WritingConfig(LayersConfig):
         initialisation: Literal["modern", "bahdanau", "luong", "sutskever"]
 
     @property
-    def draws(self) -> bool:
+    def samples_attention(self) -> bool:
         """Whether attention is left to chance, and to REINFORCE."""
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
 
-class RecurrentConfig(WritingConfig, TiedArchitecture):
+class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     """Recurrent sequence to sequence, without and with attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
 
-    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent"
+    built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_model"
 
-    d_embedding: Count = Field(default_factory=lambda given: given["d_model"])
+    d_embedding: PositiveInt = Field(default_factory=lambda given: given["d_model"])
     """width of the embeddings and of what the output reads; d_model if not given"""
     cell: Literal["elman", "gru", "lstm"] = "gru"
     """the vanilla recurrent network, or one with gates"""
-    encoder_layers: Count = 1
+    encoder_layers: PositiveInt = 1
     """layers of the encoder"""
-    decoder_layers: Count = 1
+    decoder_layers: PositiveInt = 1
     """layers of the decoder"""
     bidirectional: bool = True
     """whether the encoder reads from both ends"""
@@ -147,10 +147,10 @@ class RecurrentConfig(WritingConfig, TiedArchitecture):
 
     @field_validator("reading")
     @classmethod
-    def _comparable(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
+    def _check_score_widths(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
             return reading
-        raise misfit(
+        raise config_error(
             "model.reading.score",
             f'= "{reading.score}" needs states and memory slots of one width, and a bidirectional encoder makes slots '
             'of two states: set model.reading.score = "general" or model.bidirectional = false',
@@ -158,18 +158,18 @@ class RecurrentConfig(WritingConfig, TiedArchitecture):
 
     @field_validator("start")
     @classmethod
-    def _carries(cls, start: str, info: ValidationInfo) -> str:
+    def _check_copied_state(cls, start: str, info: ValidationInfo) -> str:
         if start != "carried":
             return start
         if info.data.get("bidirectional"):
-            raise misfit(
+            raise config_error(
                 "model.start",
                 '= "carried" hands on one state of each layer, and a bidirectional encoder ends in two: set '
                 'model.bidirectional = false or model.start = "bridge"',
             )
         encoder, decoder = info.data.get("encoder_layers"), info.data.get("decoder_layers")
         if encoder is not None and decoder is not None and encoder != decoder:
-            raise misfit(
+            raise config_error(
                 "model.decoder_layers",
                 f'= {decoder} must equal model.encoder_layers = {encoder} where model.start = "carried": each layer '
                 "goes on where the same layer of the encoder ended",
@@ -178,16 +178,16 @@ class RecurrentConfig(WritingConfig, TiedArchitecture):
 
     @field_validator("readout")
     @classmethod
-    def _reads(cls, readout: str, info: ValidationInfo) -> str:
+    def _check_readout(cls, readout: str, info: ValidationInfo) -> str:
         if readout == "state" and isinstance(info.data.get("reading"), LuongConfig):
-            raise misfit(
+            raise config_error(
                 "model.readout",
                 '= "state" would leave out the context, which in model.reading.kind = "luong" comes after the state: '
                 'set model.reading.kind = "bahdanau" or "context", or leave model.readout away',
             )
         tie, d_model, d_embedding = (info.data.get(key) for key in ("tie", "d_model", "d_embedding"))
         if readout == "state" and tie not in (None, "none") and d_model != d_embedding:
-            raise misfit(
+            raise config_error(
                 "model.tie",
                 f'= "{tie}" makes the output a table of model.d_embedding = {d_embedding} columns, and with '
                 f'model.readout = "state" it reads model.d_model = {d_model} numbers: set model.tie = "none"',
@@ -195,12 +195,12 @@ class RecurrentConfig(WritingConfig, TiedArchitecture):
         return readout
 
 
-class RecurrentMemoryDecoderConfig(WritingConfig, MemoryDecoderArchitecture):
+class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchitecture):
     """Recurrent layers that look at any memory, or begin with its summary (Vinyals et al. 2015; Xu et al. 2015)."""
 
-    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_memory_decoder"
+    built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_memory_decoder"
 
-    layers: Count = 1
+    layers: PositiveInt = 1
     """layers on top of each other"""
     reading: ReadingConfig = BahdanauConfig()
     """how the decoder uses its memories"""
@@ -216,10 +216,10 @@ class RecurrentMemoryDecoderConfig(WritingConfig, MemoryDecoderArchitecture):
 
     @field_validator("reading")
     @classmethod
-    def _comparable(cls, reading: ReadingConfig) -> ReadingConfig:
+    def _check_score_widths(cls, reading: ReadingConfig) -> ReadingConfig:
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH:
             return reading
-        raise misfit(
+        raise config_error(
             "model.decoder.reading.score",
             f'= "{reading.score}" needs states and memory slots of one width: set model.decoder.reading.score = '
             '"general"',
@@ -229,17 +229,17 @@ class RecurrentMemoryDecoderConfig(WritingConfig, MemoryDecoderArchitecture):
 class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture):
     """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
 
-    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_language_model"
-    endless: ClassVar[bool] = True
+    built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_language_model"
+    is_unbounded: ClassVar[bool] = True
 
-    layers: Count = 2
+    layers: PositiveInt = 2
     """layers on top of each other"""
     tie: bool = Field(default_factory=lambda given: given["d_embedding"] == given["d_model"])
     """whether embedding and output are one table; true if not given where d_embedding = d_model"""
 
     @field_validator("tie")
     @classmethod
-    def _one_width(cls, tie: bool, info: ValidationInfo) -> bool:
+    def _check_tied_widths(cls, tie: bool, info: ValidationInfo) -> bool:
         d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
         if tie and d_model != d_embedding:
             raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")
@@ -249,9 +249,9 @@ class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture)
 class RecurrentEncoderConfig(EmbeddedConfig, LayersConfig, EncoderArchitecture):
     """Recurrent layers over a sentence, with an output for each token."""
 
-    built_by: ClassVar = "heedful.architectures.build_recurrent:recurrent_encoder"
+    built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_encoder"
 
-    layers: Count = 1
+    layers: PositiveInt = 1
     """layers on top of each other"""
     bidirectional: bool = True
     """whether the sentence is read from both ends"""

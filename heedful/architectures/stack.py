@@ -24,14 +24,14 @@ from heedful.architectures.interface import (
     LanguageArchitecture,
     MemoryDecoderArchitecture,
 )
-from heedful.recipes.recipe import Architecture
-from heedful.recipes.section import Count, Longest, Probability, misfit
+from heedful.recipes.config import LengthLimit, PositiveInt, Probability, config_error
+from heedful.recipes.recipe import ArchitectureConfig
 
 Epsilon = Annotated[float, Field(gt=0, lt=1)]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-class StackConfig(Architecture):
+class StackConfig(ArchitectureConfig):
     """What every Transformer has.
 
     Abstract: how many layers there are, and what surrounds them, belongs to the model.
@@ -41,11 +41,11 @@ class StackConfig(Architecture):
     """Whether attention has several heads that may look alike."""
 
     kind: Literal["transformer"] = "transformer"
-    d_model: Count = 256
+    d_model: PositiveInt = 256
     """width of the embeddings and of everything between the layers"""
-    heads: Count = 4
+    heads: PositiveInt = 4
     """attention heads; must divide d_model"""
-    d_ff: Count = Field(default_factory=lambda given: 4 * given["d_model"])
+    d_ff: PositiveInt = Field(default_factory=lambda given: 4 * given["d_model"])
     """width inside the feed-forward blocks; 4 * d_model if not given"""
     dropout: Probability = 0.1
     """dropout of each sublayer's output"""
@@ -73,7 +73,7 @@ class StackConfig(Architecture):
 
     @field_validator("heads")
     @classmethod
-    def _divides(cls, heads: int, info: ValidationInfo) -> int:
+    def _require_divisor(cls, heads: int, info: ValidationInfo) -> int:
         d_model = info.data.get("d_model")
         if d_model is not None and d_model % heads:
             raise ValueError(f"must divide model.d_model = {d_model} evenly")
@@ -81,20 +81,22 @@ class StackConfig(Architecture):
 
     @field_validator("positions")
     @classmethod
-    def _even(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
+    def _check_position_widths(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
         d_model, heads = info.data.get("d_model"), info.data.get("heads")
         if d_model is None or heads is None:
             return positions
         if isinstance(positions, SinusoidalConfig) and d_model % 2:
-            raise misfit("model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines")
-        width = _d_key(
+            raise config_error(
+                "model.d_model", f"= {d_model} must be even, sinusoidal positions pair sines with cosines"
+            )
+        width = _compute_d_key(
             d_model,
             heads,
             aggregation=info.data.get("aggregation", "project"),
             shared=info.data.get("shared_key_value", False),
         )
         if isinstance(positions, RotaryConfig) and width % 2:
-            raise misfit(
+            raise config_error(
                 "model.heads",
                 f"= {heads} gives each head {width} numbers, but rotary positions turn pairs: "
                 "choose heads such that d_model / heads is even",
@@ -104,24 +106,24 @@ class StackConfig(Architecture):
     @property
     def d_key(self) -> int:
         """Width of a query and a key of each head."""
-        return _d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
+        return _compute_d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
 
     @property
-    def longest(self) -> Longest | None:
+    def length_limit(self) -> LengthLimit | None:
         """How many places the positions have; None where they have no end."""
         if not isinstance(self.positions, LearnedConfig):
             return None
-        return Longest("model.positions.length", self.positions.length)
+        return LengthLimit("model.positions.length", self.positions.length)
 
 
-def _d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
+def _compute_d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
     return d_model if shared and aggregation == "mean" else d_model // heads
 
 
-class AloneConfig(EmbeddedConfig, StackConfig):
+class SingleStackConfig(EmbeddedConfig, StackConfig):
     """Abstract: an encoder or a decoder without the other, as GPT and BERT have it."""
 
-    layers: Count = 4
+    layers: PositiveInt = 4
     """layers on top of each other"""
     activation: Activation = "gelu"
     """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
@@ -138,9 +140,9 @@ class AloneConfig(EmbeddedConfig, StackConfig):
 class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
     """A Transformer's decoder that looks at any memory, or at several, one after the other in each layer."""
 
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer_memory_decoder"
+    built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_memory_decoder"
 
-    layers: Count = 3
+    layers: PositiveInt = 3
     """layers on top of each other"""
     cross_attention: HeadsConfig = HeadsConfig()
     """how tokens weigh the slots of a memory"""
@@ -157,10 +159,10 @@ class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
         return self.d_model
 
 
-class DecoderConfig(AloneConfig, LanguageArchitecture):
+class DecoderConfig(SingleStackConfig, LanguageArchitecture):
     """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
 
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer_language_model"
+    built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_language_model"
 
     residual: Literal["post_norm", "pre_norm"] = "pre_norm"
     """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
@@ -175,16 +177,16 @@ class DecoderConfig(AloneConfig, LanguageArchitecture):
     Xavier's rule"""
 
 
-class EncoderConfig(AloneConfig, EncoderArchitecture):
+class EncoderConfig(SingleStackConfig, EncoderArchitecture):
     """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
 
-    built_by: ClassVar = "heedful.architectures.build_stack:transformer_encoder"
-    framed: ClassVar[bool] = True
+    built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_encoder"
+    adds_special_tokens: ClassVar[bool] = True
     """As in pre-training."""
 
     visibility: EncoderVisibilityConfig = EverythingConfig()
     """which tokens a token sees"""
-    segments: Count = 2
+    segments: PositiveInt = 2
     """kinds of parts that a text may have, each with a vector that is added to its tokens; with 1 nothing is added"""
     embedding_norm: bool = True
     """normalise the sum of embeddings"""

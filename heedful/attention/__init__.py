@@ -1,94 +1,165 @@
 """Attention as mathematics: scores, choices, positions, multi-head attention; knows tensors only.
 
 >>> import torch
->>> from heedful.attention import Additive, Attention
->>> attention = Attention(Additive(6, 4, 8))
+>>> from heedful.attention import AdditiveScore, Attention
+>>> attention = Attention(AdditiveScore(6, 4, 8))
 >>> query, memory = torch.randn(2, 1, 6), torch.randn(2, 5, 4)
 >>> visible = torch.ones(2, 1, 5, dtype=torch.bool)
 >>> attention(query, attention.score.project(memory), value=memory, visible=visible).shape
 torch.Size([2, 1, 4])
 """
 
-from heedful.attention.attention import Attention, Hops
-from heedful.attention.choice import Choice, Focus, PredictedWindow, proportional, softmax
+from heedful.attention.attention import Attention, MultiHopAttention
+from heedful.attention.attention_trace import TraceableAttention, assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import Explaining, declare
-from heedful.attention.hard import Drawn, MovingBaseline, Sampled, StraightThrough, surrogate
-from heedful.attention.keys import KeyValues, Picks
-from heedful.attention.multihead import Aggregation, Concatenation, Mean, MultiHeadAttention, Projection
+from heedful.attention.hard import (
+    HardSampling,
+    MovingBaseline,
+    SampleStatistics,
+    StraightThrough,
+    compute_reinforce_loss,
+)
+from heedful.attention.hooks import AttentionRole, HookPoint
+from heedful.attention.kv_cache import KVCache, PendingSelection
+from heedful.attention.mask import AttentionMask, BandedMask, CacheLayout
+from heedful.attention.mask_functions import MaskFunction, SlidingWindow, bidirectional, causal, sliding_window
+from heedful.attention.multihead import (
+    ConcatAggregation,
+    HeadAggregation,
+    MeanAggregation,
+    MultiHeadAttention,
+    ProjectionAggregation,
+)
+from heedful.attention.normalizers import LocalWindow, Normalizer, PredictedWindow, normalize_by_sum, softmax
 from heedful.attention.positions import (
     AbsolutePosition,
-    Integer,
-    Learned,
-    Quadratic,
+    IntegerPosition,
+    LearnedPosition,
+    NoPosition,
+    QuadraticPosition,
     RelativePosition,
-    Rotary,
-    Shaw,
-    Sinusoidal,
-    Unaware,
-    UnitInterval,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    UnitIntervalPosition,
 )
-from heedful.attention.probe import Look, Probe
-from heedful.attention.scores import Additive, Concat, Dot, ExpDot, General, Location, ScaledDot, Score
-from heedful.attention.sight import Band, Sight, Slots
+from heedful.attention.scores import (
+    AdditiveScore,
+    AttentionScore,
+    ConcatScore,
+    DotScore,
+    ExpDotScore,
+    GeneralScore,
+    LocationScore,
+    ScaledDotScore,
+)
 from heedful.attention.structured import DependencyTree, LinearChain
-from heedful.attention.visibility import Visibility, Window, causal, everything, window
-from heedful.attention.weigher import ScaledSoftmax, Scored, Weigher
+from heedful.attention.weight_functions import ScaledSoftmax, ScoredWeights, WeightFunction
+from heedful.deprecation import module_getattr
 
 __all__ = [
     "AbsolutePosition",
-    "Additive",
-    "Aggregation",
+    "AdditiveScore",
     "Attention",
-    "Band",
-    "Choice",
-    "Concat",
-    "Concatenation",
+    "AttentionMask",
+    "AttentionRole",
+    "AttentionScore",
+    "BandedMask",
+    "CacheLayout",
+    "ConcatAggregation",
+    "ConcatScore",
     "DependencyTree",
-    "Dot",
-    "Drawn",
+    "DotScore",
     "Dropout",
-    "ExpDot",
-    "Explaining",
-    "Focus",
-    "General",
-    "Hops",
-    "Integer",
-    "KeyValues",
-    "Learned",
+    "ExpDotScore",
+    "GeneralScore",
+    "HardSampling",
+    "HeadAggregation",
+    "HookPoint",
+    "IntegerPosition",
+    "KVCache",
+    "LearnedPosition",
     "LinearChain",
-    "Location",
-    "Look",
-    "Mean",
+    "LocalWindow",
+    "LocationScore",
+    "MaskFunction",
+    "MeanAggregation",
     "MovingBaseline",
     "MultiHeadAttention",
-    "Picks",
+    "MultiHopAttention",
+    "NoPosition",
+    "Normalizer",
+    "PendingSelection",
     "PredictedWindow",
-    "Probe",
-    "Projection",
-    "Quadratic",
+    "ProjectionAggregation",
+    "QuadraticPosition",
     "RelativePosition",
-    "Rotary",
-    "Sampled",
-    "ScaledDot",
+    "RotaryPosition",
+    "SampleStatistics",
+    "ScaledDotScore",
     "ScaledSoftmax",
-    "Score",
-    "Scored",
-    "Shaw",
-    "Sight",
-    "Sinusoidal",
-    "Slots",
+    "ScoredWeights",
+    "ShawPosition",
+    "SinusoidalPosition",
+    "SlidingWindow",
     "StraightThrough",
-    "Unaware",
-    "UnitInterval",
-    "Visibility",
-    "Weigher",
-    "Window",
+    "TraceableAttention",
+    "UnitIntervalPosition",
+    "WeightFunction",
+    "assign_roles",
+    "bidirectional",
     "causal",
-    "declare",
-    "everything",
-    "proportional",
+    "compute_reinforce_loss",
+    "normalize_by_sum",
+    "sliding_window",
     "softmax",
-    "surrogate",
-    "window",
 ]
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "Additive": "AdditiveScore",
+        "Aggregation": "HeadAggregation",
+        "Band": "BandedMask",
+        "Choice": "Normalizer",
+        "Concat": "ConcatScore",
+        "Concatenation": "ConcatAggregation",
+        "Dot": "DotScore",
+        "Drawn": "SampleStatistics",
+        "ExpDot": "ExpDotScore",
+        "Explaining": "TraceableAttention",
+        "Focus": "LocalWindow",
+        "General": "GeneralScore",
+        "Hops": "MultiHopAttention",
+        "Integer": "IntegerPosition",
+        "KeyValues": "KVCache",
+        "Learned": "LearnedPosition",
+        "Location": "LocationScore",
+        "Look": "AttentionRole",
+        "Mean": "MeanAggregation",
+        "Picks": "PendingSelection",
+        "Probe": "HookPoint",
+        "Projection": "ProjectionAggregation",
+        "Quadratic": "QuadraticPosition",
+        "Rotary": "RotaryPosition",
+        "Sampled": "HardSampling",
+        "ScaledDot": "ScaledDotScore",
+        "Score": "AttentionScore",
+        "Scored": "ScoredWeights",
+        "Shaw": "ShawPosition",
+        "Sight": "AttentionMask",
+        "Sinusoidal": "SinusoidalPosition",
+        "Slots": "CacheLayout",
+        "Unaware": "NoPosition",
+        "UnitInterval": "UnitIntervalPosition",
+        "Visibility": "MaskFunction",
+        "Weigher": "WeightFunction",
+        "Window": "SlidingWindow",
+        "declare": "assign_roles",
+        "everything": "bidirectional",
+        "proportional": "normalize_by_sum",
+        "surrogate": "compute_reinforce_loss",
+        "window": "sliding_window",
+    },
+)
+"""Names of version 0.1, each with its new name; they are kept for one version."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.attention.choice import Choice, Focus, called, softmax
-from heedful.attention.explained import Explained, Explaining
-from heedful.attention.scores import Score
-from heedful.attention.visibility import Visibility, everything
-from heedful.values import Memory, Rows, laid_under, one_width, used
+from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
+from heedful.attention.mask_functions import MaskFunction, bidirectional
+from heedful.attention.normalizers import LocalWindow, Normalizer, format_callable, softmax
+from heedful.attention.scores import AttentionScore
+from heedful.tensors import Memory, RowSelection, count_used_columns, pad_and_concat, require_same_width
 
 
-class Attention(Explaining):
+class Attention(TraceableAttention):
     """c = sum_i v_i choose_i(score(q, k_i)): what a query takes from a memory (Hu 2018, eq. 1-3).
 
     Args:
@@ -24,7 +24,9 @@ class Attention(Explaining):
         focus: where a query looks in the first place; None is everywhere that is visible.
     """
 
-    def __init__(self, score: Score, choose: Choice = softmax, *, focus: Focus | None = None) -> None:
+    def __init__(
+        self, score: AttentionScore, choose: Normalizer = softmax, *, focus: LocalWindow | None = None
+    ) -> None:
         super().__init__()
         self.score = score
         self.choose = choose
@@ -32,7 +34,7 @@ class Attention(Explaining):
 
     def extra_repr(self) -> str:
         """What `print` says of it besides its parts."""
-        return f"choose={called(self.choose)}"
+        return f"choose={format_callable(self.choose)}"
 
     def forward(
         self,
@@ -43,24 +45,24 @@ class Attention(Explaining):
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_value"]:
         """The context of each query; `key` comes from `self.score.project`."""
-        weights = self._weights(self.score(query, key), query, visible=visible)
-        seen: Tensor = self.probe(weights)
-        return seen @ value
+        weights = self._compute_weights(self.score(query, key), query, visible=visible)
+        probed_weights: Tensor = self.probe(weights)
+        return probed_weights @ value
 
-    def explain(
+    def compute_trace(
         self,
         query: Float[Tensor, "B Q d_query"],
         key: Float[Tensor, "B K d_projected"],
         *,
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
-    ) -> Explained:
+    ) -> AttentionTrace:
         """All that lies between the queries and their contexts, which are those of `forward`."""
         scores = self.score(query, key)
-        weights = self._weights(scores, query, visible=visible)
-        parts = (each.unsqueeze(1) for each in (query, key, value, scores, weights, weights @ value))
+        weights = self._compute_weights(scores, query, visible=visible)
+        parts = (tensor.unsqueeze(1) for tensor in (query, key, value, scores, weights, weights @ value))
         query, key, value, scores, weights, context = parts
-        return Explained(
+        return AttentionTrace(
             query=query,
             key=key,
             value=value,
@@ -70,7 +72,7 @@ class Attention(Explaining):
             context=context,
         )
 
-    def _weights(
+    def _compute_weights(
         self, scores: Float[Tensor, "B Q K"], query: Float[Tensor, "B Q d_query"], *, visible: Bool[Tensor, "B Q K"]
     ) -> Float[Tensor, "B Q K"]:
         if self.focus is None:
@@ -80,8 +82,8 @@ class Attention(Explaining):
 
 
 @dataclass(frozen=True)
-class Attended:
-    """A memory ready to be attended to, kept once for the rows of a group (see `heedful.values.Rows`)."""
+class PreparedMemory:
+    """A memory ready to be attended to, kept once for the rows of a group (see `heedful.tensors.RowSelection`)."""
 
     keys: Float[Tensor, "G S d_key"]
     values: Float[Tensor, "G S d_value"]
@@ -89,53 +91,53 @@ class Attended:
     width: int = 1
 
     @classmethod
-    def of(cls, attention: Attention, memory: Memory) -> Attended:
+    def from_memory(cls, attention: Attention, memory: Memory) -> PreparedMemory:
         """What a memory is to this attention: keys are projected once."""
         return cls(attention.score.project(memory.keys, memory.positions), memory.values, memory.positions)
 
-    def rearrange(self, rows: Rows) -> Attended:
+    def reorder(self, rows: RowSelection) -> PreparedMemory:
         """With other rows; what they look at is copied only where groups are picked or dropped."""
         groups, width = rows.source_groups(self.width), rows.width
         if groups is None:
-            return Attended(self.keys, self.values, self.positions, width)
+            return PreparedMemory(self.keys, self.values, self.positions, width)
         keys, values, positions = (part.index_select(0, groups) for part in (self.keys, self.values, self.positions))
-        return Attended(keys, values, positions, width)
+        return PreparedMemory(keys, values, positions, width)
 
-    def joined(self, others: Sequence[Attended]) -> Attended:
+    def concat(self, others: Sequence[PreparedMemory]) -> PreparedMemory:
         """With the groups of others, whose memories may be longer or shorter."""
-        parts = [part.trimmed() for part in (self, *others)]
-        return Attended(
-            laid_under([part.keys for part in parts], axis=1, fill=0.0),
-            laid_under([part.values for part in parts], axis=1, fill=0.0),
-            laid_under([part.positions for part in parts], axis=1, fill=-1),
-            one_width(part.width for part in parts),
+        parts = [part.trim_padding() for part in (self, *others)]
+        return PreparedMemory(
+            pad_and_concat([part.keys for part in parts], axis=1, fill=0.0),
+            pad_and_concat([part.values for part in parts], axis=1, fill=0.0),
+            pad_and_concat([part.positions for part in parts], axis=1, fill=-1),
+            require_same_width(part.width for part in parts),
         )
 
-    def trimmed(self) -> Attended:
+    def trim_padding(self) -> PreparedMemory:
         """Without the last slots that are empty in all groups."""
-        slots = used(self.positions)
-        return Attended(self.keys[:, :slots], self.values[:, :slots], self.positions[:, :slots], self.width)
+        slots = count_used_columns(self.positions)
+        return PreparedMemory(self.keys[:, :slots], self.values[:, :slots], self.positions[:, :slots], self.width)
 
-    def by(
+    def attend(
         self,
         attention: Attention,
         query: Float[Tensor, "B Q d"],
         *,
         positions: Int[Tensor, "B Q"],
-        visibility: Visibility = everything,
+        mask_function: MaskFunction = bidirectional,
     ) -> Float[Tensor, "B Q d_value"]:
         """What queries at these positions take; those of a group side by side."""
         rows, queries, width = query.shape
         groups = rows // self.width
-        where = positions.reshape(groups, self.width * queries)
-        visible = visibility(where.unsqueeze(2), self.positions.unsqueeze(1))
+        group_positions = positions.reshape(groups, self.width * queries)
+        visible = mask_function(group_positions.unsqueeze(2), self.positions.unsqueeze(1))
         context: Tensor = attention(
             query.reshape(groups, self.width * queries, width), self.keys, value=self.values, visible=visible
         )
         return context.view(rows, queries, context.size(-1))
 
 
-class Hops(Explaining):
+class MultiHopAttention(TraceableAttention):
     """M = A H with A = softmax(Q K^T): each hop weighs the same keys by a query of its own (Lin et al. 2017, eq. 6).
 
     A hop is to this attention what a head is to others, but all hops share keys and values, so that their sums can be
@@ -162,20 +164,20 @@ class Hops(Explaining):
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_context"]:
         """The sums of all hops side by side; a query is those of all hops side by side, d_query = hops * d_key."""
-        weights: Tensor = self.probe(self._weighed(query, key, visible)[-1])
+        weights: Tensor = self.probe(self._weigh_by_hop(query, key, visible)[-1])
         return (weights @ value.unsqueeze(1)).transpose(1, 2).flatten(2)
 
-    def explain(
+    def compute_trace(
         self,
         query: Float[Tensor, "B Q d_query"],
         key: Float[Tensor, "B K d_key"],
         *,
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
-    ) -> Explained:
+    ) -> AttentionTrace:
         """All that lies between the queries and their sums, which are those of `forward`."""
-        queries, scores, weights = self._weighed(query, key, visible)
-        return Explained(
+        queries, scores, weights = self._weigh_by_hop(query, key, visible)
+        return AttentionTrace(
             query=queries,
             key=key.unsqueeze(1).expand(-1, self.hops, -1, -1),
             value=value.unsqueeze(1).expand(-1, self.hops, -1, -1),
@@ -185,7 +187,7 @@ class Hops(Explaining):
             context=weights @ value.unsqueeze(1),
         )
 
-    def _weighed(
+    def _weigh_by_hop(
         self, query: Float[Tensor, "B Q d_query"], key: Float[Tensor, "B K d_key"], visible: Bool[Tensor, "B Q K"]
     ) -> tuple[Float[Tensor, "B hops Q d_key"], Float[Tensor, "B hops Q K"], Float[Tensor, "B hops Q K"]]:
         """Queries, scores and weights of each hop."""

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.attention.choice import softmax
-from heedful.attention.explained import Explained, Explaining
+from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
+from heedful.attention.normalizers import softmax
 
 
-class Chain(Explaining):
+class ChainAttention(TraceableAttention):
     """p(z_q = k), where z is a path that takes one key for each query (Kim et al. 2017, section 4.3).
 
     p(z) is proportional to exp(sum_q score(q, z_q) + sum_q link(z_q, z_q+1)): a linear-chain conditional random field
@@ -38,10 +38,10 @@ class Chain(Explaining):
             visible: which keys there are.
             links: scores of a key of one step and one of the next, Q - 1 steps.
         """
-        weights: Tensor = self.probe(_paths(query @ key.transpose(1, 2), visible, links).nodes)
+        weights: Tensor = self.probe(_run_forward_backward(query @ key.transpose(1, 2), visible, links).marginals)
         return weights @ value
 
-    def explain(
+    def compute_trace(
         self,
         query: Float[Tensor, "B Q d"],
         key: Float[Tensor, "B K d"],
@@ -49,57 +49,74 @@ class Chain(Explaining):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B 1 K"],
         links: Float[Tensor, "B steps K K"] | None = None,
-    ) -> Explained:
+    ) -> AttentionTrace:
         """All that lies between queries and what they find; `bias` is what the rest of paths adds to a score."""
-        single = query @ key.transpose(1, 2)
-        paths = _paths(single, visible, links)
-        seen = visible.expand_as(single)
-        parts = (query, key, value, paths.odds, paths.nodes, paths.nodes @ value, paths.odds - single, paths.edges)
-        query, key, value, scores, weights, context, bias, edges = (each.unsqueeze(1) for each in parts)
-        return Explained(query, key, value, scores, seen, weights, context, bias=bias, edges=edges)
+        unary_scores = query @ key.transpose(1, 2)
+        paths = _run_forward_backward(unary_scores, visible, links)
+        visible_keys = visible.expand_as(unary_scores)
+        tensors = (
+            query,
+            key,
+            value,
+            paths.log_marginals,
+            paths.marginals,
+            paths.marginals @ value,
+            paths.log_marginals - unary_scores,
+            paths.pair_marginals,
+        )
+        query, key, value, scores, weights, context, bias, edges = (tensor.unsqueeze(1) for tensor in tensors)
+        return AttentionTrace(query, key, value, scores, visible_keys, weights, context, bias=bias, edges=edges)
 
 
 @dataclass(frozen=True)
-class _Paths:
+class _PathMarginals:
     """Sums over all paths.
 
     Attributes:
-        odds: log sum exp of the paths through a key, up to a constant of each query.
-        nodes: how probable it is that a path goes through it.
-        joints: log of how probable it is that a path goes through two keys, one after the other; up to a constant.
+        log_marginals: log sum exp of the paths through a key, up to a constant of each query.
+        marginals: how probable it is that a path goes through it.
+        log_pair_marginals: log of how probable it is that a path goes through two keys, one after the other; up to a constant.
         visible: which keys there are.
     """
 
-    odds: Float[Tensor, "B Q K"]
-    nodes: Float[Tensor, "B Q K"]
-    joints: Float[Tensor, "B steps K K"]
+    log_marginals: Float[Tensor, "B Q K"]
+    marginals: Float[Tensor, "B Q K"]
+    log_pair_marginals: Float[Tensor, "B steps K K"]
     visible: Bool[Tensor, "B 1 K"]
 
     @property
-    def edges(self) -> Float[Tensor, "B steps K K"]:
+    def pair_marginals(self) -> Float[Tensor, "B steps K K"]:
         """How probable it is that a path goes through two keys, one after the other."""
-        both = (self.visible.unsqueeze(3) & self.visible.unsqueeze(2)).expand_as(self.joints)
-        return softmax(self.joints.flatten(2), both.flatten(2)).view_as(self.joints).to(self.nodes.dtype)
+        pair_visible = (self.visible.unsqueeze(3) & self.visible.unsqueeze(2)).expand_as(self.log_pair_marginals)
+        return (
+            softmax(self.log_pair_marginals.flatten(2), pair_visible.flatten(2))
+            .view_as(self.log_pair_marginals)
+            .to(self.marginals.dtype)
+        )
 
 
-def _paths(
+def _run_forward_backward(
     scores: Float[Tensor, "B Q K"], visible: Bool[Tensor, "B 1 K"], links: Float[Tensor, "B steps K K"] | None
-) -> _Paths:
+) -> _PathMarginals:
     """The forward-backward algorithm in log space."""
     queries, keys = scores.shape[1:]
-    wide, seen = scores.to(torch.promote_types(scores.dtype, torch.float32)), visible.expand_as(scores)
+    exact_scores, visible_keys = scores.to(torch.promote_types(scores.dtype, torch.float32)), visible.expand_as(scores)
     if links is None:
-        joints = wide[:, :-1].unsqueeze(3) + wide[:, 1:].unsqueeze(2)
-        return _Paths(scores, softmax(wide, seen).to(scores.dtype), joints, visible)
-    never = torch.finfo(wide.dtype).min / (4 * queries)  # so that the sums along a path are finite
-    single = torch.where(visible, wide, never)
-    links = links.to(wide.dtype).masked_fill(torch.eye(keys, dtype=torch.bool, device=links.device), never / 2)
-    before, after = [single[:, 0]], [torch.zeros_like(single[:, 0])]
+        log_pairs = exact_scores[:, :-1].unsqueeze(3) + exact_scores[:, 1:].unsqueeze(2)
+        return _PathMarginals(scores, softmax(exact_scores, visible_keys).to(scores.dtype), log_pairs, visible)
+    forbidden = torch.finfo(exact_scores.dtype).min / (4 * queries)  # so that the sums along a path are finite
+    unary_scores = torch.where(visible, exact_scores, forbidden)
+    links = links.to(exact_scores.dtype).masked_fill(
+        torch.eye(keys, dtype=torch.bool, device=links.device), forbidden / 2
+    )
+    before, after = [unary_scores[:, 0]], [torch.zeros_like(unary_scores[:, 0])]
     for step in range(1, queries):
-        before.append(single[:, step] + (before[-1].unsqueeze(2) + links[:, step - 1]).logsumexp(1))
+        before.append(unary_scores[:, step] + (before[-1].unsqueeze(2) + links[:, step - 1]).logsumexp(1))
     for step in range(queries - 1, 0, -1):
-        after.append((links[:, step - 1] + (single[:, step] + after[-1]).unsqueeze(1)).logsumexp(2))
+        after.append((links[:, step - 1] + (unary_scores[:, step] + after[-1]).unsqueeze(1)).logsumexp(2))
     forward, backward = torch.stack(before, 1), torch.stack(after[::-1], 1)
-    joints = forward[:, :-1].unsqueeze(3) + links + (single + backward)[:, 1:].unsqueeze(2)
-    odds = forward + backward
-    return _Paths(odds.to(scores.dtype), softmax(odds, seen).to(scores.dtype), joints, visible)
+    log_pairs = forward[:, :-1].unsqueeze(3) + links + (unary_scores + backward)[:, 1:].unsqueeze(2)
+    log_sums = forward + backward
+    return _PathMarginals(
+        log_sums.to(scores.dtype), softmax(log_sums, visible_keys).to(scores.dtype), log_pairs, visible
+    )

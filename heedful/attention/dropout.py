@@ -41,37 +41,37 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return functional.dropout(x, self.p, training=True)
-        keep, scale = _keep(x.shape, self.p, dtype=x.dtype)
+        keep, scale = _draw_mask(x.shape, self.p, dtype=x.dtype)
         return x * keep.mul_(scale)
 
-    def factors(self, shape: tuple[int, ...], *, like: Tensor) -> Float[Tensor, "*S"] | None:
+    def draw_factors(self, shape: tuple[int, ...], *, reference: Tensor) -> Float[Tensor, "*S"] | None:
         """What the entries of such a tensor are multiplied by: 0 or 1 / (1 - p); None where nothing is dropped."""
         if not self.training or self.p == 0:
             return None
-        if like.device.type != "cpu":
-            return functional.dropout(like.new_ones(shape), self.p, training=True)
-        keep, scale = _keep(shape, self.p, dtype=like.dtype)
+        if reference.device.type != "cpu":
+            return functional.dropout(reference.new_ones(shape), self.p, training=True)
+        keep, scale = _draw_mask(shape, self.p, dtype=reference.dtype)
         return keep.mul_(scale)
 
-    def add(self, x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+    def add_dropped(self, x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
         """x + dropout(branch), in one pass over memory."""
         if not self.training or self.p == 0:
             return x + branch
         if x.device.type != "cpu":
             return x + functional.dropout(branch, self.p, training=True)
-        keep, scale = _keep(branch.shape, self.p, dtype=branch.dtype)
+        keep, scale = _draw_mask(branch.shape, self.p, dtype=branch.dtype)
         result: Tensor = _AddScaled.apply(x, branch, keep, scale)  # type: ignore[no-untyped-call]  # torch's
         return result
 
 
-def _keep(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:
+def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:
     """1 where an entry stays and 0 where it goes, from torch's own generator, and the scale of what stays."""
     threshold = min(round(p * _LEVELS), _LEVELS - 1)
     size = math.prod(shape)
-    words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)
+    random_words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)
     # numpy compares bytes ten times faster than torch does
-    kept = np.greater_equal(words.numpy().view(np.uint8)[:size], threshold).view(np.int8)
-    return torch.from_numpy(kept).view(shape).to(dtype), _LEVELS / (_LEVELS - threshold)
+    keep_bytes = np.greater_equal(random_words.numpy().view(np.uint8)[:size], threshold).view(np.int8)
+    return torch.from_numpy(keep_bytes).view(shape).to(dtype), _LEVELS / (_LEVELS - threshold)
 
 
 class _AddScaled(torch.autograd.Function):

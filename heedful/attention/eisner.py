@@ -29,21 +29,23 @@ class TreeMarginals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, lengths: Tensor) -> Tensor:
         """One pass from narrow spans to wide ones, and one back."""
-        inside = _inside(scores)
-        outside = _outside(inside, whole=_whole(inside, lengths))
-        ctx.save_for_backward(inside.first, inside.last, outside.first, outside.last)
-        return outside.arcs()
+        inside = _compute_inside(scores)
+        outside = _compute_outside(inside, full_spans=_mark_full_spans(inside, lengths))
+        ctx.save_for_backward(inside.by_start, inside.by_end, outside.by_start, outside.by_end)
+        return outside.to_arc_matrix()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
         """The same for the derivative."""
         charts = ctx.saved_tensors
-        inside, outside = _Charts(*charts[:2]), _Charts(*charts[2:])
-        return _outside_moved(inside, _inside_moved(inside, upstream[0]), outside=outside).arcs(), None
+        inside, outside = _SpanCharts(*charts[:2]), _SpanCharts(*charts[2:])
+        return _differentiate_outside(
+            inside, _differentiate_inside(inside, upstream[0]), outside=outside
+        ).to_arc_matrix(), None
 
 
-def excluded(scores: Tensor, *, slots: int) -> float:
+def compute_excluded_score(scores: Tensor, *, slots: int) -> float:
     """The score of an arc that no tree may have.
 
     Where other scores are at most 1 / (2 slots) of this in size, a tree with such an arc has less than half of it, and
@@ -53,10 +55,10 @@ def excluded(scores: Tensor, *, slots: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Charts:
+class _SpanCharts:
     """A number for each span, twice, so that all ways to cut all spans of one width are a sum of two rectangles.
 
-    `first[:, i, d]` is about spans that begin at slot i, `last[:, j, N - 1 - d]` about spans that end at slot j; d is
+    `by_start[:, i, d]` is about spans that begin at slot i, `by_end[:, j, N - 1 - d]` about spans that end at slot j; d is
     j - i, but j - i - 1 for incomplete spans, which have more than one slot. Of the leading axis
 
     - 0: complete to the right, i to k, beside complete to the left, k + 1 to j, can be joined to incomplete;
@@ -64,134 +66,146 @@ class _Charts:
     - 2: complete to the left, i to k, and incomplete to the left, k to j, make complete to the left.
     """
 
-    first: Float[Tensor, "3 N N B"]
-    last: Float[Tensor, "3 N N B"]
+    by_start: Float[Tensor, "3 N N B"]
+    by_end: Float[Tensor, "3 N N B"]
 
     @classmethod
-    def zeros(cls, slots: int, like: Tensor) -> _Charts:
-        return cls(*(like.new_zeros(3, slots, slots, like.size(-1)) for _ in range(2)))
+    def new_zeros(cls, slots: int, reference: Tensor) -> _SpanCharts:
+        return cls(*(reference.new_zeros(3, slots, slots, reference.size(-1)) for _ in range(2)))
 
-    def joined(self, width: int) -> Float[Tensor, "m cuts B"]:
+    def sum_incomplete_splits(self, width: int) -> Float[Tensor, "m cuts B"]:
         """Of each incomplete span, what its ways to be cut have."""
-        m = self.first.size(1) - width
-        return self.first[0, :m, :width] + self.last[0, width:, m:]
+        m = self.by_start.size(1) - width
+        return self.by_start[0, :m, :width] + self.by_end[0, width:, m:]
 
-    def completed(self, width: int) -> Float[Tensor, "2 m cuts B"]:
+    def sum_complete_splits(self, width: int) -> Float[Tensor, "2 m cuts B"]:
         """Of each complete span, to the right and to the left, what its ways to be cut have."""
-        m = self.first.size(1) - width
-        return self.first[1:, :m, :width] + self.last[1:, width:, m:]
+        m = self.by_start.size(1) - width
+        return self.by_start[1:, :m, :width] + self.by_end[1:, width:, m:]
 
-    def put_incomplete(self, width: int, *, right: Float[Tensor, "m B"], left: Float[Tensor, "m B"]) -> None:
-        m = self.first.size(1) - width
-        self.first[1, :m, width - 1], self.last[2, width:, m] = right, left
+    def write_incomplete(self, width: int, *, right: Float[Tensor, "m B"], left: Float[Tensor, "m B"]) -> None:
+        m = self.by_start.size(1) - width
+        self.by_start[1, :m, width - 1], self.by_end[2, width:, m] = right, left
 
-    def put_complete(self, width: int, spans: Float[Tensor, "2 m B"]) -> None:
-        m = self.first.size(1) - width
-        self.first[0, :m, width] = self.last[1, width:, m - 1] = spans[0]
-        self.first[2, :m, width] = self.last[0, width:, m - 1] = spans[1]
+    def write_complete(self, width: int, spans: Float[Tensor, "2 m B"]) -> None:
+        m = self.by_start.size(1) - width
+        self.by_start[0, :m, width] = self.by_end[1, width:, m - 1] = spans[0]
+        self.by_start[2, :m, width] = self.by_end[0, width:, m - 1] = spans[1]
 
-    def incomplete(self, width: int) -> tuple[Float[Tensor, "m B"], Float[Tensor, "m B"]]:
+    def read_incomplete(self, width: int) -> tuple[Float[Tensor, "m B"], Float[Tensor, "m B"]]:
         """To the right and to the left."""
-        m = self.first.size(1) - width
-        return self.first[1, :m, width - 1], self.last[2, width:, m]
+        m = self.by_start.size(1) - width
+        return self.by_start[1, :m, width - 1], self.by_end[2, width:, m]
 
-    def complete(self, width: int) -> Float[Tensor, "2 m B"]:
+    def read_complete(self, width: int) -> Float[Tensor, "2 m B"]:
         """To the right and to the left: the sum of what was handed to a span in either of its places."""
-        m = self.first.size(1) - width
-        right = self.first[0, :m, width] + self.last[1, width:, m - 1]
-        return torch.stack((right, self.first[2, :m, width] + self.last[0, width:, m - 1]))
+        m = self.by_start.size(1) - width
+        right = self.by_start[0, :m, width] + self.by_end[1, width:, m - 1]
+        return torch.stack((right, self.by_start[2, :m, width] + self.by_end[0, width:, m - 1]))
 
-    def hand_to_joined(self, width: int, cuts: Float[Tensor, "m cuts B"]) -> None:
-        m = self.first.size(1) - width
-        self.first[0, :m, :width] += cuts
-        self.last[0, width:, m:] += cuts
+    def add_to_incomplete_splits(self, width: int, cuts: Float[Tensor, "m cuts B"]) -> None:
+        m = self.by_start.size(1) - width
+        self.by_start[0, :m, :width] += cuts
+        self.by_end[0, width:, m:] += cuts
 
-    def hand_to_completed(self, width: int, cuts: Float[Tensor, "2 m cuts B"]) -> None:
-        m = self.first.size(1) - width
-        self.first[1:, :m, :width] += cuts
-        self.last[1:, width:, m:] += cuts
+    def add_to_complete_splits(self, width: int, cuts: Float[Tensor, "2 m cuts B"]) -> None:
+        m = self.by_start.size(1) - width
+        self.by_start[1:, :m, :width] += cuts
+        self.by_end[1:, width:, m:] += cuts
 
-    def arcs(self) -> Float[Tensor, "N N B"]:
+    def to_arc_matrix(self) -> Float[Tensor, "N N B"]:
         """What incomplete spans have, as a matrix of children and heads."""
-        slots = self.first.size(1)
-        matrix = self.first.new_zeros(self.first.shape[1:])
+        slots = self.by_start.size(1)
+        matrix = self.by_start.new_zeros(self.by_start.shape[1:])
         for width in range(1, slots):
-            right, left = self.incomplete(width)
+            right, left = self.read_incomplete(width)
             matrix.diagonal(-width).copy_(right.T)
             matrix.diagonal(width).copy_(left.T)
         return matrix
 
 
-def _inside(scores: Float[Tensor, "N N B"]) -> _Charts:
+def _compute_inside(scores: Float[Tensor, "N N B"]) -> _SpanCharts:
     """The logarithm of the sum over all ways to build each span."""
-    inside = _Charts.zeros(len(scores), like=scores)
+    inside = _SpanCharts.new_zeros(len(scores), reference=scores)
     for width in range(1, len(scores)):
-        joined = inside.joined(width).logsumexp(1)
-        right, left = joined + scores.diagonal(-width).T, joined + scores.diagonal(width).T
-        inside.put_incomplete(width, right=right, left=left)
-        inside.put_complete(width, inside.completed(width).logsumexp(2))
+        split_sums = inside.sum_incomplete_splits(width).logsumexp(1)
+        right, left = split_sums + scores.diagonal(-width).T, split_sums + scores.diagonal(width).T
+        inside.write_incomplete(width, right=right, left=left)
+        inside.write_complete(width, inside.sum_complete_splits(width).logsumexp(2))
     return inside
 
 
-def _inside_moved(inside: _Charts, direction: Float[Tensor, "N N B"]) -> _Charts:
-    """The derivative of `_inside` in this direction of the scores."""
-    moved = _Charts.zeros(len(direction), like=direction)
+def _differentiate_inside(inside: _SpanCharts, direction: Float[Tensor, "N N B"]) -> _SpanCharts:
+    """The derivative of `_compute_inside` in this direction of the scores."""
+    tangents = _SpanCharts.new_zeros(len(direction), reference=direction)
     for width in range(1, len(direction)):
-        joined = inside.joined(width).softmax(1).mul_(moved.joined(width)).sum(1)
-        right, left = joined + direction.diagonal(-width).T, joined + direction.diagonal(width).T
-        moved.put_incomplete(width, right=right, left=left)
-        moved.put_complete(width, inside.completed(width).softmax(2).mul_(moved.completed(width)).sum(2))
-    return moved
+        split_tangents = (
+            inside.sum_incomplete_splits(width).softmax(1).mul_(tangents.sum_incomplete_splits(width)).sum(1)
+        )
+        right, left = split_tangents + direction.diagonal(-width).T, split_tangents + direction.diagonal(width).T
+        tangents.write_incomplete(width, right=right, left=left)
+        tangents.write_complete(
+            width, inside.sum_complete_splits(width).softmax(2).mul_(tangents.sum_complete_splits(width)).sum(2)
+        )
+    return tangents
 
 
-def _whole(inside: _Charts, lengths: Int[Tensor, " B"]) -> Float[Tensor, "N B"]:
+def _mark_full_spans(inside: _SpanCharts, lengths: Int[Tensor, " B"]) -> Float[Tensor, "N B"]:
     """1 where the span from the root to this slot is the sentence, unless the sentence has no tree."""
-    slots = inside.first.size(1)
+    slots = inside.by_start.size(1)
     ends = torch.arange(slots, device=lengths.device).unsqueeze(1) == lengths - 1
-    partition = inside.first[0, :1].flatten(0, 1)
-    return (ends & (partition > excluded(partition, slots=slots) / 2)).to(partition.dtype)
+    partition = inside.by_start[0, :1].flatten(0, 1)
+    return (ends & (partition > compute_excluded_score(partition, slots=slots) / 2)).to(partition.dtype)
 
 
-def _outside(inside: _Charts, *, whole: Float[Tensor, "N B"]) -> _Charts:
+def _compute_outside(inside: _SpanCharts, *, full_spans: Float[Tensor, "N B"]) -> _SpanCharts:
     """How probable each span is as a part of the tree.
 
     A span hands its probability to what it was made of, in the proportions of the ways to make it. The sums of what
     narrower spans get are those of the outside algorithm times the inside sums, but need no logarithms.
     """
-    outside = _Charts.zeros(len(whole), like=whole)
-    outside.first[0, :1] = whole
-    for width in range(len(whole) - 1, 0, -1):
-        shares = inside.completed(width).softmax(2)
-        outside.hand_to_completed(width, shares.mul_(outside.complete(width).unsqueeze(2)))
-        right, left = outside.incomplete(width)
-        outside.hand_to_joined(width, inside.joined(width).softmax(1).mul_((right + left).unsqueeze(1)))
+    outside = _SpanCharts.new_zeros(len(full_spans), reference=full_spans)
+    outside.by_start[0, :1] = full_spans
+    for width in range(len(full_spans) - 1, 0, -1):
+        shares = inside.sum_complete_splits(width).softmax(2)
+        outside.add_to_complete_splits(width, shares.mul_(outside.read_complete(width).unsqueeze(2)))
+        right, left = outside.read_incomplete(width)
+        outside.add_to_incomplete_splits(
+            width, inside.sum_incomplete_splits(width).softmax(1).mul_((right + left).unsqueeze(1))
+        )
     return outside
 
 
-def _outside_moved(inside: _Charts, moved: _Charts, *, outside: _Charts) -> _Charts:
-    """The derivative of `_outside` where the inside sums move like this."""
-    result = _Charts.zeros(inside.first.size(1), like=inside.first)
-    for width in range(inside.first.size(1) - 1, 0, -1):
-        completed = _shares_moved(
-            inside.completed(width), moved.completed(width), of=outside.complete(width), of_moved=result.complete(width)
+def _differentiate_outside(inside: _SpanCharts, tangents: _SpanCharts, *, outside: _SpanCharts) -> _SpanCharts:
+    """The derivative of `_compute_outside` where the inside sums move like this."""
+    result = _SpanCharts.new_zeros(inside.by_start.size(1), reference=inside.by_start)
+    for width in range(inside.by_start.size(1) - 1, 0, -1):
+        complete_tangents = _differentiate_shares(
+            inside.sum_complete_splits(width),
+            tangents.sum_complete_splits(width),
+            total=outside.read_complete(width),
+            total_tangent=result.read_complete(width),
         )
-        result.hand_to_completed(width, completed)
-        (right, left), (right_moved, left_moved) = outside.incomplete(width), result.incomplete(width)
-        joined = _shares_moved(
-            inside.joined(width), moved.joined(width), of=right + left, of_moved=right_moved + left_moved
+        result.add_to_complete_splits(width, complete_tangents)
+        (right, left), (right_tangent, left_tangent) = outside.read_incomplete(width), result.read_incomplete(width)
+        incomplete_tangents = _differentiate_shares(
+            inside.sum_incomplete_splits(width),
+            tangents.sum_incomplete_splits(width),
+            total=right + left,
+            total_tangent=right_tangent + left_tangent,
         )
-        result.hand_to_joined(width, joined)
+        result.add_to_incomplete_splits(width, incomplete_tangents)
     return result
 
 
-def _shares_moved(
+def _differentiate_shares(
     cuts: Float[Tensor, "*m cuts B"],
-    cuts_moved: Float[Tensor, "*m cuts B"],
+    cut_tangents: Float[Tensor, "*m cuts B"],
     *,
-    of: Float[Tensor, "*m B"],
-    of_moved: Float[Tensor, "*m B"],
+    total: Float[Tensor, "*m B"],
+    total_tangent: Float[Tensor, "*m B"],
 ) -> Float[Tensor, "*m cuts B"]:
     """The derivative of softmax(cuts) times what is shared out."""
     shares = cuts.softmax(-2)
-    mean = (shares * cuts_moved).sum(-2, keepdim=True)
-    return shares.mul_(cuts_moved.sub_(mean).mul_(of.unsqueeze(-2)).add_(of_moved.unsqueeze(-2)))
+    mean = (shares * cut_tangents).sum(-2, keepdim=True)
+    return shares.mul_(cut_tangents.sub_(mean).mul_(total.unsqueeze(-2)).add_(total_tangent.unsqueeze(-2)))

@@ -2,7 +2,7 @@
 
 Both choices draw while training. Outside training they take the most likely key, so that an evaluation repeats and the
 result of a row does not depend on what else was drawn. The softmax that is drawn from passes through the choice's own
-`Probe`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two::
+`HookPoint`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two::
 
     with watch(model, detach=False) as seen:
         ...
@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from heedful.attention.choice import softmax
-from heedful.attention.probe import Probe
+from heedful.attention.hooks import HookPoint
+from heedful.attention.normalizers import softmax
 
 
 class StraightThrough(nn.Module):
@@ -31,19 +31,19 @@ class StraightThrough(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.probe = Probe()
+        self.probe = HookPoint()
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """1 for the key that is taken, 0 for the others."""
         soft: Tensor = self.probe(softmax(scores, visible))
-        taken = _taken(soft.detach(), visible, draw=self.training).to(soft.dtype)
-        return taken + (soft - soft.detach())
+        selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
+        return selected + (soft - soft.detach())
 
 
-class Sampled(nn.Module):
+class HardSampling(nn.Module):
     """One key for each query; the gradient is left to a loss by REINFORCE (Xu et al. 2015, section 4.1).
 
-    Unbiased, but only together with `surrogate` in the loss: without it nothing behind the scores learns. A query that
+    Unbiased, but only together with `compute_reinforce_loss` in the loss: without it nothing behind the scores learns. A query that
     sees nothing takes nothing.
 
     Args:
@@ -55,7 +55,7 @@ class Sampled(nn.Module):
         super().__init__()
         assert 0 <= expected <= 1, f"{expected} is no share; take a number from 0 to 1"
         self.expected = expected
-        self.probe = Probe()
+        self.probe = HookPoint()
 
     def extra_repr(self) -> str:
         """What `print` says of it besides its parts."""
@@ -64,15 +64,15 @@ class Sampled(nn.Module):
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """1 for the key that is taken, 0 for the others."""
         soft: Tensor = self.probe(softmax(scores, visible))
-        taken = _taken(soft.detach(), visible, draw=self.training).to(soft.dtype)
+        selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
         if not self.training or self.expected == 0:
-            return taken
-        calm = torch.rand(*scores.shape[:-1], 1, device=scores.device) < self.expected
-        return torch.where(calm, soft, taken)
+            return selected
+        use_softmax = torch.rand(*scores.shape[:-1], 1, device=scores.device) < self.expected
+        return torch.where(use_softmax, soft, selected)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampleStatistics:
     """What a loss must know of draws.
 
     Attributes:
@@ -84,20 +84,20 @@ class Drawn:
     entropy: Float[Tensor, "*B Q"]
 
     @classmethod
-    def of(cls, weights: Float[Tensor, "*B Q K"], probabilities: Float[Tensor, "*B Q K"]) -> Drawn:
+    def from_weights(cls, weights: Float[Tensor, "*B Q K"], probabilities: Float[Tensor, "*B Q K"]) -> SampleStatistics:
         """From the weights of an attention and the probabilities of its choice, as probes saw them.
 
         A query with a single weight that is not 0 drew it; any other got an expectation or saw nothing.
         """
         # The logarithm of a probability that is 0 would be infinite, and its gradient NaN.
-        logarithm = probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()
-        some = weights != 0
-        taken = some & (some.sum(-1, keepdim=True) == 1)
-        return cls(torch.where(taken, logarithm, 0.0).sum(-1), -(probabilities * logarithm).sum(-1))
+        log_probabilities = probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()
+        nonzero = weights != 0
+        sampled = nonzero & (nonzero.sum(-1, keepdim=True) == 1)
+        return cls(torch.where(sampled, log_probabilities, 0.0).sum(-1), -(probabilities * log_probabilities).sum(-1))
 
 
-def surrogate(
-    drawn: Drawn,
+def compute_reinforce_loss(
+    samples: SampleStatistics,
     *,
     reward: Float[Tensor, "*#B #Q"],
     baseline: float | Float[Tensor, "*#B #Q"] = 0.0,
@@ -109,14 +109,14 @@ def surrogate(
     leaves the expected gradient alone as long as it does not depend on the draw, and makes it quieter.
 
     Args:
-        drawn: log-probabilities and entropies.
+        samples: log-probabilities and entropies.
         reward: what each draw earned; no gradient passes. For Xu et al. the log-likelihood of the whole sentence,
             [B, 1], scaled, together with the baseline, by their lambda_r.
         baseline: what was to be expected.
         entropy_weight: how much spread draws are favoured (their lambda_e, 0.002 in their code).
     """
     advantage = (reward - baseline).detach()
-    return -(advantage * drawn.log_probability + entropy_weight * drawn.entropy)
+    return -(advantage * samples.log_probability + entropy_weight * samples.entropy)
 
 
 @dataclass(frozen=True)
@@ -131,15 +131,15 @@ class MovingBaseline:
         return MovingBaseline(self.decay * self.value + (1 - self.decay) * float(reward.detach().mean()), self.decay)
 
 
-def _taken(
-    probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, draw: bool
+def _select_keys(
+    probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, sample: bool
 ) -> Bool[Tensor, "*B Q K"]:
     """The key that each query takes: drawn, or the first of the most likely ones."""
-    merit = probabilities
-    if draw:
+    priority = probabilities
+    if sample:
         # Of exponential variables with rates p_i, the i-th is the smallest with probability p_i. One may be 0, and a
         # hidden key with it would be 0 / 0.
         time = torch.empty_like(probabilities).exponential_().clamp(min=torch.finfo(probabilities.dtype).tiny)
-        merit = probabilities / time
+        priority = probabilities / time
     columns = torch.arange(probabilities.size(-1), device=probabilities.device)
-    return (columns == merit.argmax(-1, keepdim=True)) & visible
+    return (columns == priority.argmax(-1, keepdim=True)) & visible

@@ -9,15 +9,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention import kernels
+from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import Explained, Explaining
-from heedful.attention.keys import KeyValues
-from heedful.attention.positions import RelativePosition, Unaware
-from heedful.attention.sight import Band, Sight
-from heedful.attention.weigher import ScaledSoftmax, Weigher
+from heedful.attention.kv_cache import KVCache
+from heedful.attention.mask import AttentionMask, BandedMask
+from heedful.attention.positions import NoPosition, RelativePosition
+from heedful.attention.weight_functions import ScaledSoftmax, WeightFunction
 
 
-class Aggregation(nn.Module, ABC):
+class HeadAggregation(nn.Module, ABC):
     """How the contexts of the heads become one vector."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Aggregation(nn.Module, ABC):
         """One vector for each query."""
 
 
-class Mean(Aggregation):
+class MeanAggregation(HeadAggregation):
     """c = (1/J) sum_j c_j: every head is as wide as the model."""
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
@@ -33,7 +33,7 @@ class Mean(Aggregation):
         return contexts.mean(2)
 
 
-class Concatenation(Aggregation):
+class ConcatAggregation(HeadAggregation):
     """c = [c_1 ... c_J], the lecture's encoder: each head keeps its own part of the vector."""
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
@@ -41,7 +41,7 @@ class Concatenation(Aggregation):
         return contexts.flatten(2)
 
 
-class Projection(Aggregation):
+class ProjectionAggregation(HeadAggregation):
     """c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2)."""
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
@@ -57,7 +57,7 @@ class Projection(Aggregation):
         return mixed
 
 
-class HeadedAttention(Explaining):
+class HeadedAttention(TraceableAttention):
     """Several attentions side by side, whose queries, keys and values are there already; who makes them is a child's
     business.
 
@@ -77,12 +77,12 @@ class HeadedAttention(Explaining):
         d_k: int,
         d_v: int,
         relative: RelativePosition | None = None,
-        weigher: Weigher | None = None,
+        weigher: WeightFunction | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.heads, self.d_k, self.d_v = heads, d_k, d_v
-        self.relative = relative or Unaware()
+        self.relative = relative or NoPosition()
         self.weigher = weigher or ScaledSoftmax()
         self.dropout = Dropout(dropout)
 
@@ -90,12 +90,12 @@ class HeadedAttention(Explaining):
         """What `print` says of it besides its parts."""
         return f"heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"
 
-    def _explained(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Explained:
+    def _build_trace(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
         """All that lies between queries and contexts, where everybody's sight is whole."""
-        scores, bias = self._scores(query, memory, sight=sight)
-        weights = self.weigher.choose(scores.clone(), sight=sight)
-        visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if sight.visible is None else sight.visible[:, 0]
-        return Explained(
+        scores, bias = self._compute_scores(query, memory, mask=mask)
+        weights = self.weigher.normalize(scores.clone(), mask=mask)
+        visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if mask.visible is None else mask.visible[:, 0]
+        return AttentionTrace(
             query=query,
             key=memory.key,
             value=memory.value,
@@ -104,53 +104,58 @@ class HeadedAttention(Explaining):
             scores=scores,
             visible=visible,
             weights=weights,
-            context=self._combined(weights, memory, sight=sight),
+            context=self._combine_values(weights, memory, mask=mask),
         )
 
-    def _attend(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        if sight.band is not None:
-            return self._attend_nearby(query, memory, sight=sight, band=sight.band)
-        fusable = self.weigher.fusable and not self.relative.touches_scores and not self.probe.watched
+    def _attend(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
+        if mask.band is not None:
+            return self._attend_in_blocks(query, memory, mask=mask, band=mask.band)
+        can_fuse = self.weigher.fusable and not self.relative.touches_scores and not self.probe.is_watched
         dropout = self.dropout.p if self.training else 0.0
-        if fusable and kernels.prefer_fused(query, memory.key, dropout):
-            return kernels.fused(
-                query, memory.key, value=memory.value, visible=sight.visible, blind=sight.blind, dropout=dropout
+        if can_fuse and kernels.prefer_fused(query, memory.key, dropout):
+            return kernels.fused_attention(
+                query,
+                memory.key,
+                value=memory.value,
+                visible=mask.visible,
+                fully_masked=mask.fully_masked,
+                dropout=dropout,
             )
-        if fusable and kernels.learning(query):
-            return kernels.explicit(
+        if can_fuse and kernels.needs_grad(query):
+            return kernels.explicit_attention(
                 query,
                 memory.key,
                 value=memory.value,
                 scale=self.weigher.scale(self.d_k),
-                hidden=sight.hidden,
-                blind=sight.blind,
-                factors=self.dropout.factors((*query.shape[:3], memory.key.size(2)), like=query),
+                hidden=mask.hidden,
+                fully_masked=mask.fully_masked,
+                factors=self.dropout.draw_factors((*query.shape[:3], memory.key.size(2)), reference=query),
             )
-        scores, _ = self._scores(query, memory, sight=sight)
-        weights = self.weigher.choose(scores, sight=sight)
-        if self.probe.watched:
+        scores, _ = self._compute_scores(query, memory, mask=mask)
+        weights = self.weigher.normalize(scores, mask=mask)
+        if self.probe.is_watched:
             weights = self.probe(weights)
         if self.training:
             weights = self.dropout(weights)
-        return self._combined(weights, memory, sight=sight)
+        return self._combine_values(weights, memory, mask=mask)
 
-    def _scores(self, query: Tensor, memory: KeyValues, *, sight: Sight) -> tuple[Tensor, Tensor | None]:
+    def _compute_scores(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> tuple[Tensor, Tensor | None]:
         """Fresh scores, and the bias that is in them."""
         scores = self.weigher.score(query, memory.key)
-        bias = self.relative.score_bias(query, sight.positions, sight.key_positions)
+        bias = self.relative.score_bias(query, mask.positions, mask.key_positions)
         return (scores if bias is None else scores + bias), bias
 
-    def _combined(self, weights: Tensor, memory: KeyValues, *, sight: Sight) -> Tensor:
-        context = kernels.combined(weights, memory.value)
-        shift = self.relative.value_bias(weights, sight.positions, sight.key_positions)
-        return context if shift is None else context + shift
+    def _combine_values(self, weights: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
+        context = kernels.weighted_sum(weights, memory.value)
+        value_bias = self.relative.value_bias(weights, mask.positions, mask.key_positions)
+        return context if value_bias is None else context + value_bias
 
-    def _attend_nearby(self, query: Tensor, memory: KeyValues, *, sight: Sight, band: Band) -> Tensor:
+    def _attend_in_blocks(self, query: Tensor, memory: KVCache, *, mask: AttentionMask, band: BandedMask) -> Tensor:
         """Block by block, unless somebody wants to see the weights, which are then those of all keys."""
-        if self.probe.watched:
-            return self._attend(query, memory, sight=sight.whole())
-        near = KeyValues(band.cut_keys(memory.key), band.cut_keys(memory.value))
-        return band.join(self._attend(band.cut_queries(query), near, sight=band.blocks))
+        if self.probe.is_watched:
+            return self._attend(query, memory, mask=mask.to_dense())
+        block_cache = KVCache(band.split_keys(memory.key), band.split_keys(memory.value))
+        return band.merge_blocks(self._attend(band.split_queries(query), block_cache, mask=band.block_mask))
 
 
 class MultiHeadAttention(HeadedAttention):
@@ -163,7 +168,7 @@ class MultiHeadAttention(HeadedAttention):
         d_model: width of what asks and of the result.
         heads: number of heads; divides d_model.
         d_memory: width of what is attended to; the same as d_model unless given.
-        aggregation: how heads are joined; W_O unless given. `Mean` makes each value d_model wide, and with W_k = W_v
+        aggregation: how heads are joined; W_O unless given. `MeanAggregation` makes each value d_model wide, and with W_k = W_v
             each query and key as well.
         relative: what attention does with positions; nothing unless given.
         weigher: how queries weigh keys; the softmax of scaled dot products unless given.
@@ -178,25 +183,25 @@ class MultiHeadAttention(HeadedAttention):
         heads: int,
         *,
         d_memory: int | None = None,
-        aggregation: Aggregation | None = None,
+        aggregation: HeadAggregation | None = None,
         relative: RelativePosition | None = None,
-        weigher: Weigher | None = None,
+        weigher: WeightFunction | None = None,
         shared_key_value: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
         assert d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
-        d_v = d_model if isinstance(aggregation, Mean) else d_model // heads
+        d_v = d_model if isinstance(aggregation, MeanAggregation) else d_model // heads
         d_k = d_v if shared_key_value else d_model // heads
         super().__init__(heads, d_k=d_k, d_v=d_v, relative=relative, weigher=weigher, dropout=dropout)
         self.shared_key_value = shared_key_value
         width = self.d_k if shared_key_value else self.d_k + self.d_v
         self.query = nn.Linear(d_model, heads * self.d_k, bias=bias)
         self.key_value = nn.Linear(d_memory or d_model, heads * width, bias=bias)
-        self.aggregation = aggregation or Projection(d_model, bias=bias)
-        self._initialise()
+        self.aggregation = aggregation or ProjectionAggregation(d_model, bias=bias)
+        self._init_weights()
 
-    def _initialise(self) -> None:
+    def _init_weights(self) -> None:
         nn.init.xavier_uniform_(self.query.weight)
         keys = self.heads * self.d_k
         nn.init.xavier_uniform_(self.key_value.weight[:keys])
@@ -206,38 +211,38 @@ class MultiHeadAttention(HeadedAttention):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
-    def remember(
+    def project_memory(
         self,
         keys: Float[Tensor, "G K d_memory"],
         values: Float[Tensor, "G K d_memory"],
         positions: Int[Tensor, "G K"],
-    ) -> KeyValues:
+    ) -> KVCache:
         """Projects what can be attended to; done once per token or per memory."""
-        cut, linear = self.heads * self.d_k, self.key_value
+        d_keys, linear = self.heads * self.d_k, self.key_value
         if self.shared_key_value:
             key = linear(keys)
             value = key if values is keys else linear(values)
         elif values is keys:
-            key, value = linear(keys).split([cut, self.heads * self.d_v], -1)
+            key, value = linear(keys).split([d_keys, self.heads * self.d_v], -1)
         else:
-            key, value = linear(keys)[..., :cut], linear(values)[..., cut:]
-        key = self.relative.rotate(self._split(key, self.d_k), positions)
-        return KeyValues(self.weigher.project(key, positions), self._split(value, self.d_v))
+            key, value = linear(keys)[..., :d_keys], linear(values)[..., d_keys:]
+        key = self.relative.rotate(self._split_heads(key, self.d_k), positions)
+        return KVCache(self.weigher.project(key, positions), self._split_heads(value, self.d_v))
 
     def forward(
-        self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight
+        self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask
     ) -> Float[Tensor, "G Q d_model"]:
         """What each query takes from the memory."""
-        query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
-        context = self._attend(query, memory, sight=sight)
+        query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
+        context = self._attend(query, memory, mask=mask)
         aggregated: Tensor = self.aggregation(context.transpose(1, 2))
         return aggregated
 
-    def explain(self, x: Float[Tensor, "G Q d_model"], memory: KeyValues, *, sight: Sight) -> Explained:
+    def compute_trace(self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
         """All that lies between the queries and their contexts, which are those of `forward`."""
-        sight = sight.whole()
-        query = self.relative.rotate(self._split(self.query(x), self.d_k), sight.positions)
-        return self._explained(query, memory, sight=sight)
+        mask = mask.to_dense()
+        query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
+        return self._build_trace(query, memory, mask=mask)
 
-    def _split(self, x: Tensor, width: int) -> Tensor:
+    def _split_heads(self, x: Tensor, width: int) -> Tensor:
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)

@@ -18,7 +18,7 @@ class AbsolutePosition(nn.Module, ABC):
         """Vectors of the positions; what stands at -1 is not used by anybody."""
 
 
-class Sinusoidal(AbsolutePosition):
+class SinusoidalPosition(AbsolutePosition):
     """p[2i] = sin(t / 10000^(2i/d)), p[2i+1] = cos(t / 10000^(2i/d)) (Vaswani et al. 2017, 3.5); any length.
 
     The two halves of a pair stand side by side, as in the paper's formula (many programs put all sines first, which is
@@ -28,7 +28,7 @@ class Sinusoidal(AbsolutePosition):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         assert d_model % 2 == 0, f"sinusoids come in pairs; d_model={d_model} is odd"
-        self.register_buffer("rate", _rates(d_model), persistent=False)
+        self.register_buffer("rate", _compute_rates(d_model), persistent=False)
         self.rate: Tensor
 
     def extra_repr(self) -> str:
@@ -41,7 +41,7 @@ class Sinusoidal(AbsolutePosition):
         return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
 
 
-class Learned(AbsolutePosition):
+class LearnedPosition(AbsolutePosition):
     """A trained vector for each of the first `length` positions (Gehring et al. 2017; Devlin et al. 2019).
 
     Args:
@@ -66,7 +66,7 @@ class Learned(AbsolutePosition):
         return vectors
 
 
-class UnitInterval(AbsolutePosition):
+class UnitIntervalPosition(AbsolutePosition):
     """The lecture's first rejected idea: the number t / (length - 1) in [0, 1], the same in every dimension.
 
     The lecture's length is that of the sentence: its first token has 0 and its last one 1, so that a step means
@@ -90,15 +90,15 @@ class UnitInterval(AbsolutePosition):
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """The share of the length that lies before each position; a sentence of one token has 0."""
-        places = positions.unsqueeze(-1).to(torch.get_default_dtype())
-        last = places.amax(1, keepdim=True).clamp(min=1) if self.length is None else self.length - 1
-        return (places / last).expand(-1, -1, self.d_model)
+        values = positions.unsqueeze(-1).to(torch.get_default_dtype())
+        last = values.amax(1, keepdim=True).clamp(min=1) if self.length is None else self.length - 1
+        return (values / last).expand(-1, -1, self.d_model)
 
 
-class Integer(AbsolutePosition):
+class IntegerPosition(AbsolutePosition):
     """The lecture's second rejected idea: the words counted 1, 2, 3 ... in every dimension; it grows without bound.
 
-    As with `UnitInterval`, a pre-norm does not see it.
+    As with `UnitIntervalPosition`, a pre-norm does not see it.
 
     Args:
         d_model: width of the vectors.
@@ -147,11 +147,11 @@ class RelativePosition(nn.Module):
         return None
 
 
-class Unaware(RelativePosition):
+class NoPosition(RelativePosition):
     """Attention that does not look at positions."""
 
 
-class Rotary(RelativePosition):
+class RotaryPosition(RelativePosition):
     """Each pair of entries is turned by an angle in proportion to the position (Su et al. 2021, eq. 34).
 
     Scores then depend on the distance alone: (R_t q) . (R_s k) = q . (R_(s-t) k).
@@ -160,7 +160,7 @@ class Rotary(RelativePosition):
     def __init__(self, d_k: int) -> None:
         super().__init__()
         assert d_k % 2 == 0, f"rotations turn pairs; d_k={d_k} is odd"
-        self.register_buffer("rate", _rates(d_k), persistent=False)
+        self.register_buffer("rate", _compute_rates(d_k), persistent=False)
         self.rate: Tensor
 
     def extra_repr(self) -> str:
@@ -175,7 +175,7 @@ class Rotary(RelativePosition):
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
 
-class LearnedDistances(RelativePosition):
+class RelativeEmbedding(RelativePosition):
     """Trained vectors for how far a key is from a query, added to keys and values; shared by all heads of a layer.
 
     Scores need one product with the vectors and a lookup by distance, never a tensor of B Q K d_k.
@@ -207,8 +207,8 @@ class LearnedDistances(RelativePosition):
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"]:
         """q . w_key[distance], scaled as q . k is."""
-        row = self._row(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
-        return self._scaled(query @ self.key.T).gather(-1, row)
+        indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
+        return self._scale_products(query @ self.key.T).gather(-1, indices)
 
     def value_bias(
         self,
@@ -219,20 +219,20 @@ class LearnedDistances(RelativePosition):
         """Sum over keys of weight times w_value[distance]."""
         if self.value is None:
             return None
-        row = self._row(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
-        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(-1, row, weights)
+        indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
+        by_distance = weights.new_zeros(*weights.shape[:-1], self.value.size(0)).scatter_add(-1, indices, weights)
         return by_distance @ self.value
 
     @abstractmethod
-    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+    def _vector_index(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         """Which vector each query takes for each key; any where there is no token."""
 
     @abstractmethod
-    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+    def _scale_products(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
         """Products as scores want them."""
 
 
-class Shaw(LearnedDistances):
+class ShawPosition(RelativeEmbedding):
     """Trained vectors for the clipped distance of key and query (Shaw et al. 2018, eq. 3-5).
 
     Args:
@@ -249,14 +249,14 @@ class Shaw(LearnedDistances):
         """What `print` says of it besides its parts."""
         return f"clip={self.clip}, {super().extra_repr()}"
 
-    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+    def _vector_index(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         return (key_positions[:, None, :] - positions[:, :, None]).clamp(-self.clip, self.clip) + self.clip
 
-    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+    def _scale_products(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
         return products / math.sqrt(self.key.size(1))
 
 
-class Ages(LearnedDistances):
+class TemporalEncoding(RelativeEmbedding):
     """Trained vectors for how many tokens ago a key was read (temporal encoding; Sukhbaatar et al. 2015, 4.1).
 
     Args:
@@ -267,14 +267,14 @@ class Ages(LearnedDistances):
     def __init__(self, width: int, count: int) -> None:
         super().__init__(count, width, width)
 
-    def _row(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
+    def _vector_index(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
         return (positions[:, :, None] - key_positions[:, None, :]).clamp(0, self.key.size(0) - 1)
 
-    def _scaled(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
+    def _scale_products(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
         return products
 
 
-class Quadratic(RelativePosition):
+class QuadraticPosition(RelativePosition):
     """-alpha (|delta|^2 - 2 <delta, centre>) for pixels delta apart: a spot for each head (Cordonnier et al. 2020).
 
     Up to a constant this is -alpha |delta - centre|^2, so the weights are a bell around `centre` pixels from the query,
@@ -310,21 +310,21 @@ class Quadratic(RelativePosition):
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "#B H Q K"]:
         """Quadratic in rows and columns from query to key; once for all images where these are alike."""
-        if _alike(positions) and _alike(key_positions):
+        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
-        delta = self._pixel(key_positions).unsqueeze(1) - self._pixel(positions).unsqueeze(2)
+        delta = self._to_pixel(key_positions).unsqueeze(1) - self._to_pixel(positions).unsqueeze(2)
         delta = delta.to(self.centre.dtype)
-        toward = (delta @ self.centre.T).permute(0, 3, 1, 2)
-        return -self.alpha[:, None, None] * (delta.square().sum(-1).unsqueeze(1) - 2 * toward)
+        products = (delta @ self.centre.T).permute(0, 3, 1, 2)
+        return -self.alpha[:, None, None] * (delta.square().sum(-1).unsqueeze(1) - 2 * products)
 
-    def _pixel(self, positions: Int[Tensor, "B T"]) -> Int[Tensor, "B T 2"]:
+    def _to_pixel(self, positions: Int[Tensor, "B T"]) -> Int[Tensor, "B T 2"]:
         return torch.stack((positions // self.columns, positions % self.columns), -1)
 
 
-def _alike(positions: Int[Tensor, "B T"]) -> bool:
+def _rows_are_identical(positions: Int[Tensor, "B T"]) -> bool:
     """Whether all rows are known to be the same: they are one row in memory."""
     return positions.stride(0) == 0
 
 
-def _rates(width: int) -> Float[Tensor, " half"]:
+def _compute_rates(width: int) -> Float[Tensor, " half"]:
     return torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))

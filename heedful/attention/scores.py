@@ -1,7 +1,7 @@
 """Scores: how well a key answers a query, before anything is normalised.
 
 Every score has `project`, done once per memory, and `forward`, done once per step. What is hidden from a query gets a
-score like anything else; a `Choice` then passes it over.
+score like anything else; a `MultipleChoiceExample` then passes it over.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-_SUMMANDS = 2**16
+_MAX_KEYS = 2**16
 """Keys whose largest exponentials must still have a finite sum."""
 
 
-class Score(nn.Module, ABC):
+class AttentionScore(nn.Module, ABC):
     """A measure of similarity between queries and keys."""
 
     def project(
@@ -29,7 +29,7 @@ class Score(nn.Module, ABC):
         Args:
             keys: of a memory.
             positions: where each key is, -1 where there is none; without them keys count from 0. Only scores that
-                look at places (`Location`) read them.
+                look at places (`LocationScore`) read them.
         """
         return keys
 
@@ -40,7 +40,7 @@ class Score(nn.Module, ABC):
         """Scores of projected keys for each query."""
 
 
-class Dot(Score):
+class DotScore(AttentionScore):
     """q . k (Luong et al. 2015, eq. 8, dot)."""
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
@@ -48,7 +48,7 @@ class Dot(Score):
         return query @ key.transpose(-2, -1)
 
 
-class ScaledDot(Dot):
+class ScaledDotScore(DotScore):
     """q . k / sqrt(d) (Vaswani et al. 2017, eq. 1): of variance 1 when the entries of q and k are."""
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
@@ -56,7 +56,7 @@ class ScaledDot(Dot):
         return super().forward(query, key) / math.sqrt(query.size(-1))
 
 
-class General(Dot):
+class GeneralScore(DotScore):
     """q W k (Luong et al. 2015, eq. 8, general); the widths of query and key may differ."""
 
     def __init__(self, d_query: int, d_key: int) -> None:
@@ -71,7 +71,7 @@ class General(Dot):
         return projected
 
 
-class Additive(Score):
+class AdditiveScore(AttentionScore):
     """v . tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); the widths of query and key may differ.
 
     Args:
@@ -98,11 +98,11 @@ class Additive(Score):
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
         """One hidden layer over each pair of query and key."""
-        return _energies(self.query(query), key, energy=self.energy)
+        return _score_pairs(self.query(query), key, energy=self.energy)
 
 
-class Concat(Score):
-    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `Additive` whose two maps are one matrix."""
+class ConcatScore(AttentionScore):
+    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `AdditiveScore` whose two maps are one matrix."""
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()
@@ -120,10 +120,10 @@ class Concat(Score):
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
         """One hidden layer over each pair of query and key."""
-        return _energies(functional.linear(query, self.weight.weight[:, : self.d_query]), key, energy=self.energy)
+        return _score_pairs(functional.linear(query, self.weight.weight[:, : self.d_query]), key, energy=self.energy)
 
 
-class Location(Score):
+class LocationScore(AttentionScore):
     """W q, one score for each position whatever stands there (Luong et al. 2015, eq. 7).
 
     The paper takes the softmax over all `longest` positions and then as many of its weights as the sentence has words;
@@ -149,13 +149,13 @@ class Location(Score):
         """1 at the position of each key, 0 elsewhere: of a key, its place is all that counts."""
         if positions is None:
             positions = torch.arange(keys.size(-2), device=keys.device).expand(keys.shape[:-1])
-        places = torch.arange(self.longest, device=keys.device)
+        indices = torch.arange(self.longest, device=keys.device)
         beyond = positions >= self.longest
         assert not beyond.any(), (
             f"a memory has a slot at position {int(positions.max())}, but Location was built for positions "
             f"below {self.longest}; make `longest` larger or the memory shorter"
         )
-        return (positions.unsqueeze(-1) == places).to(keys.dtype)
+        return (positions.unsqueeze(-1) == indices).to(keys.dtype)
 
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K longest"]
@@ -165,21 +165,21 @@ class Location(Score):
         return scores
 
 
-class ExpDot(Dot):
-    """exp(q . k), the lecture's score that cannot be negative; `proportional` makes it the softmax of `Dot`.
+class ExpDotScore(DotScore):
+    """exp(q . k), the lecture's score that cannot be negative; `proportional` makes it the softmax of `DotScore`.
 
     exp overflows (in fp32 and bf16 from 88.7), so q . k is cut to +-77.6 there (+-698.7 in fp64), where sums over
     65,536 keys and their reciprocals are finite. Keys beyond the same cut are alike to a query, and no gradient moves
-    them; `softmax` over `Dot` is the same function without these edges.
+    them; `softmax` over `DotScore` is the same function without these edges.
     """
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
         """Exponentials of inner products."""
-        limit = math.log(torch.finfo(query.dtype).max) - math.log(_SUMMANDS)
+        limit = math.log(torch.finfo(query.dtype).max) - math.log(_MAX_KEYS)
         return super().forward(query, key).clamp(-limit, limit).exp()
 
 
-def _energies(
+def _score_pairs(
     query: Float[Tensor, "*B Q d_hidden"], key: Float[Tensor, "*B K d_hidden"], *, energy: nn.Linear
 ) -> Float[Tensor, "*B Q K"]:
     """v . tanh(query + key) for each pair."""

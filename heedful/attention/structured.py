@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.attention.choice import softmax
-from heedful.attention.eisner import TreeMarginals, excluded
+from heedful.attention.eisner import TreeMarginals, compute_excluded_score
+from heedful.attention.normalizers import softmax
 
 
 class LinearChain(nn.Module):
@@ -40,16 +40,18 @@ class LinearChain(nn.Module):
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
         """Marginals by the forward-backward algorithm in log space; a query that sees nothing gets zeros."""
-        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        odds = _log_odds(torch.where(visible, wide, 0.0), visible, transition=self.transition.to(wide.dtype))
+        exact_scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        log_odds = _compute_log_odds(
+            torch.where(visible, exact_scores, 0.0), visible, transition=self.transition.to(exact_scores.dtype)
+        )
         if self.total is None:
-            weights = torch.sigmoid(odds) * visible
+            weights = torch.sigmoid(log_odds) * visible
         else:
-            weights = self.total * softmax(functional.logsigmoid(odds), visible)
+            weights = self.total * softmax(functional.logsigmoid(log_odds), visible)
         return weights.to(scores.dtype)
 
 
-def _log_odds(
+def _compute_log_odds(
     scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, transition: Float[Tensor, "2 2"]
 ) -> Float[Tensor, "*B Q K"]:
     """log p(z_i = 1) - log p(z_i = 0): a slot's own score, and what it hears from either side.
@@ -57,30 +59,30 @@ def _log_odds(
     Of a variable with two values a message is one number, the difference of its logarithms, which no length of chain
     makes large.
     """
-    before = _heard(scores, visible, transition=transition)
-    after = _heard(scores.flip(-1), visible.flip(-1), transition=transition.T).flip(-1)
-    return scores + before + after
+    left_messages = _pass_messages(scores, visible, transition=transition)
+    right_messages = _pass_messages(scores.flip(-1), visible.flip(-1), transition=transition.T).flip(-1)
+    return scores + left_messages + right_messages
 
 
-def _heard(
+def _pass_messages(
     scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, transition: Float[Tensor, "2 2"]
 ) -> Float[Tensor, "*B Q K"]:
     """What each slot hears from those before it; slots that are not visible pass on what they hear."""
     message = scores.new_zeros(scores.shape[:-1])
     messages = [message]
-    for score, sees in zip(scores.unbind(-1), visible.unbind(-1), strict=True):
-        message = torch.where(sees, _told(score + message, transition), message)
+    for score, is_visible in zip(scores.unbind(-1), visible.unbind(-1), strict=True):
+        message = torch.where(is_visible, _compute_message(score + message, transition), message)
         messages.append(message)
     return torch.stack(messages, -1)[..., :-1]
 
 
-def _told(odds: Float[Tensor, "*B Q"], transition: Float[Tensor, "2 2"]) -> Float[Tensor, "*B Q"]:
+def _compute_message(log_odds: Float[Tensor, "*B Q"], transition: Float[Tensor, "2 2"]) -> Float[Tensor, "*B Q"]:
     """What a slot with these log-odds tells the next: log sum_z p(z) exp b[z, 1] - log sum_z p(z) exp b[z, 0]."""
     # From log-probabilities, not from odds: with odds of 1e4 the difference would be one of large numbers.
-    off, on = functional.logsigmoid(-odds), functional.logsigmoid(odds)
-    one = torch.logaddexp(off + transition[0, 1], on + transition[1, 1])
-    none = torch.logaddexp(off + transition[0, 0], on + transition[1, 0])
-    return one - none
+    off, on = functional.logsigmoid(-log_odds), functional.logsigmoid(log_odds)
+    log_one = torch.logaddexp(off + transition[0, 1], on + transition[1, 1])
+    log_zero = torch.logaddexp(off + transition[0, 0], on + transition[1, 0])
+    return log_one - log_zero
 
 
 class DependencyTree(nn.Module):
@@ -99,19 +101,25 @@ class DependencyTree(nn.Module):
         """Marginals by Eisner's inside-outside algorithm: O(N^3) work in O(N) steps; gradients of first order."""
         slots = scores.size(-1)
         flat = (math.prod(scores.shape[:-2]), slots, slots)
-        wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).reshape(flat)
-        seen = visible.expand_as(scores).reshape(flat)
-        within = seen.any(1)
-        order = (~within).to(torch.uint8).argsort(dim=1, stable=True)  # the sentence first, then what is none of it
-        never = excluded(wide, slots=slots)
-        limit = -never / (2 * max(1, slots))
-        bounded = torch.where(_rearranged(seen, order), _rearranged(wide, order).clamp(-limit, limit), never)
+        exact_scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).reshape(flat)
+        visible_pairs = visible.expand_as(scores).reshape(flat)
+        in_sentence = visible_pairs.any(1)
+        order = (
+            (~in_sentence).to(torch.uint8).argsort(dim=1, stable=True)
+        )  # the sentence first, then what is none of it
+        excluded_score = compute_excluded_score(exact_scores, slots=slots)
+        limit = -excluded_score / (2 * max(1, slots))
+        bounded = torch.where(
+            _permute_slots(visible_pairs, order),
+            _permute_slots(exact_scores, order).clamp(-limit, limit),
+            excluded_score,
+        )
         apply: Callable[..., Tensor] = TreeMarginals.apply
-        marginals = apply(bounded.permute(1, 2, 0).contiguous(), within.sum(1)).permute(2, 0, 1)
-        return _rearranged(marginals, order.argsort(1)).reshape(scores.shape).to(scores.dtype)
+        marginals = apply(bounded.permute(1, 2, 0).contiguous(), in_sentence.sum(1)).permute(2, 0, 1)
+        return _permute_slots(marginals, order.argsort(1)).reshape(scores.shape).to(scores.dtype)
 
 
-def _rearranged(matrix: Shaped[Tensor, "B N N"], order: Int[Tensor, "B N"]) -> Shaped[Tensor, "B N N"]:
+def _permute_slots(matrix: Shaped[Tensor, "B N N"], order: Int[Tensor, "B N"]) -> Shaped[Tensor, "B N N"]:
     """Rows and columns in another order."""
     rows = matrix.gather(1, order.unsqueeze(2).expand_as(matrix))
     return rows.gather(2, order.unsqueeze(1).expand_as(matrix))

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.dropout import Dropout
-from heedful.blocks.levels import Level
+from heedful.blocks.layer_info import LayerInfo
 
 
 @dataclass(frozen=True)
-class Lineup:
+class PackedTokens:
     """The tokens of each row side by side in the order of their positions, columns without a token behind them.
 
     Computed once for a chunk, used by all layers. On the CPU positions are looked at, and what changes nothing is left
@@ -23,48 +23,48 @@ class Lineup:
 
     Attributes:
         order: the column that stands at each place; None when all columns are in their places.
-        real: whether there is a token at each place; None when there is one at all.
-        counts: tokens in each row.
+        token_mask: whether there is a token at each place; None when there is one at all.
+        lengths: tokens in each row.
     """
 
     order: Int[Tensor, "B T"] | None
-    real: Bool[Tensor, "B T 1"] | None
-    counts: Int[Tensor, " B"]
+    token_mask: Bool[Tensor, "B T 1"] | None
+    lengths: Int[Tensor, " B"]
 
     @classmethod
-    def of(cls, positions: Int[Tensor, "B T"]) -> Lineup:
+    def from_positions(cls, positions: Int[Tensor, "B T"]) -> PackedTokens:
         """The lineup of a chunk whose tokens are at `positions`, -1 where there is none."""
         exists = positions >= 0
-        counts = exists.sum(1)
+        lengths = exists.sum(1)
         rank = torch.where(exists, positions, torch.iinfo(positions.dtype).max)
         on_cpu = positions.device.type == "cpu"
-        ordered = positions.size(1) == 1 or (on_cpu and bool((rank[:, 1:] >= rank[:, :-1]).all()))
-        order = None if ordered else rank.argsort(dim=1, stable=True)
+        is_ordered = positions.size(1) == 1 or (on_cpu and bool((rank[:, 1:] >= rank[:, :-1]).all()))
+        order = None if is_ordered else rank.argsort(dim=1, stable=True)
         if on_cpu and bool(exists.all()):
-            return cls(order, None, counts)
-        places = torch.arange(positions.size(1), device=positions.device)
-        return cls(order, (places < counts.unsqueeze(1)).unsqueeze(2), counts)
+            return cls(order, None, lengths)
+        indices = torch.arange(positions.size(1), device=positions.device)
+        return cls(order, (indices < lengths.unsqueeze(1)).unsqueeze(2), lengths)
 
-    def arrange(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+    def pack(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """From columns to places."""
         return x if self.order is None else x.gather(1, self.order.unsqueeze(2).expand_as(x))
 
-    def restore(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+    def unpack(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """From places to columns."""
         if self.order is None:
             return x
         return torch.empty_like(x).scatter(1, self.order.unsqueeze(2).expand_as(x), x)
 
-    def blank(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+    def zero_padding(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
         """Zeros at the places without a token, as beyond the ends of the row."""
-        return x if self.real is None else torch.where(self.real, x, 0.0)
+        return x if self.token_mask is None else torch.where(self.token_mask, x, 0.0)
 
-    def last(self, history: Float[Tensor, "B spanT d"], span: int) -> Float[Tensor, "B span d"]:
+    def last_entries(self, history: Float[Tensor, "B spanT d"], span: int) -> Float[Tensor, "B span d"]:
         """The last `span` entries of each row of a history: `span` older ones and, behind them, this chunk arranged."""
-        if self.real is None or span == 0:
+        if self.token_mask is None or span == 0:
             return history[:, history.size(1) - span :]
-        places = self.counts.unsqueeze(1) + torch.arange(span, device=history.device)
-        return history.gather(1, places.unsqueeze(2).expand(-1, -1, history.size(2)))
+        indices = self.lengths.unsqueeze(1) + torch.arange(span, device=history.device)
+        return history.gather(1, indices.unsqueeze(2).expand(-1, -1, history.size(2)))
 
 
 class GatedConvolution(nn.Module):
@@ -81,7 +81,7 @@ class GatedConvolution(nn.Module):
         super().__init__()
         self.width, self.dilation = width, dilation
         # a gate lets through a quarter of the variance
-        self.linear = projection(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
+        self.linear = variance_scaled_linear(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
 
     def extra_repr(self) -> str:
         """What `print` says of it besides its parts."""
@@ -99,7 +99,7 @@ class GatedConvolution(nn.Module):
         return functional.glu(self.linear(torch.cat(taps, -1)), -1)
 
 
-class Convolution(nn.Module):
+class TokenConvolution(nn.Module):
     """A gated convolution over the tokens of a text.
 
     Args:
@@ -116,50 +116,50 @@ class Convolution(nn.Module):
         self.gated = GatedConvolution(d_hidden, width, dilation=dilation, dropout=dropout)
 
 
-class CentredConvolution(Convolution):
+class CentredConvolution(TokenConvolution):
     """Windows that reach equally far to both sides, of an odd width: an encoder's (Gehring et al. 2017, 3.2)."""
 
     def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
         assert width % 2 == 1, f"a window of {width} entries has no middle"
         super().__init__(d_hidden, width, dilation=dilation, dropout=dropout)
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """As many tokens to both sides."""
         side = self.gated.span // 2
-        return (Level("convolution", side, side, every=self.gated.dilation, width=self.d_hidden),)
+        return (LayerInfo("convolution", side, side, every=self.gated.dilation, width=self.d_hidden),)
 
-    def forward(self, x: Float[Tensor, "B T d_hidden"], lineup: Lineup) -> Float[Tensor, "B T d_hidden"]:
+    def forward(self, x: Float[Tensor, "B T d_hidden"], packed: PackedTokens) -> Float[Tensor, "B T d_hidden"]:
         """Each token with its neighbours; beyond the ends of a row are zeros."""
         side = self.gated.span // 2
-        line = lineup.blank(lineup.arrange(self.dropout(x)))
-        return lineup.restore(self.gated(functional.pad(line, (0, 0, side, side))))
+        packed_input = packed.zero_padding(packed.pack(self.dropout(x)))
+        return packed.unpack(self.gated(functional.pad(packed_input, (0, 0, side, side))))
 
 
-class CausalConvolution(Convolution):
+class CausalConvolution(TokenConvolution):
     """Windows that end at the token itself: a decoder's (Gehring et al. 2017, 3.2)."""
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """The tokens before."""
-        return (Level("convolution", self.gated.span, 0, every=self.gated.dilation, width=self.d_hidden),)
+        return (LayerInfo("convolution", self.gated.span, 0, every=self.gated.dilation, width=self.d_hidden),)
 
-    def begin(self, rows: int, *, like: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
+    def init_state(self, rows: int, *, reference: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
         """What stands before the first token: zeros."""
-        return like.new_zeros(rows, self.gated.span, self.d_hidden)
+        return reference.new_zeros(rows, self.gated.span, self.d_hidden)
 
     def forward(
-        self, x: Float[Tensor, "B T d_hidden"], past: Float[Tensor, "B span d_hidden"], *, lineup: Lineup
+        self, x: Float[Tensor, "B T d_hidden"], past: Float[Tensor, "B span d_hidden"], *, packed: PackedTokens
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
         """Each token with those before it, and the inputs that the next chunk can still see."""
-        history = torch.cat((past, lineup.arrange(self.dropout(x))), 1)
-        return lineup.restore(self.gated(history)), lineup.last(history, self.gated.span)
+        history = torch.cat((past, packed.pack(self.dropout(x))), 1)
+        return packed.unpack(self.gated(history)), packed.last_entries(history, self.gated.span)
 
 
-def halved_sum(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
+def scaled_residual_add(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
     """(x + branch) sqrt(1/2): a residual that keeps the variance of its summands (Gehring et al. 2017, 3.4)."""
     return (x + branch) * math.sqrt(0.5)
 
 
-def projection(d_in: int, d_out: int, *, variance: float = 1.0) -> nn.Linear:
+def variance_scaled_linear(d_in: int, d_out: int, *, variance: float = 1.0) -> nn.Linear:
     """A linear map from N(0, sqrt(variance / d_in)), without bias at first (Gehring et al. 2017, 3.5).
 
     Args:

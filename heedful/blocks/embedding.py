@@ -14,30 +14,30 @@ from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
 from heedful.attention.positions import AbsolutePosition
-from heedful.values import Tokens, Vectors
+from heedful.tensors import FeatureBatch, Tokens
 
 
 @dataclass(frozen=True)
-class Summands:
+class EmbeddingSum:
     """What is added up before the first layer: of each token, of its position, of the part of the text it is in, and of
     its factors together.
     """
 
-    words: Float[Tensor, "B T d_model"]
-    places: Float[Tensor, "B T d_model"] | None
+    tokens: Float[Tensor, "B T d_model"]
+    positions: Float[Tensor, "B T d_model"] | None
     segments: Float[Tensor, "B T d_model"] | None
     factors: Float[Tensor, "B T d_model"] | None = None
 
-    def total(self) -> Float[Tensor, "B T d_model"]:
+    def compute_sum(self) -> Float[Tensor, "B T d_model"]:
         """The sum of those that there are."""
-        total = self.words
-        for each in (self.places, self.segments, self.factors):
-            if each is not None:
-                total = total + each
+        total = self.tokens
+        for term in (self.positions, self.segments, self.factors):
+            if term is not None:
+                total = total + term
         return total
 
 
-class Embedding(nn.Module, ABC):
+class InputEmbedding(nn.Module, ABC):
     """What enters the first layer: the sum of what is known of each token, perhaps normalised, with dropout.
 
     Abstract: what is added up belongs to what is read.
@@ -58,26 +58,28 @@ class Embedding(nn.Module, ABC):
 
     def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
         """A vector for each token."""
-        return self.joined(self.explain(tokens))
+        return self.combine(self.embed_parts(tokens))
 
-    def joined(self, summands: Summands) -> Float[Tensor, "B T d_model"]:
+    def combine(self, terms: EmbeddingSum) -> Float[Tensor, "B T d_model"]:
         """What is made of the summands: their sum, normed and dropped."""
-        x = summands.total()
+        x = terms.compute_sum()
         if self.norm is not None:
             x = self.norm(x)
-        dropped: Tensor = self.dropout(x)
-        return dropped
+        result: Tensor = self.dropout(x)
+        return result
 
     @abstractmethod
-    def explain(self, tokens: Any) -> Summands:
+    def embed_parts(self, tokens: Any) -> EmbeddingSum:
         """What is added up, before norm and dropout."""
 
-    def places(self, positions: Int[Tensor, "B T"], *, like: Tensor) -> Float[Tensor, "*B T d_model"] | None:
+    def embed_positions(
+        self, positions: Int[Tensor, "B T"], *, reference: Tensor
+    ) -> Float[Tensor, "*B T d_model"] | None:
         """What positions add, in the number format of the vectors."""
-        return None if self.position is None else self.position(positions).to(like.dtype)
+        return None if self.position is None else self.position(positions).to(reference.dtype)
 
 
-class VectorEmbedding(Embedding):
+class VectorEmbedding(InputEmbedding):
     """x_t = scale v_t + p_t, with dropout: vectors that were made as wide as the model before.
 
     Args:
@@ -94,13 +96,13 @@ class VectorEmbedding(Embedding):
         """What `print` says of it besides its parts."""
         return f"scale={self.scale:g}"
 
-    def explain(self, tokens: Vectors) -> Summands:
+    def embed_parts(self, tokens: FeatureBatch) -> EmbeddingSum:
         """What is added up, before norm and dropout."""
         vectors = tokens.vectors * self.scale
-        return Summands(vectors, self.places(tokens.positions, like=vectors), None)
+        return EmbeddingSum(vectors, self.embed_positions(tokens.positions, reference=vectors), None)
 
 
-class TokenEmbedding(Embedding):
+class TokenEmbedding(InputEmbedding):
     """x_t = E[w_t] sqrt(d_model) + p_t, with dropout (Vaswani et al. 2017, 3.4 and 5.4).
 
     BERT's is LN(E[w_t] + p_t + S[s_t]) with dropout (Devlin et al. 2019, figure 2). Where tokens have factors, as in
@@ -138,15 +140,15 @@ class TokenEmbedding(Embedding):
         """What `print` says of it besides its parts."""
         return f"scale={self.scale:g}"
 
-    def explain(self, tokens: Tokens) -> Summands:
+    def embed_parts(self, tokens: Tokens) -> EmbeddingSum:
         """What is added up, before norm and dropout."""
-        words: Tensor = self.table(tokens.ids)
+        token_vectors: Tensor = self.table(tokens.ids)
         if self.scale != 1.0:
-            words = words * self.scale
-        places = self.places(tokens.positions, like=words)
-        return Summands(words, places, self._segments(tokens), self._factors(tokens))
+            token_vectors = token_vectors * self.scale
+        position_vectors = self.embed_positions(tokens.positions, reference=token_vectors)
+        return EmbeddingSum(token_vectors, position_vectors, self._embed_segments(tokens), self._embed_factors(tokens))
 
-    def _segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+    def _embed_segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
         if self.segments is None:
             return None
         if tokens.segments is None:
@@ -154,21 +156,23 @@ class TokenEmbedding(Embedding):
         vectors: Tensor = self.segments(tokens.segments)
         return vectors
 
-    def _factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
-        given = () if tokens.factors is None else tokens.factors.unbind(2)
-        assert len(given) == len(self.factors), f"tokens with {len(given)} factors, but tables of {len(self.factors)}"
-        vectors = [table(numbers) for table, numbers in zip(self.factors, given, strict=True)]
+    def _embed_factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        factor_ids = () if tokens.factors is None else tokens.factors.unbind(2)
+        assert len(factor_ids) == len(self.factors), (
+            f"tokens with {len(factor_ids)} factors, but tables of {len(self.factors)}"
+        )
+        vectors = [table(ids) for table, ids in zip(self.factors, factor_ids, strict=True)]
         return torch.stack(vectors).sum(0) * self.scale if vectors else None
 
 
-def embedding_table(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
+def build_embedding(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
     """A table of normal vectors of expected length 1, unless told otherwise: fit to be tied with an output."""
     table = nn.Embedding(size, d_model)
     nn.init.normal_(table.weight, std=deviation or d_model**-0.5)
     return table
 
 
-def output_map(
+def build_output_layer(
     table: nn.Embedding, d_input: int | None = None, *, tied: bool, bias: bool = True, deviation: float | None = None
 ) -> nn.Linear:
     """From hidden vectors to logits over the entries of a table.

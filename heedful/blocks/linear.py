@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-def xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
+def build_xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
     """A map whose `parts`, which stand side by side, each begin as Glorot and Bengio 2010, eq. 16, would have them."""
     linear = nn.Linear(d_input, d_output, bias=bias)
     for matrix in torch.split(linear.weight, d_output // parts):

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
-from heedful.blocks.linear import xavier_linear
+from heedful.blocks.linear import build_xavier_linear
 
 
 class Readout(nn.Module, ABC):
@@ -39,18 +39,20 @@ class DeepOutput(Readout):
         super().__init__()
         self.d_output = d_output
         width = 2 * d_output if isinstance(activation, Maxout) else d_output
-        self.maps = nn.ModuleList(xavier_linear(d_input, width, bias=n == 0) for n, d_input in enumerate(d_inputs))
+        self.maps = nn.ModuleList(
+            build_xavier_linear(d_input, width, bias=n == 0) for n, d_input in enumerate(d_inputs)
+        )
         self.activation = activation
         self.dropout = Dropout(dropout)
 
     def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
         """The activation of the sum."""
-        summed = sum(linear(each) for linear, each in zip(self.maps, (state, *others), strict=True))
-        result: Tensor = self.dropout(self.activation(summed))
+        total = sum(linear(x) for linear, x in zip(self.maps, (state, *others), strict=True))
+        result: Tensor = self.dropout(self.activation(total))
         return result
 
 
-class StateAlone(Readout):
+class StateReadout(Readout):
     """No deep output: what the output reads is the state itself (Sutskever et al. 2014)."""
 
     def __init__(self, d_output: int, *, dropout: float = 0.0) -> None:

@@ -13,7 +13,7 @@ from heedful.attention.dropout import Dropout
 Sublayer = Callable[[Tensor], Tensor]
 
 
-class Residual(nn.Module, ABC):
+class ResidualConnection(nn.Module, ABC):
     """A shortcut around a sublayer, with a norm and dropout.
 
     Attributes:
@@ -31,12 +31,12 @@ class Residual(nn.Module, ABC):
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """The input and what the sublayer adds to it."""
 
-    def _through(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+    def _apply_sublayer(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         result = sublayer(x)
         return result if self.behind is None else self.behind(result)
 
 
-class PostNorm(Residual):
+class PostNorm(ResidualConnection):
     """LN(x + dropout(f(x))): as in the paper (Vaswani et al. 2017, 3.1); deep stacks need a warm-up.
 
     torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
@@ -50,11 +50,11 @@ class PostNorm(Residual):
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalised after the sum."""
-        normed: Tensor = self.norm(self.dropout.add(x, self._through(x, sublayer)))
-        return normed
+        result: Tensor = self.norm(self.dropout.add_dropped(x, self._apply_sublayer(x, sublayer)))
+        return result
 
 
-class PreNorm(Residual):
+class PreNorm(ResidualConnection):
     """x + dropout(f(LN(x))): the shortcut stays untouched, so deep stacks train from the start (Xiong et al. 2020)."""
 
     def __init__(self, d_model: int, dropout: float = 0.0, *, epsilon: float = 1e-5, bias: bool = True) -> None:
@@ -64,4 +64,4 @@ class PreNorm(Residual):
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalised before the sublayer."""
-        return self.dropout.add(x, self._through(self.norm(x), sublayer))
+        return self.dropout.add_dropped(x, self._apply_sublayer(self.norm(x), sublayer))

@@ -9,11 +9,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from heedful.attention import kernels
-from heedful.attention.keys import EVERYTHING, KeyValues, Picks
-from heedful.attention.sight import Slots
-from heedful.values import Rows, one_width, select, used
+from heedful.attention.kv_cache import ALL_KEYS, KVCache, PendingSelection
+from heedful.attention.mask import CacheLayout
+from heedful.tensors import RowSelection, count_used_columns, require_same_width, select_rows
 
-_AHEAD = 8
+_SPARE_STEPS = 8
 """Steps that keys have room for when they were copied without those that nobody needs, which is done again then."""
 
 
@@ -21,14 +21,16 @@ _AHEAD = 8
 class LayerState:
     """What a layer remembers: its own past, and each memory as this layer projects it."""
 
-    past: KeyValues | None = None
-    memories: Mapping[str, KeyValues] = field(default_factory=dict)
+    past: KVCache | None = None
+    memories: Mapping[str, KVCache] = field(default_factory=dict)
 
-    def picked(self, picks: Picks, *, room: int) -> LayerState:
+    def apply_selection(self, selection: PendingSelection, *, spare_keys: int) -> LayerState:
         """Of some groups, and of the past some keys, with room for more."""
-        whole = Picks(picks.groups)
-        past = None if self.past is None else self.past.picked(picks, room=room)
-        return LayerState(past, {name: each.picked(whole) for name, each in self.memories.items()})
+        group_selection = PendingSelection(selection.groups)
+        past = None if self.past is None else self.past.apply_selection(selection, spare_keys=spare_keys)
+        return LayerState(
+            past, {name: memory.apply_selection(group_selection) for name, memory in self.memories.items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -43,88 +45,111 @@ class StackState:
         memories: what is looked at.
         layers: keys and values of each layer.
         width: rows in a group.
-        picks: which of the keys of the layers `past` and `memories` tell of.
+        selection: which of the keys of the layers `past` and `memories` tell of.
     """
 
-    past: Slots | None
-    memories: Mapping[str, Slots]
+    past: CacheLayout | None
+    memories: Mapping[str, CacheLayout]
     layers: tuple[LayerState, ...]
     width: int = 1
-    picks: Picks = EVERYTHING
+    selection: PendingSelection = ALL_KEYS
 
-    def read(self, positions: Int[Tensor, "G wQ"]) -> Slots:
+    def extend_past(self, positions: Int[Tensor, "G wQ"]) -> CacheLayout:
         """Where keys are once those at `positions` are read, the rows of a group side by side."""
         past = self.past
         if past is None:
-            past = Slots(positions.new_empty(positions.size(0), 0), width=self.width)
+            past = CacheLayout(positions.new_empty(positions.size(0), 0), width=self.width)
         return past.extend(positions)
 
-    def rearrange(self, rows: Rows) -> StackState:
+    def reorder(self, rows: RowSelection) -> StackState:
         """With other rows."""
         groups = rows.source_groups(self.width)
-        state = replace(self, past=select(self.past, rows), memories=select(self.memories, rows), width=rows.width)
-        return state if groups is None else state._lean(groups)
+        state = replace(
+            self, past=select_rows(self.past, rows), memories=select_rows(self.memories, rows), width=rows.width
+        )
+        return state if groups is None else state._drop_unneeded_keys(groups)
 
-    def ready(self, newest: int) -> StackState:
+    def materialize(self, new_keys: int) -> StackState:
         """With the keys and values that its slots tell of, and no others, and room for so many more in each group."""
         state, past = self, self.layers[0].past
-        if self.picks.everything and self.width > 1 and past is not None and not past.has_room(newest):
-            state = self._lean(None)  # they are copied anyway
-        if state.picks.everything:
+        if self.selection.is_identity and self.width > 1 and past is not None and not past.has_room(new_keys):
+            state = self._drop_unneeded_keys(None)  # they are copied anyway
+        if state.selection.is_identity:
             return state
-        layers = tuple(layer.picked(state.picks, room=newest + _AHEAD * self.width) for layer in state.layers)
-        return replace(state, layers=layers, picks=EVERYTHING)
+        layers = tuple(
+            layer.apply_selection(state.selection, spare_keys=new_keys + _SPARE_STEPS * self.width)
+            for layer in state.layers
+        )
+        return replace(state, layers=layers, selection=ALL_KEYS)
 
-    def joined(self, others: Sequence[StackState]) -> StackState:
+    def concat(self, others: Sequence[StackState]) -> StackState:
         """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
-        parts = tuple(part._lean(None) for part in (self, *others))
-        width = one_width(part.width for part in parts)
-        read = next((part for part in parts if part.past is not None), None)
-        if read is not None:
-            parts = tuple(part._before_any(read) if part.past is None else part for part in parts)
-        pasts = [part.past for part in parts if part.past is not None]
-        sizes = [{name: used(slots.positions) for name, slots in part.memories.items()} for part in parts]
+        states = tuple(part._drop_unneeded_keys(None) for part in (self, *others))
+        width = require_same_width(part.width for part in states)
+        with_past = next((part for part in states if part.past is not None), None)
+        if with_past is not None:
+            states = tuple(part._with_empty_past(with_past) if part.past is None else part for part in states)
+        pasts = [part.past for part in states if part.past is not None]
+        memory_lengths = [
+            {name: count_used_columns(slots.positions) for name, slots in part.memories.items()} for part in states
+        ]
         return StackState(
-            past=Slots.together(pasts, left=True) if pasts else None,
+            past=CacheLayout.concat_groups(pasts, pad_left=True) if pasts else None,
             memories={
-                name: Slots.together(
-                    [part.memories[name].first(size[name]) for part, size in zip(parts, sizes, strict=True)], left=False
+                name: CacheLayout.concat_groups(
+                    [
+                        part.memories[name].truncate(size[name])
+                        for part, size in zip(states, memory_lengths, strict=True)
+                    ],
+                    pad_left=False,
                 )
                 for name in self.memories
             },
-            layers=tuple(_together(parts, sizes, layer=number) for number in range(len(self.layers))),
+            layers=tuple(_concat_layer(states, memory_lengths, layer=number) for number in range(len(self.layers))),
             width=width,
         )
 
-    def _lean(self, groups: Int[Tensor, " G"] | None) -> StackState:
+    def _drop_unneeded_keys(self, groups: Int[Tensor, " G"] | None) -> StackState:
         """Without the keys that nobody needs, of those groups whose slots there are now."""
         past, columns = self.past, None
-        if past is not None and not kernels.traced() and (columns := past.needed()) is not None:
-            past = past.at(columns)
-        return replace(self, past=past, picks=self.picks.then(groups, columns))
+        if past is not None and not kernels.is_tracing() and (columns := past.needed_columns()) is not None:
+            past = past.select_columns(columns)
+        return replace(self, past=past, selection=self.selection.compose(groups, columns))
 
-    def _before_any(self, like: StackState) -> StackState:
+    def _with_empty_past(self, reference: StackState) -> StackState:
         """This state, in which nothing was read, with room for what was read in another."""
         assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
         positions = next(iter(self.memories.values())).positions
         groups = len(positions)
-        pasts = [None if layer.past is None else layer.past.before_any(groups) for layer in like.layers]
+        pasts = [None if layer.past is None else layer.past.new_empty(groups) for layer in reference.layers]
         layers = tuple(replace(layer, past=past) for layer, past in zip(self.layers, pasts, strict=True))
-        return replace(self, past=Slots(positions.new_empty(groups, 0), width=self.width), layers=layers)
+        return replace(self, past=CacheLayout(positions.new_empty(groups, 0), width=self.width), layers=layers)
 
 
-def _together(parts: Sequence[StackState], sizes: Sequence[Mapping[str, int]], *, layer: int) -> LayerState:
+def _concat_layer(
+    states: Sequence[StackState], memory_lengths: Sequence[Mapping[str, int]], *, layer: int
+) -> LayerState:
     """A layer with the groups of all states, and of each memory so many slots of each."""
-    layers = [part.layers[layer] for part in parts]
-    pasts = [(each.past, part.picks) for each, part in zip(layers, parts, strict=True) if each.past is not None]
+    layers = [state.layers[layer] for state in states]
+    pasts = [
+        (layer_state.past, state.selection)
+        for layer_state, state in zip(layers, states, strict=True)
+        if layer_state.past is not None
+    ]
     memories = {
-        name: KeyValues.together(
+        name: KVCache.concat_groups(
             [
-                (each.memories[name], Picks(part.picks.groups, part.memories[name].columns(size[name])))
-                for each, part, size in zip(layers, parts, sizes, strict=True)
+                (
+                    layer_state.memories[name],
+                    PendingSelection(state.selection.groups, state.memories[name].first_columns(lengths[name])),
+                )
+                for layer_state, state, lengths in zip(layers, states, memory_lengths, strict=True)
             ],
-            left=False,
+            pad_left=False,
         )
         for name in layers[0].memories
     }
-    return LayerState(KeyValues.together(pasts, left=True, room=_AHEAD * parts[0].width) if pasts else None, memories)
+    return LayerState(
+        KVCache.concat_groups(pasts, pad_left=True, spare_keys=_SPARE_STEPS * states[0].width) if pasts else None,
+        memories,
+    )

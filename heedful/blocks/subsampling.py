@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from heedful.blocks.convolution import Lineup
-from heedful.blocks.linear import xavier_linear
-from heedful.values import Vectors
+from heedful.blocks.convolution import PackedTokens
+from heedful.blocks.linear import build_xavier_linear
+from heedful.tensors import FeatureBatch
 
 
-class Subsampling(nn.Module):
+class ConvSubsampling(nn.Module):
     """One vector for four frames: two convolutions over time and frequency, each of stride 2, and a linear map.
 
     As in Dong et al. 2018, 3.2 (Speech-Transformer), where they stand before the encoder. Of n frames ceil(ceil(n / 2)
@@ -26,20 +26,20 @@ class Subsampling(nn.Module):
         super().__init__()
         self.first = nn.Conv2d(1, channels, 3, stride=2, padding=1)
         self.second = nn.Conv2d(channels, channels, 3, stride=2, padding=1)
-        self.output = xavier_linear(channels * -(-bands // 4), d_model)
+        self.output = build_xavier_linear(channels * -(-bands // 4), d_model)
 
-    def forward(self, frames: Vectors) -> Vectors:
+    def forward(self, frames: FeatureBatch) -> FeatureBatch:
         """The vectors, counted from 0 and with padding behind them."""
-        lineup = Lineup.of(frames.positions)
-        counts = lineup.counts
-        x = lineup.blank(lineup.arrange(frames.vectors)).to(self.output.weight.dtype).unsqueeze(1)
+        packed = PackedTokens.from_positions(frames.positions)
+        lengths = packed.lengths
+        x = packed.zero_padding(packed.pack(frames.vectors)).to(self.output.weight.dtype).unsqueeze(1)
         for convolution in (self.first, self.second):
-            x, counts = torch.relu(convolution(x)), fewer(counts)
-            places = torch.arange(x.size(2), device=x.device)
-            real = places < counts.unsqueeze(1)
-            x = torch.where(real[:, None, :, None], x, 0.0)
+            x, lengths = torch.relu(convolution(x)), subsampled_length(lengths)
+            indices = torch.arange(x.size(2), device=x.device)
+            token_mask = indices < lengths.unsqueeze(1)
+            x = torch.where(token_mask[:, None, :, None], x, 0.0)
         vectors: Tensor = self.output(x.transpose(1, 2).flatten(2))
-        return Vectors(vectors, torch.where(real, places, -1))
+        return FeatureBatch(vectors, torch.where(token_mask, indices, -1))
 
 
 class SpecAugment(nn.Module):
@@ -64,29 +64,33 @@ class SpecAugment(nn.Module):
         """What `print` says of it besides its parts."""
         return f"bands={self.bands}, frames={self.frames}, share={self.share}"
 
-    def forward(self, frames: Vectors) -> Vectors:
+    def forward(self, frames: FeatureBatch) -> FeatureBatch:
         """With parts hidden while training, the same otherwise."""
         if not self.training:
             return frames
-        vectors, real = frames.vectors, frames.positions >= 0
-        counts = real.sum(1, keepdim=True)
-        number = torch.where(real, real.cumsum(1) - 1, -1)
-        hidden = _masks(number, counts, most=(self.share * counts).floor().clamp(max=self.frames[1]), n=self.frames[0])
+        vectors, token_mask = frames.vectors, frames.positions >= 0
+        lengths = token_mask.sum(1, keepdim=True)
+        frame_index = torch.where(token_mask, token_mask.cumsum(1) - 1, -1)
+        masked_frames = _draw_masks(
+            frame_index, lengths, max_width=(self.share * lengths).floor().clamp(max=self.frames[1]), n=self.frames[0]
+        )
         columns = torch.arange(vectors.size(2), device=vectors.device).expand(len(vectors), -1)
-        width = torch.full_like(counts, vectors.size(2))
-        muted = _masks(columns, width, most=width.clamp(max=self.bands[1]), n=self.bands[0])
-        return Vectors(vectors.masked_fill(hidden.unsqueeze(2) | muted.unsqueeze(1), 0.0), frames.positions)
+        width = torch.full_like(lengths, vectors.size(2))
+        masked_bands = _draw_masks(columns, width, max_width=width.clamp(max=self.bands[1]), n=self.bands[0])
+        return FeatureBatch(
+            vectors.masked_fill(masked_frames.unsqueeze(2) | masked_bands.unsqueeze(1), 0.0), frames.positions
+        )
 
 
-def fewer(count: Tensor) -> Tensor:
+def subsampled_length(length: Tensor) -> Tensor:
     """How many remain of so many at stride 2."""
-    return (count + 1) // 2
+    return (length + 1) // 2
 
 
-def _masks(places: Tensor, counts: Tensor, *, most: Tensor, n: int) -> Tensor:
-    """Of each row the places below `counts` that `n` masks of at most `most` hide."""
-    chance = torch.rand(len(places), 2, n, device=places.device)
-    width = (chance[:, 0] * (most + 1)).floor()
-    start = (chance[:, 1] * (counts - width + 1)).floor()
-    at = places.unsqueeze(2)
-    return ((at >= start.unsqueeze(1)) & (at < (start + width).unsqueeze(1))).any(2)
+def _draw_masks(positions: Tensor, lengths: Tensor, *, max_width: Tensor, n: int) -> Tensor:
+    """Of each row the places below `lengths` that `n` masks of at most `max_width` hide."""
+    uniforms = torch.rand(len(positions), 2, n, device=positions.device)
+    width = (uniforms[:, 0] * (max_width + 1)).floor()
+    start = (uniforms[:, 1] * (lengths - width + 1)).floor()
+    expanded_positions = positions.unsqueeze(2)
+    return ((expanded_positions >= start.unsqueeze(1)) & (expanded_positions < (start + width).unsqueeze(1))).any(2)

@@ -10,28 +10,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.attention.choice import called
-from heedful.attention.explained import declare
-from heedful.attention.keys import KeyValues
+from heedful.attention.attention_trace import assign_roles
+from heedful.attention.hooks import CROSS
+from heedful.attention.kv_cache import KVCache
+from heedful.attention.mask import AttentionMask, CacheLayout
+from heedful.attention.mask_functions import MaskFunction, bidirectional
 from heedful.attention.multihead import MultiHeadAttention
-from heedful.attention.probe import ACROSS
-from heedful.attention.sight import Sight, Slots
-from heedful.attention.visibility import Visibility, everything
-from heedful.blocks.embedding import Embedding
+from heedful.attention.normalizers import format_callable
+from heedful.blocks.embedding import InputEmbedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.levels import Level
-from heedful.blocks.residual import Residual
+from heedful.blocks.layer_info import LayerInfo
+from heedful.blocks.residual import ResidualConnection
 from heedful.blocks.state import LayerState, StackState
-from heedful.values import (
+from heedful.tensors import (
     SOURCE,
-    Bounds,
+    FeatureBatch,
     Memories,
     Memory,
+    MultiStepLimits,
+    MultiStepOutput,
     Tokens,
-    Vectors,
-    Written,
-    by_name,
-    memories_of,
+    as_mapping,
+    select_memories,
 )
 
 _FAR = 1000
@@ -57,68 +57,73 @@ class TransformerLayer(nn.Module):
         attention: MultiHeadAttention,
         feed_forward: FeedForward,
         *,
-        residual: Callable[[], Residual],
+        residual: Callable[[], ResidualConnection],
         across: MultiHeadAttention | Mapping[str, MultiHeadAttention] | None = None,
     ) -> None:
         super().__init__()
-        attentions = by_name(across)
-        self.names = tuple(attentions)
-        suffixes = {name: "" if name == SOURCE else f"-{name}" for name in self.names}
-        self._paths = {name: (f"across{suffix}", f"around_across{suffix}") for name, suffix in suffixes.items()}
+        attentions = as_mapping(across)
+        self.memory_names = tuple(attentions)
+        suffixes = {name: "" if name == SOURCE else f"-{name}" for name in self.memory_names}
+        self._module_names = {name: (f"across{suffix}", f"around_across{suffix}") for name, suffix in suffixes.items()}
         self.attention = attention
         self.across = attentions.get(SOURCE)
-        for name in self._others():
+        for name in self._other_memory_names():
             self.add_module(f"across-{name}", attentions[name])
         self.feed_forward = feed_forward
         self.around_attention = residual()
         self.around_across = residual() if self.across is not None else None
-        for name in self._others():
+        for name in self._other_memory_names():
             self.add_module(f"around_across-{name}", residual())
         self.around_feed_forward = residual()
         for name, attention_across in attentions.items():
-            declare(attention_across, replace(ACROSS, keys=name))
+            assign_roles(attention_across, replace(CROSS, keys=name))
 
-    def begin(self, memories: Mapping[str, Memory]) -> LayerState:
+    def init_state(self, memories: Mapping[str, Memory]) -> LayerState:
         """The state before the first token; a layer may look at some of the memories, or at none."""
-        return LayerState(None, {name: self._remembered(name, memories[name]) for name in self.names})
+        return LayerState(None, {name: self._project_memory(name, memories[name]) for name in self.memory_names})
 
     def forward(
-        self, x: Float[Tensor, "G Q d_model"], state: LayerState, *, sight: Sight, across: Mapping[str, Sight]
+        self,
+        x: Float[Tensor, "G Q d_model"],
+        state: LayerState,
+        *,
+        mask: AttentionMask,
+        cross_masks: Mapping[str, AttentionMask],
     ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
-        """One step up the stack; `sight` and `across` say what the tokens see of each other and of each memory."""
+        """One step up the stack; `mask` and `cross_masks` say what the tokens see of each other and of each memory."""
         past = state.past
 
         def attend(h: Tensor) -> Tensor:
             nonlocal past
-            now = self.attention.remember(h, h, sight.positions)
+            now = self.attention.project_memory(h, h, mask.positions)
             past = now if past is None else past.extend(now)
-            result: Tensor = self.attention(h, past, sight=sight)
+            result: Tensor = self.attention(h, past, mask=mask)
             return result
 
         x = self.around_attention(x, attend)
-        for name in self.names:
-            attention, around = self.across_to(name)
-            x = around(x, partial(attention, memory=state.memories[name], sight=across[name]))
+        for name in self.memory_names:
+            attention, residual = self.get_cross_attention(name)
+            x = residual(x, partial(attention, memory=state.memories[name], mask=cross_masks[name]))
         x = self.around_feed_forward(x, self.feed_forward)
         return x, LayerState(past, state.memories)
 
-    def _remembered(self, name: str, memory: Memory) -> KeyValues:
-        attention, _ = self.across_to(name)
-        return attention.remember(memory.keys, memory.values, memory.positions).settled()
+    def _project_memory(self, name: str, memory: Memory) -> KVCache:
+        attention, _ = self.get_cross_attention(name)
+        return attention.project_memory(memory.keys, memory.values, memory.positions).to_contiguous()
 
-    def across_to(self, name: str) -> tuple[MultiHeadAttention, Residual]:
+    def get_cross_attention(self, name: str) -> tuple[MultiHeadAttention, ResidualConnection]:
         """The attention to a memory, and what is around it."""
-        attention, around = self._paths[name]
-        return getattr(self, attention), getattr(self, around)
+        attention_name, residual_name = self._module_names[name]
+        return getattr(self, attention_name), getattr(self, residual_name)
 
-    def residuals(self) -> Iterator[Residual]:
+    def iter_residuals(self) -> Iterator[ResidualConnection]:
         """What is around each sublayer, in order."""
         yield self.around_attention
-        yield from (self.across_to(name)[1] for name in self.names)
+        yield from (self.get_cross_attention(name)[1] for name in self.memory_names)
         yield self.around_feed_forward
 
-    def _others(self) -> Iterable[str]:
-        return (name for name in self.names if name != SOURCE)
+    def _other_memory_names(self) -> Iterable[str]:
+        return (name for name in self.memory_names if name != SOURCE)
 
 
 class TransformerStack(nn.Module):
@@ -133,10 +138,10 @@ class TransformerStack(nn.Module):
 
     def __init__(
         self,
-        embedding: Embedding,
+        embedding: InputEmbedding,
         layers: Iterable[TransformerLayer],
         *,
-        visibility: Visibility,
+        visibility: MaskFunction,
         final_norm: nn.Module | None = None,
     ) -> None:
         super().__init__()
@@ -147,52 +152,56 @@ class TransformerStack(nn.Module):
 
     def extra_repr(self) -> str:
         """What `print` says of it besides its parts."""
-        return f"visibility={called(self.visibility)}"
+        return f"visibility={format_callable(self.visibility)}"
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """Each layer sees the tokens of the one below that are visible to the middle one of many."""
-        places = torch.arange(2 * _FAR + 1, device="cpu")
-        seen = self.visibility(places[_FAR].view(1, 1, 1), places.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
-        before, after = _FAR - min(seen), max(seen) - _FAR
-        reach = None if before == _FAR else before, None if after == _FAR else after
+        positions = torch.arange(2 * _FAR + 1, device="cpu")
+        visible = (
+            self.visibility(positions[_FAR].view(1, 1, 1), positions.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
+        )
+        before, after = _FAR - min(visible), max(visible) - _FAR
+        context = None if before == _FAR else before, None if after == _FAR else after
         return tuple(
-            Level("self-attention", *reach, across=layer.names, width=layer.attention.query.in_features)
-            for layer in self._layers()
+            LayerInfo("self-attention", *context, across=layer.memory_names, width=layer.attention.query.in_features)
+            for layer in self._iter_layers()
         )
 
-    def begin(self, memory: Memories | None) -> StackState:
+    def init_state(self, memory: Memories | None) -> StackState:
         """The state before the first token."""
-        names = dict.fromkeys(name for layer in self._layers() for name in layer.names)
-        memories = memories_of(memory, names)
-        slots = {name: Slots(each.positions) for name, each in memories.items()}
-        return StackState(None, slots, tuple(layer.begin(memories) for layer in self._layers()))
+        names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
+        memories = select_memories(memory, names)
+        slots = {name: CacheLayout(memory_item.positions) for name, memory_item in memories.items()}
+        return StackState(None, slots, tuple(layer.init_state(memories) for layer in self._iter_layers()))
 
-    def forward(self, tokens: Tokens | Vectors, state: StackState) -> tuple[Float[Tensor, "B T d_model"], StackState]:
+    def forward(
+        self, tokens: Tokens | FeatureBatch, state: StackState
+    ) -> tuple[Float[Tensor, "B T d_model"], StackState]:
         """Hidden vectors of the tokens and the state after them."""
         rows, length = tokens.positions.shape
         x: Tensor = self.embedding(tokens)
         # rows of a group stand side by side, so that they share the group's keys in one product
-        state, groups = state.ready(state.width * length), rows // state.width
+        state, groups = state.materialize(state.width * length), rows // state.width
         x = x.view(groups, state.width * length, x.size(-1))
         positions = tokens.positions.reshape(groups, state.width * length)
-        past = state.read(positions)
-        sight = past.sight(positions, self.visibility)
-        across = {name: slots.sight(positions, everything) for name, slots in state.memories.items()}
+        past = state.extend_past(positions)
+        mask = past.build_mask(positions, self.visibility)
+        cross_masks = {name: slots.build_mask(positions, bidirectional) for name, slots in state.memories.items()}
         layers = []
-        for layer, before in zip(self._layers(), state.layers, strict=True):
-            x, after = layer(x, before, sight=sight, across=across)
-            layers.append(after)
+        for layer, old_state in zip(self._iter_layers(), state.layers, strict=True):
+            x, new_state = layer(x, old_state, mask=mask, cross_masks=cross_masks)
+            layers.append(new_state)
         if self.final_norm is not None:
             x = self.final_norm(x)
         return x.view(rows, length, x.size(-1)), StackState(past, state.memories, tuple(layers), state.width)
 
-    def stride(
-        self, output: nn.Linear, tokens: Tokens, state: StackState, *, bounds: Bounds
-    ) -> tuple[Written, StackState] | None:
-        """See `heedful.models.interface.Decoder.stride`: step by step is the way."""
+    def decode_greedy(
+        self, output: nn.Linear, tokens: Tokens, state: StackState, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, StackState] | None:
+        """See `heedful.models.interface.Decoder.decode_greedy`: step by step is the way."""
         return None
 
-    def _layers(self) -> Iterable[TransformerLayer]:
+    def _iter_layers(self) -> Iterable[TransformerLayer]:
         for layer in self.layers:
             assert isinstance(layer, TransformerLayer)
             yield layer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, PositionalPath, parse
-from heedful.cli.options import TextOptions
-from heedful.cli.output import destination, say
+from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPath, PositionalPath, parse_arguments
+from heedful.cli.options import ParallelTextOptions
+from heedful.cli.output import log, open_output
 
 
 @dataclass(frozen=True)
@@ -16,47 +16,55 @@ class Arguments:
 
     run: PositionalPath
     """run folder"""
-    text: TextOptions
-    output: MaybePath = None
+    text: ParallelTextOptions
+    output: OptionalPath = None
     """file for the alignments; standard output if not given"""
-    gold: MaybePath = None
+    gold: OptionalPath = None
     """alignments by people, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful align")
-    reader = given.text.reader()
+    args = parse_arguments(Arguments, argv, program="heedful align")
+    reader = args.text.build_reader()
 
-    from heedful.data.context import asked, in_context
+    from heedful.data.context import add_context, get_source_with_context
     from heedful.data.readers import read_lines
-    from heedful.metrics.alignment import Gold, alignment_error_rate
-    from heedful.tasks.faces import Unread, despite
-    from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.translations import pharaoh
+    from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
+    from heedful.tasks.predictor import UnreadableInput, answer_readable
+    from heedful.tasks.translation.translations import format_pharaoh
+    from heedful.tasks.translation.translator import Translator
 
-    truth = None
-    if given.gold is not None:
-        lines = enumerate(read_lines(given.gold), 1)
-        truth = [Gold.parse(line, place=f"{given.gold}:{number}") for number, line in lines]
-    translator = given.text.direction.of(given.computing.load(Translator, given.run, use="translates", step=given.step))
-    pairs = [(asked(pair), pair.target) for pair in in_context(reader, sentences=translator.context)]
+    gold_links = None
+    if args.gold is not None:
+        lines = enumerate(read_lines(args.gold), 1)
+        gold_links = [GoldAlignment.parse(line, location=f"{args.gold}:{number}") for number, line in lines]
+    translator = args.text.direction.apply_to(
+        args.computing.load_predictor(Translator, args.run, use="translates", step=args.step)
+    )
+    pairs = [
+        (get_source_with_context(pair), pair.target) for pair in add_context(reader, max_sentences=translator.context)
+    ]
     unread = translator.unread(pairs)
-    found = despite(pairs, unread, translator.link)
-    for each in unread.values():
-        say(f"heedful: {each.message}")
-    links = [each for each in found if not isinstance(each, Unread)]
-    rate = None
-    if truth is not None and (links or not unread):
-        if len(truth) == len(pairs):
-            truth = [each for place, each in enumerate(truth) if place not in unread]
-        rate = alignment_error_rate(links, truth)
-    with destination(given.output) as out:
-        out.write("".join("\n" if isinstance(each, Unread) else f"{pharaoh(each)}\n" for each in found))
+    results = answer_readable(pairs, unread, translator.link)
+    for result in unread.values():
+        log(f"heedful: {result.message}")
+    links = [result for result in results if not isinstance(result, UnreadableInput)]
+    error_rate = None
+    if gold_links is not None and (links or not unread):
+        if len(gold_links) == len(pairs):
+            gold_links = [result for index, result in enumerate(gold_links) if index not in unread]
+        error_rate = alignment_error_rate(links, gold_links)
+    with open_output(args.output) as out:
+        out.write(
+            "".join(
+                "\n" if isinstance(result, UnreadableInput) else f"{format_pharaoh(result)}\n" for result in results
+            )
+        )
         out.flush()
-    if rate is not None:
-        say(f"alignment error rate {rate:.3f} over {len(links):,} sentences")
+    if error_rate is not None:
+        log(f"alignment error rate {error_rate:.3f} over {len(links):,} sentences")
     return 2 if unread else 0

@@ -9,9 +9,9 @@ from typing import Annotated, Final, Literal
 
 import tyro
 
-from heedful.cli.arguments import PositionalPaths, parse
-from heedful.cli.options import TextOptions
-from heedful.cli.output import writing
+from heedful.cli.arguments import PositionalPaths, parse_arguments
+from heedful.cli.options import ParallelTextOptions
+from heedful.cli.output import wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 _STREAM: Final = 0x7465726D
@@ -56,29 +56,35 @@ class Arguments:
             raise RecipeError(f"{self.output}: is there already; choose another --output, or add --overwrite")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful annotate")
-    from heedful.data.chance import Chance
-    from heedful.data.forms.saving import LineSaver
-    from heedful.tasks.faces import cell
-    from heedful.tasks.translation.annotation import Annotation
-    from heedful.tasks.translation.glossary import Glossary
+    args = parse_arguments(Arguments, argv, program="heedful annotate")
+    from heedful.data.detect.part_writers import LinePartWriter
+    from heedful.data.random_numbers import SeededRandom
+    from heedful.tasks.predictor import escape_cell
+    from heedful.tasks.translation.glossary import TermGlossary
+    from heedful.tasks.translation.term_annotation import TermAnnotator
 
-    first, *second = given.files
-    reader = (TextOptions(source=first, target=second[0]) if second else TextOptions(data=first)).reader()
-    annotation = Annotation(Glossary.read(given.glossary), given.way)
-    pairs = having = annotated = 0
-    with writing(given.output, "--output"), LineSaver(given.output) as saver:
+    first_file, *other_files = args.files
+    reader = (
+        ParallelTextOptions(source=first_file, target=other_files[0])
+        if other_files
+        else ParallelTextOptions(data=first_file)
+    ).build_reader()
+    annotation = TermAnnotator(TermGlossary.from_file(args.glossary), args.way)
+    pairs = num_with_terms = num_annotated = 0
+    with wrap_write_errors(args.output, "--output"), LinePartWriter(args.output) as saver:
         for pairs, pair in enumerate(reader, 1):
-            source = annotation.source(pair.source, pair.target)
+            source = annotation.annotate_source(pair.source, pair.target)
             if source != pair.source:
-                having += 1
-                chosen = Chance(given.seed, _STREAM, pairs).number() < given.share
-                annotated += chosen
-                source = source if chosen else pair.source
-            saver.add(f"{cell(source)}\t{cell(pair.target)}")
+                num_with_terms += 1
+                is_annotated = SeededRandom(args.seed, _STREAM, pairs).next_float() < args.share
+                num_annotated += is_annotated
+                source = source if is_annotated else pair.source
+            saver.write_example(f"{escape_cell(source)}\t{escape_cell(pair.target)}")
         if not pairs:
-            raise DataError(f"{first}: holds no pair; check the file")
-    print(f"written: {given.output}, {pairs:,} pairs; {having:,} have terms, and {annotated:,} were annotated")
+            raise DataError(f"{first_file}: holds no pair; check the file")
+    print(
+        f"written: {args.output}, {pairs:,} pairs; {num_with_terms:,} have terms, and {num_annotated:,} were annotated"
+    )
     return 0

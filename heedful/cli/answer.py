@@ -6,41 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from heedful.cli.arguments import TextBehind, parse, require_least
-from heedful.cli.lines import RunOptions
+from heedful.cli.arguments import TextOrPositional, parse_arguments, require_minimum
+from heedful.cli.line_commands import RunLineOptions
 from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunOptions):
+class Arguments(RunLineOptions):
     """Answer questions by parts of texts, or by an empty line where the text does not tell.
 
     A file has a JSON object with `question` and `context` on each line.
     """
 
-    question: TextBehind = None
+    question: TextOrPositional = None
     """one question, instead of a file; it may also stand behind the run, without the option"""
-    context: TextBehind = None
+    context: TextOrPositional = None
     """the text that may answer it; it may also stand behind the question"""
     n_best: int = 1
     """parts of the text that are told for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
     """an answer on each line, or JSON with places and probabilities"""
-    inline = "question"
+    inline_option = "question"
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful answer")
-    if (given.question is None) != (given.context is None):
+    args = parse_arguments(Arguments, argv, program="heedful answer")
+    if (args.question is None) != (args.context is None):
         raise RecipeError("--question and --context: give both, or neither to read a file")
-    require_least(given, n_best=1)
+    require_minimum(args, n_best=1)
 
-    from heedful.tasks.spans.face import Answerer
+    from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 
-    lines = replace(given.load(Answerer, use="answers questions").lines(), n_best=given.n_best)
-    if given.question is not None and given.context is not None:
-        inputs = iter([(given.question, given.context)])
+    line_format = replace(
+        args.load_predictor(QuestionAnsweringPredictor, use="answers questions").line_format(), n_best=args.n_best
+    )
+    if args.question is not None and args.context is not None:
+        inputs = iter([(args.question, args.context)])
     else:
-        inputs = lines.inputs(given.read(), name=given.place)
-    return given.answer(lines, inputs, as_json=given.format == "jsonl")
+        inputs = line_format.parse_lines(args.read_lines(), source_name=args.input_name)
+    return args.write_answers(line_format, inputs, as_json=args.format == "jsonl")

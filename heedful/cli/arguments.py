@@ -9,17 +9,17 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import tyro
 
-from heedful.cli.grammar import Behind, Ending, build, grammar
-from heedful.cli.output import say
+from heedful.cli.option_parser import FileSuffixes, PositionalAlias, build_arguments, build_parser
+from heedful.cli.output import log
+from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-from heedful.recipes.options import apart, grouped
+from heedful.recipes.option_words import group_options, split_options
 from heedful.recipes.recipe import EngineName
-from heedful.words import near
 
-Arguments = TypeVar("Arguments")
-User = TypeVar("User")
+ArgumentsT = TypeVar("ArgumentsT")
+PredictorT = TypeVar("PredictorT")
 
-_MOST_THREADS: Final = 1024
+_MAX_THREADS: Final = 1024
 """Each has a stack of its own; a process cannot begin any number of them, and PyTorch ends it where it cannot."""
 _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
@@ -27,42 +27,42 @@ PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
 PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
 
-def maybe(metavar: str) -> Any:
+def mark_optional(metavar: str) -> Any:
     """Marks what need not be given: None has its meaning told in words, so the help neither offers nor repeats it."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
-MaybePath: TypeAlias = Annotated[Path | None, maybe("PATH")]
-MaybeOutput: TypeAlias = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")]
-MaybePage: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".html", ".htm"))]
-MaybeFigure: TypeAlias = Annotated[Path | None, maybe("PATH"), Ending((".svg", ".pdf", ".png"))]
-MaybeText: TypeAlias = Annotated[str | None, maybe("TEXT")]
-TextBehind: TypeAlias = Annotated[str | None, maybe("TEXT"), Behind()]
-TextsBehind: TypeAlias = Annotated[tuple[str, ...], Behind()]
+OptionalPath: TypeAlias = Annotated[Path | None, mark_optional("PATH")]
+OptionalOutput: TypeAlias = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")]
+OptionalPage: TypeAlias = Annotated[Path | None, mark_optional("PATH"), FileSuffixes((".html", ".htm"))]
+OptionalFigure: TypeAlias = Annotated[Path | None, mark_optional("PATH"), FileSuffixes((".svg", ".pdf", ".png"))]
+OptionalText: TypeAlias = Annotated[str | None, mark_optional("TEXT")]
+TextOrPositional: TypeAlias = Annotated[str | None, mark_optional("TEXT"), PositionalAlias()]
+TextsOrPositionals: TypeAlias = Annotated[tuple[str, ...], PositionalAlias()]
 """What may also stand behind the positional arguments, without the option."""
-MaybeInt: TypeAlias = Annotated[int | None, maybe("INT")]
-MaybeFloat: TypeAlias = Annotated[float | None, maybe("FLOAT")]
+OptionalInt: TypeAlias = Annotated[int | None, mark_optional("INT")]
+OptionalFloat: TypeAlias = Annotated[float | None, mark_optional("FLOAT")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Computing:
+class DeviceOptions:
     """Where, and with how many threads."""
 
-    device: MaybeText = None
+    device: OptionalText = None
     """where to compute; a GPU where there is one"""
-    threads: MaybeInt = None
+    threads: OptionalInt = None
     """CPU threads"""
-    engine: Annotated[EngineName | None, maybe("{torch,int8,native,auto}")] = None
+    engine: Annotated[EngineName | None, mark_optional("{torch,int8,native,auto}")] = None
     """what computes: fp32 as trained; on a CPU large matrices in 8 bits, or these in native code; or what is faster"""
-    adapter: MaybePath = None
+    adapter: OptionalPath = None
     """folder of an adapter that is put on the model: a run with training.adapter, or one of PEFT"""
 
     def __post_init__(self) -> None:
-        require_least(self, threads=1)
-        if self.threads is not None and self.threads > _MOST_THREADS:
-            raise RecipeError(f"--threads: {self.threads}; must be at most {_MOST_THREADS}")
+        require_minimum(self, threads=1)
+        if self.threads is not None and self.threads > _MAX_THREADS:
+            raise RecipeError(f"--threads: {self.threads}; must be at most {_MAX_THREADS}")
 
-    def begin(self) -> None:
+    def set_num_threads(self) -> None:
         """Has everything from now on computed so."""
         if self.threads is not None:
             import torch
@@ -70,78 +70,83 @@ class Computing:
             torch.set_num_threads(self.threads)
 
     @property
-    def how(self) -> dict[str, Any]:
-        """What `load` is to be told of it."""
-        return {"device": self.device, "engine": self.engine, "say": say, "adapter": self.adapter}
+    def load_kwargs(self) -> dict[str, Any]:
+        """What `load_predictor` is to be told of it."""
+        return {"device": self.device, "engine": self.engine, "say": log, "adapter": self.adapter}
 
-    def load(
-        self, kind: type[User], *folders: Path, use: str, task: str | None = None, step: int | None = None
-    ) -> User:
-        """Begins, and gives the trained model; see `load_as`."""
-        from heedful.runs.load import load_as
+    def load_predictor(
+        self,
+        predictor_type: type[PredictorT],
+        *folders: Path,
+        use: str,
+        task: str | None = None,
+        step: int | None = None,
+    ) -> PredictorT:
+        """Begins, and gives the trained model; see `load_predictor`."""
+        from heedful.runs.load import load_predictor
 
-        self.begin()
-        return load_as(kind, *folders, use=use, task=task, step=step, **self.how)
+        self.set_num_threads()
+        return load_predictor(predictor_type, *folders, use=use, task=task, step=step, **self.load_kwargs)
 
 
-def require_least(given: Any, **least: int) -> None:
+def require_minimum(options: Any, **minimums: int) -> None:
     """`RecipeError` where an option was given a smaller number."""
-    for name, smallest in least.items():
-        number = getattr(given, name)
-        if number is not None and number < smallest:
-            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least {smallest}")
+    for name, minimum in minimums.items():
+        number = getattr(options, name)
+        if number is not None and number < minimum:
+            raise RecipeError(f"--{name.replace('_', '-')}: {number}; must be at least {minimum}")
 
 
-def parse(cls: type[Arguments], words: Sequence[str], *, program: str) -> Arguments:
+def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> ArgumentsT:
     """The dataclass `cls` filled from the words of a command line; its docstrings are the help.
 
     Raises:
         RecipeError: the words do not fit; the message is one sentence.
         SystemExit: with code 0, after `--help` was printed.
     """
-    if _asks_for_help(words):
+    if _is_help_requested(argv):
         tyro.cli(cls, args=["--help"], prog=program, config=_CONFIG)
-    given = grammar(cls).read(words, program=program)
-    for option in given.renamed:
-        say(f"{option.formerly} is called {option.shown} now; the next version will not know the old name")
-    found: Arguments = build(cls, given)
-    return found
+    parsed = build_parser(cls).parse(argv, program=program)
+    for option in parsed.renamed_options:
+        log(f"{option.former_name} is called {option.display_name} now; the next version will not know the old name")
+    arguments: ArgumentsT = build_arguments(cls, parsed)
+    return arguments
 
 
-def parse_apart(cls: type[Arguments], words: Sequence[str], *, program: str) -> tuple[Arguments, list[str]]:
-    """`parse`, and the options that are no fields of `cls`: what `load_recipe` takes as overrides.
+def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> tuple[ArgumentsT, list[str]]:
+    """`parse_arguments`, and the options that are no fields of `cls`: what `load_recipe` takes as overrides.
 
     Each comes with the word behind it unless that begins with `--`. They are set apart before tyro sees the rest, so
     that the value of an unknown option is never mistaken for a positional argument.
     """
-    if _asks_for_help(words):
-        parse(cls, ["--help"], program=program)
-    known = grammar(cls)
-    names = [name[2:] for name in known.spellings]
+    if _is_help_requested(argv):
+        parse_arguments(cls, ["--help"], program=program)
+    parser = build_parser(cls)
+    option_names = [name[2:] for name in parser.options_by_name]
 
-    def others(option: str) -> bool:
-        if known.find(f"--{option}") is not None:
+    def is_foreign(option: str) -> bool:
+        if parser.find_option(f"--{option}") is not None:
             return False
-        if "." not in option and near(option, names, cutoff=0.8):
-            raise RecipeError(f"{program}: --{option} is no option; {known.remedy(option, program=program)}")
+        if "." not in option and closest_match(option, option_names, cutoff=0.8):
+            raise RecipeError(f"{program}: --{option} is no option; {parser.suggest_option(option, program=program)}")
         return True
 
-    own, overrides = apart(words, others=others)
-    _require_single(overrides)
-    return parse(cls, own, program=program), overrides
+    own_words, overrides = split_options(argv, is_foreign=is_foreign)
+    _reject_duplicates(overrides)
+    return parse_arguments(cls, own_words, program=program), overrides
 
 
-def _require_single(overrides: Sequence[str]) -> None:
+def _reject_duplicates(overrides: Sequence[str]) -> None:
     """Refuse a key that is set twice; in Python a later override may change an earlier one."""
-    seen = set()
-    for group in grouped(overrides):
+    seen_keys = set()
+    for group in group_options(overrides):
         name = group[0].partition("=")[0]
         key = name.replace("_", "-")
-        if key in seen:
+        if key in seen_keys:
             raise RecipeError(f"{name}: is given twice; give it once")
-        seen.add(key)
+        seen_keys.add(key)
 
 
-def _asks_for_help(words: Sequence[str]) -> bool:
-    before = words[: words.index("--")] if "--" in words else words
-    return "--help" in before or "-h" in before
+def _is_help_requested(argv: Sequence[str]) -> bool:
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    return "--help" in options or "-h" in options

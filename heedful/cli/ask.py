@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
-from heedful.cli.lines import answer
-from heedful.cli.output import say
+from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.line_commands import write_answers
+from heedful.cli.output import log
 from heedful.errors import DataError, RecipeError
 
 
@@ -29,48 +29,54 @@ class Arguments:
     """file of the story, plain or gzipped; - is standard input"""
     question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """one or more questions"""
-    page: MaybePage = None
+    page: OptionalPage = None
     """page (HTML) that shows what was looked at; of one question"""
     supporting: tuple[int, ...] = ()
     """on that page: numbers of the facts that are known to answer it, from 1"""
     format: Literal["text", "jsonl"] = "text"
     """as people read it, or JSON with the weights of all facts"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful ask")
-    if not given.question:
+    args = parse_arguments(Arguments, argv, program="heedful ask")
+    if not args.question:
         raise RecipeError('heedful ask: no question; give one behind the story, as in "Where is the apple?"')
-    if given.page is not None and len(given.question) > 1:
+    if args.page is not None and len(args.question) > 1:
         raise RecipeError("--page: shows one question; ask the others without it")
 
-    if given.supporting and given.page is None:
+    if args.supporting and args.page is None:
         raise RecipeError("--supporting: facts are marked on a page; give --page too")
 
     from heedful.data.readers import read_lines
-    from heedful.tasks.stories.face import StoryLines, StoryReader, sentences
+    from heedful.tasks.stories.predictor import StoryLineFormat, StoryPredictor, split_sentences
 
-    place = "standard input" if given.story == Path("-") else str(given.story)
-    text = "\n".join(read_lines(sys.stdin.buffer if given.story == Path("-") else given.story))
-    if "\t" in text:
-        raise DataError(f"{place}: holds a tab, as bAbI has it before answers; leave questions out, a fact is a line")
-    facts = sentences(text)
+    story_name = "standard input" if args.story == Path("-") else str(args.story)
+    story_text = "\n".join(read_lines(sys.stdin.buffer if args.story == Path("-") else args.story))
+    if "\t" in story_text:
+        raise DataError(
+            f"{story_name}: holds a tab, as bAbI has it before answers; leave questions out, a fact is a line"
+        )
+    facts = split_sentences(story_text)
     if not facts:
-        raise DataError(f"{place}: has no sentence; write one on each line")
-    reader = given.computing.load(StoryReader, given.run, use="answers questions about stories", step=given.step)
-    if unknown := reader.unknown((*facts, *given.question)):
-        say(f"training never saw these words, so they count for nothing: {', '.join(unknown)}")
-    lines = StoryLines(reader, explained=True)
-    code = answer(lines, [(facts, question) for question in given.question], as_json=given.format == "jsonl")
-    if given.page is not None:
+        raise DataError(f"{story_name}: has no sentence; write one on each line")
+    reader = args.computing.load_predictor(
+        StoryPredictor, args.run, use="answers questions about stories", step=args.step
+    )
+    if unknown := reader.find_unknown_words((*facts, *args.question)):
+        log(f"training never saw these words, so they count for nothing: {', '.join(unknown)}")
+    line_format = StoryLineFormat(reader, show_facts=True)
+    exit_code = write_answers(
+        line_format, [(facts, question) for question in args.question], as_json=args.format == "jsonl"
+    )
+    if args.page is not None:
         from heedful.inspection.page import write_page
-        from heedful.inspection.web import viewer_html
+        from heedful.inspection.web import render_viewer
 
-        known = [number - 1 for number in given.supporting]
-        write_page(viewer_html(reader.inspect(facts, given.question[0], supporting=known)), given.page)
-        say(f"what it looked at: {given.page}")
-    return code
+        supporting_indices = [number - 1 for number in args.supporting]
+        write_page(render_viewer(reader.inspect(facts, args.question[0], supporting=supporting_indices)), args.page)
+        log(f"what it looked at: {args.page}")
+    return exit_code

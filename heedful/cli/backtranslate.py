@@ -10,19 +10,19 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import tyro
 
-from heedful.cli.arguments import Computing, PositionalPath, parse, require_least
+from heedful.cli.arguments import DeviceOptions, PositionalPath, parse_arguments, require_minimum
 from heedful.cli.directions import DirectionOptions
 from heedful.cli.options import SearchOptions
-from heedful.cli.output import say, writing
+from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.context import Readable
-    from heedful.generation.search import Search
-    from heedful.tasks.searches import Length
-    from heedful.tasks.translation.face import Translator
+    from heedful.data.context import SourceSentence
+    from heedful.generation.search import SearchStrategy
+    from heedful.tasks.search_factory import LengthLimits
+    from heedful.tasks.translation.translator import Translator
 
-_CHUNK: Final = 1024
+_CHUNK_SIZE: Final = 1024
 """Sentences between two times that what is there is saved."""
 
 
@@ -54,108 +54,115 @@ class Arguments:
     """source tokens translated at one time, padding included"""
     overwrite: bool = False
     """begin anew where the output is there already"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        require_least(self, batch_tokens=1)
+        require_minimum(self, batch_tokens=1)
         if self.tag and len(self.tag.split()) != 1:
             raise RecipeError(f"--tag: {self.tag!r} is not one word; give one without white space, such as <bt>")
         if self.output.exists() and self.text.exists() and self.output.samefile(self.text):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful backtranslate")
-    sentences = _sentences(given)
-    whole = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
-    done, size = (0, 0) if given.overwrite else _done(given)
+    args = parse_arguments(Arguments, argv, program="heedful backtranslate")
+    sentences = _read_sentences(args)
+    num_sentences = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
+    num_done, num_bytes = (0, 0) if args.overwrite else _count_done(args)
 
-    from heedful.cli.progress import Counting
-    from heedful.runs.device import keep_pages
-    from heedful.tasks.searches import build_length, build_search
-    from heedful.tasks.translation.face import Translator
+    from heedful.cli.progress import CountingProgress
+    from heedful.runs.device import tune_malloc
+    from heedful.tasks.search_factory import build_length_limits, build_search
+    from heedful.tasks.translation.translator import Translator
 
-    keep_pages()
-    translator = given.direction.of(given.computing.load(Translator, given.run, use="translates"))
-    config = given.searching.config(translator.generation)
-    if done:
-        say(f"{given.output}: {done:,} of {whole:,} pairs are there; going on behind them")
-    writer = _Writer(translator, build_search(config, translator.target, seed=given.seed), build_length(config), given)
-    with writing(given.output, "--output"), given.output.open("r+b" if size else "wb") as file:
-        file.seek(size)
+    tune_malloc()
+    translator = args.direction.apply_to(args.computing.load_predictor(Translator, args.run, use="translates"))
+    config = args.searching.apply_to(translator.generation)
+    if num_done:
+        log(f"{args.output}: {num_done:,} of {num_sentences:,} pairs are there; going on behind them")
+    pair_writer = _PairWriter(
+        translator, build_search(config, translator.target, seed=args.seed), build_length_limits(config), args
+    )
+    with wrap_write_errors(args.output, "--output"), args.output.open("r+b" if num_bytes else "wb") as file:
+        file.seek(num_bytes)
         file.truncate()
-        with Counting("sentences") as tick:
-            waiting = islice(_following(given, translator), done, None)
-            while part := list(islice(waiting, _CHUNK)):
-                writer.write(part, file, first=done + 1)
-                done += len(part)
-                tick(done, whole)
-    print(f"written: {given.output}, {done:,} pairs")
+        with CountingProgress("sentences") as on_progress:
+            remaining = islice(_read_with_context(args, translator), num_done, None)
+            while batch := list(islice(remaining, _CHUNK_SIZE)):
+                pair_writer.write(batch, file, start=num_done + 1)
+                num_done += len(batch)
+                on_progress(num_done, num_sentences)
+    print(f"written: {args.output}, {num_done:,} pairs")
     return 0
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _PairWriter:
     """Writes the pairs of some sentences."""
 
     translator: Translator
-    search: Search
-    length: Length
-    given: Arguments
+    search: SearchStrategy
+    length: LengthLimits
+    args: Arguments
 
-    def write(self, sentences: Sequence[Readable], file: IO[bytes], *, first: int) -> None:
-        """Adds them to the file, and saves it; `first` is the number of the first, and decides its chance."""
-        from heedful.tasks.faces import cell
+    def write(self, sentences: Sequence[SourceSentence], file: IO[bytes], *, start: int) -> None:
+        """Adds them to the file, and saves it; `start` is the number of the first, and decides its chance."""
+        from heedful.tasks.predictor import escape_cell
 
-        found = self.translator.translate(
-            sentences, search=self.search, length=self.length, batch_tokens=self.given.batch_tokens, first=first
+        translations = self.translator.translate(
+            sentences, search=self.search, length=self.length, batch_tokens=self.args.batch_tokens, first=start
         )
-        tag = f"{self.given.tag} " if self.given.tag else ""
-        sources = (f"{tag}{cell(each.text)}" if each.text else "" for each in found)  # training leaves empty ones out
-        lines = (f"{source}\t{cell(each.source)}\n" for source, each in zip(sources, found, strict=True))
+        tag = f"{self.args.tag} " if self.args.tag else ""
+        sources = (
+            f"{tag}{escape_cell(translation.text)}" if translation.text else "" for translation in translations
+        )  # training leaves empty ones out
+        lines = (
+            f"{source}\t{escape_cell(translation.source)}\n"
+            for source, translation in zip(sources, translations, strict=True)
+        )
         file.write("".join(lines).encode())
         file.flush()
 
 
-def _sentences(given: Arguments) -> Iterator[str]:
+def _read_sentences(args: Arguments) -> Iterator[str]:
     """The lines that are written, which are all where they are documents, else those that are not empty."""
     from heedful.data.readers import read_lines
 
-    lines = read_lines(given.text)
-    return ("" if not line.strip() else line for line in lines if given.documents or line.strip())
+    lines = read_lines(args.text)
+    return ("" if not line.strip() else line for line in lines if args.documents or line.strip())
 
 
-def _following(given: Arguments, translator: Translator) -> Iterator[Readable]:
+def _read_with_context(args: Arguments, translator: Translator) -> Iterator[SourceSentence]:
     """The same, with what the model reads before each; empty lines end documents, also those that are left out."""
-    from heedful.data.context import text_of
+    from heedful.data.context import get_text
     from heedful.data.readers import read_lines
 
-    found = translator.following("" if not line.strip() else line for line in read_lines(given.text))
-    return (each for each in found if given.documents or text_of(each))
+    readable = translator.following("" if not line.strip() else line for line in read_lines(args.text))
+    return (sentence for sentence in readable if args.documents or get_text(sentence))
 
 
-def _done(given: Arguments) -> tuple[int, int]:
+def _count_done(args: Arguments) -> tuple[int, int]:
     """How many pairs the output has, and their bytes; a last line without an end is not counted.
 
     Raises:
         RecipeError: it holds something else.
     """
-    if not given.output.exists():
+    if not args.output.exists():
         return 0, 0
-    from heedful.tasks.faces import cell
+    from heedful.tasks.predictor import escape_cell
 
-    tag = f"{given.tag} ".encode() if given.tag else b""
-    sentences, count, size = _sentences(given), 0, 0
-    with given.output.open("rb") as file:
+    tag = f"{args.tag} ".encode() if args.tag else b""
+    sentences, count, size = _read_sentences(args), 0, 0
+    with args.output.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n"):
                 break
             expected = next(sentences, None)
             target = line.removesuffix(b"\n").partition(b"\t")[2]
-            if expected is None or target != cell(expected).encode() or not line.startswith((tag, b"\t")):
+            if expected is None or target != escape_cell(expected).encode() or not line.startswith((tag, b"\t")):
                 raise RecipeError(
-                    f"{given.output}:{count + 1}: is not what this command writes of {given.text}; choose another "
+                    f"{args.output}:{count + 1}: is not what this command writes of {args.text}; choose another "
                     "--output, or add --overwrite"
                 )
             count, size = count + 1, size + len(line)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heedful.cli.arguments import Computing, PositionalPath, parse, require_least
-from heedful.cli.options import TextOptions
-from heedful.cli.output import say, writing
+from heedful.cli.arguments import DeviceOptions, PositionalPath, parse_arguments, require_minimum
+from heedful.cli.options import ParallelTextOptions
+from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RunError
 
 
@@ -22,47 +22,49 @@ class Arguments:
 
     run: PositionalPath
     """run folder"""
-    text: TextOptions
+    text: ParallelTextOptions
     sentences: int = 1000
     """of the text, at most"""
     batch_tokens: int = 4096
     """source tokens translated at one time, padding included"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
-        require_least(self, sentences=1, batch_tokens=1)
+        require_minimum(self, sentences=1, batch_tokens=1)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful calibrate")
-    reader = given.text.named_reader()
+    args = parse_arguments(Arguments, argv, program="heedful calibrate")
+    reader = args.text.build_reader_if_given()
 
-    from heedful.data.context import in_context
-    from heedful.runs.device import keep_pages
+    from heedful.atomic_io import MODEL_FILE, read_manifest, write_run_files
+    from heedful.data.context import add_context
+    from heedful.runs.device import tune_malloc
     from heedful.runs.load import open_run, require_task
-    from heedful.store import MODEL, read_manifest, write_findings
-    from heedful.tasks.translation.calibrated import calibrate
-    from heedful.tasks.translation.confidence import FILE
-    from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.calibration import calibrate
+    from heedful.tasks.translation.confidence import CONFIDENCE_FILE
+    from heedful.tasks.translation.translator import Translator
 
-    opened = open_run(given.run)
-    require_task(opened, "translation")
-    weights = read_manifest(given.run).files.get(MODEL)
+    run_opened = open_run(args.run)
+    require_task(run_opened, "translation")
+    weights = read_manifest(args.run).files.get(MODEL_FILE)
     if weights is None:
-        raise RunError(f"{given.run}: is not trained to its end, and its model will be another one; train it first")
-    data = opened.recipe.data
+        raise RunError(f"{args.run}: is not trained to its end, and its model will be another one; train it first")
+    data = run_opened.recipe.data
     text = data.reader("validation") if reader is None else reader
-    known = text if reader is None else in_context(text, sentences=data.sentences)  # a recipe's have theirs
-    pairs = [pair for pair in known if pair.source and pair.target]
-    if len(pairs) > given.sentences:  # spread over the text, which may be in an order
-        pairs = [pairs[place * len(pairs) // given.sentences] for place in range(given.sentences)]
-    keep_pages()
-    translator = given.computing.load(Translator, given.run, use="translates")
-    say(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
-    learned = calibrate(translator, pairs, weights=weights, batch_tokens=given.batch_tokens)
-    with writing(given.run / FILE, "run"):
-        write_findings(given.run, {FILE: learned.confidence.model_dump()})
-    print(learned.table().text(), end="")
-    print(f"written: {given.run / FILE}")
+    pair_reader = (
+        text if reader is None else add_context(text, max_sentences=data.context_size)
+    )  # a recipe's have theirs
+    pairs = [pair for pair in pair_reader if pair.source and pair.target]
+    if len(pairs) > args.sentences:  # spread over the text, which may be in an order
+        pairs = [pairs[index * len(pairs) // args.sentences] for index in range(args.sentences)]
+    tune_malloc()
+    translator = args.computing.load_predictor(Translator, args.run, use="translates")
+    log(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
+    calibration = calibrate(translator, pairs, weights=weights, batch_tokens=args.batch_tokens)
+    with wrap_write_errors(args.run / CONFIDENCE_FILE, "run"):
+        write_run_files(args.run, {CONFIDENCE_FILE: calibration.confidence.model_dump()})
+    print(calibration.to_table().format_text(), end="")
+    print(f"written: {args.run / CONFIDENCE_FILE}")
     return 0

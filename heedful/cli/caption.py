@@ -8,16 +8,16 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybePage, parse, require_least
-from heedful.cli.lines import RunOptions
+from heedful.cli.arguments import OptionalPage, parse_arguments, require_minimum
+from heedful.cli.line_commands import RunLineOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
-_SHOWN = 100
+_MAX_PAGE_FILES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunOptions):
+class Arguments(RunLineOptions):
     """Say in words what pictures or clips show; their files stand on the command line, or one a line in a file."""
 
     shown: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
@@ -29,36 +29,36 @@ class Arguments(RunOptions):
     """captions of each; as text they come as lines of: file, caption, score, between tabs"""
     seed: int = 1
     """of sampling"""
-    page: MaybePage = None
+    page: OptionalPage = None
     """page (HTML) of what was seen, with what was looked at word by word"""
-    inline: ClassVar[str] = "shown"
+    inline_option: ClassVar[str] = "shown"
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful caption")
-    require_least(given, n_best=1)
+    args = parse_arguments(Arguments, argv, program="heedful caption")
+    require_minimum(args, n_best=1)
 
-    from heedful.tasks.caption_writer import CaptionWriter
-    from heedful.tasks.searches import build_length, build_search
+    from heedful.tasks.base_captioner import BaseCaptioner
+    from heedful.tasks.search_factory import build_length_limits, build_search
 
-    names = list(given.shown or given.read())
-    if given.page is not None and len(names) > _SHOWN:
-        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_SHOWN}")
+    names = list(args.shown or args.read_lines())
+    if args.page is not None and len(names) > _MAX_PAGE_FILES:
+        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_MAX_PAGE_FILES}")
     use = "says what pictures or clips show"
-    captioner = given.load(CaptionWriter, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
-    config = given.searching.config(captioner.generation)
-    lines = replace(
-        captioner.lines(),
-        search=build_search(config, captioner.target.tokenizer, n_best=given.n_best, seed=given.seed),
-        length=build_length(config),
-        several=given.n_best > 1,
+    captioner = args.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
+    config = args.searching.apply_to(captioner.generation)
+    line_format = replace(
+        captioner.line_format(),
+        search=build_search(config, captioner.target.tokenizer, n_best=args.n_best, seed=args.seed),
+        length=build_length_limits(config),
+        all_candidates=args.n_best > 1,
     )
-    told = lines.inputs(iter(names), name="shown" if given.shown else given.place)
-    code = given.answer(lines, told, as_json=given.format == "jsonl")
-    if given.page is not None:
+    inputs = line_format.parse_lines(iter(names), source_name="shown" if args.shown else args.input_name)
+    exit_code = args.write_answers(line_format, inputs, as_json=args.format == "jsonl")
+    if args.page is not None:
         from heedful.inspection.page import write_page
-        from heedful.tasks.caption_page import caption_page
+        from heedful.tasks.caption_page import build_caption_page
 
-        write_page(caption_page(captioner, names, search=lines.search), given.page)
-    return code
+        write_page(build_caption_page(captioner, names, search=line_format.search), args.page)
+    return exit_code

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePage, PositionalPath, parse
-from heedful.cli.options import WritingOptions
-from heedful.cli.output import Output, destination, require_room, say, writing
+from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.options import ContinuationOptions
+from heedful.cli.output import ResultOutput, log, open_output, require_writable, wrap_write_errors
 from heedful.errors import HeedfulError
 
 if TYPE_CHECKING:
-    from heedful.generation.search import Greedy, Sampling
-    from heedful.tasks.conversation.data import Turn
-    from heedful.tasks.conversation.face import Partner
+    from heedful.generation.search import GreedySearch, SamplingSearch
+    from heedful.tasks.conversation.data import DialogueTurn
+    from heedful.tasks.conversation.predictor import ChatPredictor
 
 _HELP: Final = (
     "/reset forgets what was said, /save FILE adds the dialogue to a file as a line of JSON, /quit ends; what begins "
@@ -36,125 +36,127 @@ class Arguments:
 
     run: PositionalPath
     """run folder"""
-    searching: WritingOptions = field(default_factory=WritingOptions)
+    searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     seed: int = 1
     """of sampling"""
-    page: MaybePage = None
+    page: OptionalPage = None
     """file for a page with the dialogue and what each reply looked at, written at the end"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful chat")
-    if given.page is not None:
-        require_room(given.page, "--page")
+    args = parse_arguments(Arguments, argv, program="heedful chat")
+    if args.page is not None:
+        require_writable(args.page, "--page")
 
-    from heedful.generation.search import Greedy, Sampling
-    from heedful.tasks.conversation.face import Partner
-    from heedful.tasks.searches import build_continuation
+    from heedful.generation.search import GreedySearch, SamplingSearch
+    from heedful.tasks.conversation.predictor import ChatPredictor
+    from heedful.tasks.search_factory import build_continuation_search
 
-    partner = given.computing.load(Partner, given.run, use="talks", step=given.step)
-    config = given.searching.config(partner.generation)
-    search, partner.limit = build_continuation(config, partner.script.special, seed=given.seed)
-    partner.stop = config.stop
-    assert isinstance(search, Greedy | Sampling), "continuations are not searched for with a beam"
-    with destination(None) as out:
-        chat = Chat(partner, search, out, typed=sys.stdin.isatty())
-        chat.go_on()
-    if given.page is not None:
+    chat_model = args.computing.load_predictor(ChatPredictor, args.run, use="talks", step=args.step)
+    config = args.searching.apply_to(chat_model.generation)
+    search, chat_model.limit = build_continuation_search(config, chat_model.encoder.special_ids, seed=args.seed)
+    chat_model.stop = config.stop
+    assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched for with a beam"
+    with open_output(None) as out:
+        chat = ChatSession(chat_model, search, out, is_interactive=sys.stdin.isatty())
+        chat.run()
+    if args.page is not None:
         from heedful.inspection.page import write_page
-        from heedful.tasks.conversation.transcript import transcript
+        from heedful.tasks.conversation.transcript import render_transcript
 
-        write_page(transcript(partner, chat.turns, title=f"A conversation with {given.run}"), given.page)
-        say(f"wrote {given.page}")
+        write_page(render_transcript(chat_model, chat.turns, title=f"A conversation with {args.run}"), args.page)
+        log(f"wrote {args.page}")
     return 0
 
 
-class Chat:
+class ChatSession:
     """What is said so far, and the way on.
 
     Args:
-        partner: who replies.
+        model: who replies.
         search: how.
         out: where replies go.
-        typed: whether somebody types, who is told whose turn it is.
+        is_interactive: whether somebody types, who is told whose turn it is.
     """
 
-    def __init__(self, partner: Partner, search: Greedy | Sampling, out: Output, *, typed: bool) -> None:
-        self.partner = partner
-        self.turns: list[Turn] = []
+    def __init__(
+        self, model: ChatPredictor, search: GreedySearch | SamplingSearch, out: ResultOutput, *, is_interactive: bool
+    ) -> None:
+        self.model = model
+        self.turns: list[DialogueTurn] = []
         self._search = search
         self._out = out
-        self._typed = typed
-        self._other = partner.other
-        self._said = 0
+        self._is_interactive = is_interactive
+        self._user_name = model.other_speaker
+        self._num_user_turns = 0
 
-    def go_on(self) -> None:
+    def run(self) -> None:
         """Line by line, until there are no more or /quit; whoever interrupts while he is to say something ends too."""
-        if self._typed:
-            say(_HELP)
+        if self._is_interactive:
+            log(_HELP)
         with suppress(KeyboardInterrupt):
-            for line in self._lines():
-                word, _, rest = line.strip().partition(" ")
-                if word == "/quit":
+            for line in self._iter_lines():
+                command, _, rest = line.strip().partition(" ")
+                if command == "/quit":
                     return
-                if word.startswith("/") and not word.startswith("//"):
-                    self._command(word, rest.strip())
+                if command.startswith("/") and not command.startswith("//"):
+                    self._run_command(command, rest.strip())
                 elif line.strip():
-                    self._reply(line.strip().removeprefix("/") if word.startswith("//") else line.strip())
+                    self._reply(line.strip().removeprefix("/") if command.startswith("//") else line.strip())
 
-    def _lines(self) -> Iterator[str]:
+    def _iter_lines(self) -> Iterator[str]:
         from heedful.data.readers import read_lines
 
-        if not self._typed:
+        if not self._is_interactive:
             yield from read_lines(sys.stdin.buffer)
             return
         while True:
             try:
-                yield input(f"{self._other}: ")
+                yield input(f"{self._user_name}: ")
             except EOFError:
-                self._show("\n")
+                self._write("\n")
                 return
 
-    def _command(self, word: str, rest: str) -> None:
+    def _run_command(self, word: str, rest: str) -> None:
         if word == "/reset":
             self.turns.clear()
         elif word == "/save" and rest:
             try:
                 self._save(Path(rest))
             except HeedfulError as error:
-                say(str(error))
+                log(str(error))
         else:
-            say(f"{word}: {_HELP}")
+            log(f"{word}: {_HELP}")
 
     def _save(self, path: Path) -> None:
         turns = [turn._asdict() for turn in self.turns]
-        with writing(path, "file"), path.open("a", encoding="utf-8") as file:
+        with wrap_write_errors(path, "file"), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"turns": turns}, ensure_ascii=False) + "\n")
-        say(f"{path}: {len(turns)} turns added")
+        log(f"{path}: {len(turns)} turns added")
 
     def _reply(self, text: str) -> None:
         """What was written before an interruption counts as said."""
-        from heedful.tasks.conversation.data import Turn
+        from heedful.tasks.conversation.data import DialogueTurn
 
-        self.turns.append(Turn(self._other, text))
-        self._said += 1
-        if self._typed:
-            self._show(f"{self.partner.speaker}: ")
+        self.turns.append(DialogueTurn(self._user_name, text))
+        self._num_user_turns += 1
+        if self._is_interactive:
+            self._write(f"{self.model.speaker}: ")
         reply = ""
         try:
-            for piece in self.partner.stream(self.turns, search=self._search, number=self._said):
-                reply += piece
-                self._show(piece)
+            for chunk in self.model.stream(self.turns, search=self._search, number=self._num_user_turns):
+                reply += chunk
+                self._write(chunk)
         except KeyboardInterrupt:
-            say("")
-        self._show("\n")
+            log("")
+        self._write("\n")
         if reply.strip():
-            self.turns.append(Turn(self.partner.speaker, reply.strip()))
+            self.turns.append(DialogueTurn(self.model.speaker, reply.strip()))
 
-    def _show(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import parse
-from heedful.cli.lines import TextOptions
+from heedful.cli.arguments import parse_arguments
+from heedful.cli.line_commands import TextLineOptions
 from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """Classify texts, one a line; a tab parts two texts that are judged together.
 
     Where the model chooses among candidates, the first column is what all of them share, the others are the candidates.
@@ -24,28 +24,28 @@ class Arguments(TextOptions):
     """the answer and its probability on each line, or JSON with the probabilities of all classes"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful classify")
-    if given.pair and not given.text:
+    args = parse_arguments(Arguments, argv, program="heedful classify")
+    if args.pair and not args.text:
         raise RecipeError("--pair: needs --text, which it is judged together with")
 
-    from heedful.tasks.classification.face import Classifier
+    from heedful.tasks.classification.predictor import Classifier
 
-    classifier = given.load(Classifier, use="classifies texts")
-    lines = classifier.lines()
-    columns = _given(given, choosing=classifier.answered == "choice") if given.text else None
-    inputs = columns or lines.inputs(given.read(), name=given.place)
-    return given.answer(lines, inputs, as_json=given.format == "jsonl")
+    classifier = args.load_predictor(Classifier, use="classifies texts")
+    line_format = classifier.line_format()
+    columns = _build_columns(args, is_choice=classifier.answer_type == "choice") if args.text else None
+    inputs = columns or line_format.parse_lines(args.read_lines(), source_name=args.input_name)
+    return args.write_answers(line_format, inputs, as_json=args.format == "jsonl")
 
 
-def _given(given: Arguments, *, choosing: bool) -> Iterator[tuple[str, ...]]:
+def _build_columns(args: Arguments, *, is_choice: bool) -> Iterator[tuple[str, ...]]:
     """The columns of each text on the command line."""
-    if choosing:
-        if len(given.text) > 1 or not given.pair:
+    if is_choice:
+        if len(args.text) > 1 or not args.pair:
             raise RecipeError("--text: this model chooses; give one text, and its candidates with --pair")
-        return iter([(*given.text, *given.pair)])
-    columns = list(filter(None, (given.text, given.pair)))
+        return iter([(*args.text, *args.pair)])
+    columns = list(filter(None, (args.text, args.pair)))
     if len(set(map(len, columns))) > 1:
-        raise RecipeError(f"--pair: {len(given.pair)} second texts for {len(given.text)} texts; give one for each")
+        raise RecipeError(f"--pair: {len(args.pair)} second texts for {len(args.text)} texts; give one for each")
     return zip(*columns, strict=True)

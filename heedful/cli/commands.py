@@ -9,19 +9,19 @@ from importlib import import_module
 
 @dataclass(frozen=True)
 class Command:
-    """One word behind `heedful`: its module has `run(arguments) -> exit code`, `about` is its help."""
+    """One word behind `heedful`: its module has `run(arguments) -> exit code`, `summary` is its help."""
 
     module: str
-    about: str
+    summary: str
 
-    def run(self, arguments: Sequence[str]) -> int:
+    def run(self, argv: Sequence[str]) -> int:
         """The exit code of the command; whatever it raises is for `main` to tell."""
-        run: Callable[[Sequence[str]], int] = import_module(self.module).run
-        return run(arguments)
+        run_command: Callable[[Sequence[str]], int] = import_module(self.module).run
+        return run_command(argv)
 
 
 @dataclass(frozen=True)
-class Group:
+class CommandGroup:
     """Commands that belong together, under a title, with an example of one of them."""
 
     title: str
@@ -29,8 +29,8 @@ class Group:
     commands: Mapping[str, Command]
 
 
-GROUPS: Sequence[Group] = (
-    Group(
+GROUPS: Sequence[CommandGroup] = (
+    CommandGroup(
         "Begin",
         "heedful quickstart",
         {
@@ -52,7 +52,7 @@ GROUPS: Sequence[Group] = (
             ),
         },
     ),
-    Group(
+    CommandGroup(
         "Train",
         "heedful train my-recipe.toml --training.steps 2000",
         {
@@ -65,7 +65,7 @@ GROUPS: Sequence[Group] = (
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
     ),
-    Group(
+    CommandGroup(
         "Use",
         'heedful translate runs/my-run "a dog"',
         {
@@ -95,7 +95,7 @@ GROUPS: Sequence[Group] = (
             "serve": Command("heedful.cli.serve", "answer over HTTP, to programs and in browsers"),
         },
     ),
-    Group(
+    CommandGroup(
         "Search",
         "heedful index indices/mine passages.txt --model runs/my-run",
         {
@@ -105,7 +105,7 @@ GROUPS: Sequence[Group] = (
             ),
         },
     ),
-    Group(
+    CommandGroup(
         "Measure",
         "heedful evaluate runs/my-run --against runs/other",
         {
@@ -119,7 +119,7 @@ GROUPS: Sequence[Group] = (
             "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
         },
     ),
-    Group(
+    CommandGroup(
         "Look inside",
         'heedful inspect runs/my-run "a dog" -o page.html',
         {

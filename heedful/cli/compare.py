@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from heedful.cli.arguments import MaybePage, MaybePath, PositionalPaths, parse, require_least
-from heedful.cli.grammar import Ending, Formerly
-from heedful.cli.options import MeasuringOptions
-from heedful.cli.output import require_room, say, writing
+from heedful.cli.arguments import OptionalPage, OptionalPath, PositionalPaths, parse_arguments, require_minimum
+from heedful.cli.option_parser import FileSuffixes, RenamedFrom
+from heedful.cli.options import EvaluationOptions
+from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError
-from heedful.recipes.options import apart
+from heedful.recipes.option_words import split_options
 
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
-    from heedful.runs.comparing import Candidate
+    from heedful.runs.compare import ComparedRun
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(MeasuringOptions):
+class Arguments(EvaluationOptions):
     """Runs of one task side by side: size, time, the metrics of the task with intervals; p against the first.
 
     Translation runs by BLEU, also by source length, chrF and speed; language models by bits per byte, whatever their
@@ -40,18 +40,18 @@ class Arguments(MeasuringOptions):
     examples: tuple[int, ...] = ()
     """with --train, of classification, tagging and spans: train each recipe with so many of its training examples, each
     number in a run folder of its own (<output>-<number>)"""
-    init: MaybePath = None
+    init: OptionalPath = None
     """with --train, the pre-trained model for recipes that begin with one, instead of theirs"""
-    page: Annotated[MaybePage, Formerly("--html")] = None
+    page: Annotated[OptionalPage, RenamedFrom("--html")] = None
     """file for a page (HTML) with the tables and with plots: BLEU by length and learning, or metrics by examples"""
-    figure: Annotated[MaybePath, Ending((".svg",))] = None
+    figure: Annotated[OptionalPath, FileSuffixes((".svg",))] = None
     """file for the plot of BLEU by length, or of the first metric by examples, as SVG"""
-    json: MaybePath = None
+    json: OptionalPath = None
     """file for all numbers"""
 
 
 @dataclass(frozen=True)
-class _Named:
+class _ComparedEntry:
     """What was named: a run folder, or a recipe file, which leads to one, or to one for each number of examples.
 
     Attributes:
@@ -66,125 +66,141 @@ class _Named:
     file: Path | None = None
     changes: tuple[str, ...] = ()
 
-    def candidate(self) -> Candidate:
+    def build_candidate(self) -> ComparedRun:
         """With a complete recipe; `RunError` where nothing was trained and nothing will be."""
-        from heedful.runs.comparing import Candidate
-        from heedful.runs.initial import resolved
+        from heedful.runs.compare import ComparedRun
+        from heedful.runs.initialization import resolve_recipe
 
-        return Candidate.trained(self.folder) if self.recipe is None else Candidate(self.folder, resolved(self.recipe))
+        return (
+            ComparedRun.from_folder(self.folder)
+            if self.recipe is None
+            else ComparedRun(self.folder, resolve_recipe(self.recipe))
+        )
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code: 0, or 128 and the signal that interrupted training."""
-    own, overrides = apart(arguments, others=lambda name: "." in name)  # only keys of recipes have dots
-    given = parse(Arguments, own, program="heedful compare")
-    _check(given, overrides)
-    named = [each for path in given.runs for each in _named(path, given=given, overrides=overrides)]
-    _require_different(named)
+    own_words, overrides = split_options(argv, is_foreign=lambda name: "." in name)  # only keys of recipes have dots
+    args = parse_arguments(Arguments, own_words, program="heedful compare")
+    _check_arguments(args, overrides)
+    entries = [entry for path in args.runs for entry in _build_entries(path, args=args, overrides=overrides)]
+    _require_distinct(entries)
 
     import torch
 
-    from heedful.runs.comparing import compare, shared_exam
+    from heedful.runs.compare import build_shared_evaluator, compare_runs
     from heedful.runs.device import find_device
 
-    find_device(given.computing.device)
-    threads = given.computing.threads or torch.get_num_threads()
-    runs = [each.candidate() for each in named]
-    exam = shared_exam(runs, given.asking())  # what is wrong shows before anything is trained or translated
-    if code := _train(named, runs, given=given, overrides=overrides):
-        return code
+    find_device(args.computing.device)
+    threads = args.computing.threads or torch.get_num_threads()
+    runs = [entry.build_candidate() for entry in entries]
+    evaluator = build_shared_evaluator(
+        runs, args.build_request()
+    )  # what is wrong shows before anything is trained or translated
+    if exit_code := _train_recipes(entries, runs, args=args, overrides=overrides):
+        return exit_code
     torch.set_num_threads(threads)
-    how = given.computing
-    compared = compare(runs, exam, given.sampling(), device=how.device, engine=how.engine, say=say)
-    for path, content in ((given.page, compared.html), (given.figure, compared.figure), (given.json, compared.json)):
+    device_options = args.computing
+    comparison = compare_runs(
+        runs, evaluator, args.build_sampling(), device=device_options.device, engine=device_options.engine, log=log
+    )
+    for path, render in (
+        (args.page, comparison.to_html),
+        (args.figure, comparison.draw_main_plot),
+        (args.json, comparison.dump_json),
+    ):
         if path is not None:
-            text = content()
-            with writing(path, "file"):
+            text = render()
+            with wrap_write_errors(path, "file"):
                 path.write_text(text, encoding="utf-8")
-            say(f"written: {path}")
-    print(compared.text(), end="")
+            log(f"written: {path}")
+    print(comparison.format_text(), end="")
     sys.stdout.flush()
     return 0
 
 
-def _check(given: Arguments, overrides: Sequence[str]) -> None:
-    require_least(given, samples=2)
-    if given.computing.adapter is not None:
+def _check_arguments(args: Arguments, overrides: Sequence[str]) -> None:
+    require_minimum(args, samples=2)
+    if args.computing.adapter is not None:
         raise RecipeError(
             "--adapter: is put on one model; compare runs that were adapted, each of which finds its base"
         )
-    if overrides and not given.train:
+    if overrides and not args.train:
         raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
-    if given.examples and not given.train:
+    if args.examples and not args.train:
         raise RecipeError("--examples: needs --train, which trains a run for each number of examples")
-    if given.init is not None and not given.train:
+    if args.init is not None and not args.train:
         raise RecipeError("--init: needs --train; runs that are trained have begun already")
-    for count in given.examples:
+    for count in args.examples:
         if count < 1:
             raise RecipeError(f"--examples: {count}; must be at least 1")
-    if given.train and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if args.train and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise RecipeError(
             "heedful compare --train: trains in one process; train each recipe with torchrun, then compare the runs"
         )
-    named: dict[Path, str] = {}
-    for option, path in (("--page", given.page), ("--figure", given.figure), ("--json", given.json)):
+    options_by_path: dict[Path, str] = {}
+    for option, path in (("--page", args.page), ("--figure", args.figure), ("--json", args.json)):
         if path is not None:
-            if path in named:
-                raise RecipeError(f"{named[path]} and {option}: both are {path}; give each its own file")
-            named[path] = option
-            require_room(path, option)
+            if path in options_by_path:
+                raise RecipeError(f"{options_by_path[path]} and {option}: both are {path}; give each its own file")
+            options_by_path[path] = option
+            require_writable(path, option)
 
 
-def _named(path: Path, *, given: Arguments, overrides: Sequence[str]) -> list[_Named]:
+def _build_entries(path: Path, *, args: Arguments, overrides: Sequence[str]) -> list[_ComparedEntry]:
     if path.suffix != ".toml" or path.is_dir():
-        return [_Named(path)]
-    if not given.train:
+        return [_ComparedEntry(path)]
+    if not args.train:
         raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
     from heedful.recipes.load import load_recipe
     from heedful.tasks.fine_tuning import FineTuningRecipe
 
     recipe = load_recipe(path, overrides)
-    init: tuple[str, ...] = ()
-    if given.init is not None and isinstance(recipe, FineTuningRecipe) and recipe.init is not None:
-        init = ("--init", str(given.init))
-    if not given.examples:
-        return [_Named(recipe.output, load_recipe(path, [*overrides, *init]), path, init)]
+    init_options: tuple[str, ...] = ()
+    if args.init is not None and isinstance(recipe, FineTuningRecipe) and recipe.init is not None:
+        init_options = ("--init", str(args.init))
+    if not args.examples:
+        return [_ComparedEntry(recipe.output, load_recipe(path, [*overrides, *init_options]), path, init_options)]
     if not isinstance(recipe, FineTuningRecipe):
         raise RecipeError(f"{path}: its task is {recipe.task}, where no number of examples can be set; see --examples")
-    found = []
-    for count in dict.fromkeys(given.examples):
+    entries = []
+    for count in dict.fromkeys(args.examples):
         folder = recipe.output.with_name(f"{recipe.output.name}-{count}")
-        changes = (*init, "--data.examples", str(count), "--output", str(folder))
-        found.append(_Named(folder, load_recipe(path, [*overrides, *changes]), path, changes))
-    return found
+        changes = (*init_options, "--data.examples", str(count), "--output", str(folder))
+        entries.append(_ComparedEntry(folder, load_recipe(path, [*overrides, *changes]), path, changes))
+    return entries
 
 
-def _require_different(entries: Sequence[_Named]) -> None:
-    seen: dict[Path, _Named] = {}
+def _require_distinct(entries: Sequence[_ComparedEntry]) -> None:
+    entries_by_folder: dict[Path, _ComparedEntry] = {}
     for entry in entries:
-        before = seen.setdefault(entry.folder.resolve(), entry)
-        if before is not entry:
-            names = [str(e.file or e.folder) for e in (before, entry)]
-            told = f"{names[0]} and {names[1]}: are one run" if names[0] != names[1] else f"{names[0]}: is named twice"
-            raise RecipeError(f"{told} ({entry.folder}); name each run once")
+        earlier = entries_by_folder.setdefault(entry.folder.resolve(), entry)
+        if earlier is not entry:
+            names = [str(e.file or e.folder) for e in (earlier, entry)]
+            problem = (
+                f"{names[0]} and {names[1]}: are one run" if names[0] != names[1] else f"{names[0]}: is named twice"
+            )
+            raise RecipeError(f"{problem} ({entry.folder}); name each run once")
 
 
-def _train(named: Sequence[_Named], runs: Sequence[Candidate], *, given: Arguments, overrides: Sequence[str]) -> int:
+def _train_recipes(
+    entries: Sequence[_ComparedEntry], runs: Sequence[ComparedRun], *, args: Arguments, overrides: Sequence[str]
+) -> int:
     """Trains as `heedful train` does; what is not 0 ends the command."""
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
 
-    for each, run in zip(named, runs, strict=True):
-        if each.file is not None:
+    for entry, run in zip(entries, runs, strict=True):
+        if entry.file is not None:
             require_inputs(run.recipe)
-    device = [] if given.computing.device is None else ["--device", given.computing.device]
-    for number, (each, run) in enumerate(zip(named, runs, strict=True), 1):
-        if each.file is None:
+    device = [] if args.computing.device is None else ["--device", args.computing.device]
+    for position, (entry, run) in enumerate(zip(entries, runs, strict=True), 1):
+        if entry.file is None:
             continue
-        if run.is_done():
-            say(f"{each.file}: {run.folder} is finished ({number} of {len(runs)})")
+        if run.is_finished():
+            log(f"{entry.file}: {run.folder} is finished ({position} of {len(runs)})")
             continue
-        say(f"{each.file}: training {run.folder} ({number} of {len(runs)})")
-        if code := train.run([str(each.file), *device, *overrides, *each.changes]):
-            return code
+        log(f"{entry.file}: training {run.folder} ({position} of {len(runs)})")
+        if exit_code := train.run([str(entry.file), *device, *overrides, *entry.changes]):
+            return exit_code
     return 0

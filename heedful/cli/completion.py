@@ -13,17 +13,17 @@ from typing import Annotated, Final, Literal, final, get_origin
 
 import tyro
 
-from heedful.catalogue import find, recipe_of, tasks
+from heedful.bundled import list_recipes, list_studies
 from heedful.cli import serve
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import parse_arguments
 from heedful.cli.commands import COMMANDS
-from heedful.cli.grammar import Grammar, Option, grammar
-from heedful.recipes.reference import keys_of
-from heedful.recipes.section import Section
-from heedful.serving.settings import Settings
-from heedful.shelf import recipes, studies
+from heedful.cli.option_parser import CommandOption, OptionParser, build_parser
+from heedful.recipes.config import Config
+from heedful.recipes.reference import list_keys
+from heedful.registry import get_recipe_class, list_tasks, load_object
+from heedful.serving.settings import ServerSettings
 
-_KEYED: Final = {"train": "keys", "describe": "keys", "compare": "keys", "serve": "settings"}
+_KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "serve": "settings"}
 """Commands that take the keys of recipes, or of settings, as options."""
 
 
@@ -38,29 +38,29 @@ class Arguments:
     """which shell"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful completion")
-    print(_SHELLS[given.shell].script(known()), end="")
+    args = parse_arguments(Arguments, argv, program="heedful completion")
+    print(_SHELLS[args.shell].build_script(collect_command_words()), end="")
     return 0
 
 
 @dataclass(frozen=True)
-class Words:
+class CommandWords:
     """What may stand behind one command.
 
     Attributes:
-        about: what it does.
+        summary: what it does.
         options: all of them, those with a name alone.
-        first: what may stand first; empty where that is a path or the user's own.
+        first_words: what may stand first; empty where that is a path or the user's own.
     """
 
-    about: str
-    options: Sequence[Option]
-    first: Sequence[str]
+    summary: str
+    options: Sequence[CommandOption]
+    first_words: Sequence[str]
 
     @property
-    def names(self) -> list[str]:
+    def option_names(self) -> list[str]:
         """Every option as it is written."""
         return ["--help", *(name for option in self.options for name in option.names)]
 
@@ -68,96 +68,105 @@ class Words:
     def choices(self) -> Mapping[str, Sequence[str]]:
         """What may stand behind an option that takes one of a few words."""
         return {
-            name: option.value.choices
+            name: option.value_type.choices
             for option in self.options
-            if option.value is not None and option.value.choices
+            if option.value_type is not None and option.value_type.choices
             for name in option.names
         }
 
 
-def known() -> dict[str, Words]:
+def collect_command_words() -> dict[str, CommandWords]:
     """What may stand behind each command."""
-    first: dict[str, Sequence[str]] = {
-        "recipes": list(recipes()),
-        "study": list(studies()),
-        "quickstart": [task for task in tasks() if recipe_of(task).shown_by],
-        "recipe": keys(),
+    first_words: dict[str, Sequence[str]] = {
+        "recipes": list(list_recipes()),
+        "study": list(list_studies()),
+        "quickstart": [task for task in list_tasks() if get_recipe_class(task).shown_by],
+        "recipe": list_recipe_keys(),
     }
-    found = {}
+    words_by_command = {}
     for name, command in COMMANDS.items():
-        options = [option for each in _grammars(name, command.module) for option in each.options]
-        chosen = next((option.value.choices for option in options if not option.names and option.value), ())
-        named = {option.names: option for option in options if option.names}
-        found[name] = Words(command.about, list(named.values()), first.get(name, chosen))
-    return found
+        options = [option for parser in _iter_parsers(name, command.module) for option in parser.options]
+        choices = next((option.value_type.choices for option in options if not option.names and option.value_type), ())
+        named_options = {option.names: option for option in options if option.names}
+        words_by_command[name] = CommandWords(
+            command.summary, list(named_options.values()), first_words.get(name, choices)
+        )
+    return words_by_command
 
 
-def _grammars(name: str, module: str) -> Iterator[Grammar]:
+def _iter_parsers(name: str, module: str) -> Iterator[OptionParser]:
     """The options of a command, or those of all that it may show."""
     arguments = getattr(import_module(module), "Arguments", None)
     if arguments is not None:
-        yield grammar(arguments)
+        yield build_parser(arguments)
     elif name == "quickstart":
-        places = {task: recipe_of(task).shown_by for task in tasks()}
-        yield from (grammar(find(place, about=f"task = {task!r}")) for task, place in places.items() if place)
+        references = {task: get_recipe_class(task).shown_by for task in list_tasks()}
+        yield from (
+            build_parser(load_object(reference, context=f"task = {task!r}"))
+            for task, reference in references.items()
+            if reference
+        )
 
 
 @cache
-def keys() -> tuple[str, ...]:
+def list_recipe_keys() -> tuple[str, ...]:
     """Every key of every task's recipe that can be given as it is."""
-    found = dict.fromkeys(key.path for task in tasks() for key in keys_of(task) if not key.is_table)
-    return tuple(sorted(path for path in found if "NAME" not in path))
+    paths = dict.fromkeys(key.path for task in list_tasks() for key in list_keys(task) if not key.is_table)
+    return tuple(sorted(path for path in paths if "NAME" not in path))
 
 
 @cache
-def settings() -> tuple[str, ...]:
+def list_settings_keys() -> tuple[str, ...]:
     """Every key of a server's settings that can be given as it is, but for those that are options in any case."""
-    own = {name for option in grammar(serve.Arguments).options for name in option.names}
-    return tuple(path for path in _plain("", Settings) if f"--{path}" not in own)
+    own_names = {name for option in build_parser(serve.Arguments).options for name in option.names}
+    return tuple(path for path in _iter_plain_keys("", ServerSettings) if f"--{path}" not in own_names)
 
 
-def _plain(above: str, section: type[Section]) -> Iterator[str]:
+def _iter_plain_keys(prefix: str, config_class: type[Config]) -> Iterator[str]:
     """The keys of a table and of those in it, but for tables whose keys are the user's own."""
-    for name, field in section.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
-            yield from _plain(f"{above}{name}.", kind)
-        elif get_origin(kind) is not dict:
-            yield f"{above}{name}"
+    for name, field in config_class.model_fields.items():
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, Config):
+            yield from _iter_plain_keys(f"{prefix}{name}.", annotation)
+        elif get_origin(annotation) is not dict:
+            yield f"{prefix}{name}"
 
 
-class Shell(ABC):
+class ShellCompletion(ABC):
     """Abstract: each shell has its own language."""
 
     @abstractmethod
-    def script(self, words: Mapping[str, Words]) -> str:
+    def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """What it has to read."""
 
 
-def _lists() -> Iterator[str]:
-    """Keys by the names that `_KEYED` has for them, likewise."""
-    yield f'  keys="{" ".join(f"--{key}" for key in keys())}"'
-    yield f'  settings="{" ".join(f"--{key}" for key in settings())}"'
+def _format_key_lists() -> Iterator[str]:
+    """Keys by the names that `_KEY_SOURCES` has for them, likewise."""
+    yield f'  keys="{" ".join(f"--{key}" for key in list_recipe_keys())}"'
+    yield f'  settings="{" ".join(f"--{key}" for key in list_settings_keys())}"'
 
 
-def _cases(words: Mapping[str, Words]) -> Iterator[str]:
+def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]:
     """Assignments for each command, in words that bash and zsh share."""
-    for name, each in words.items():
+    for name, command_words in words_by_command.items():
         yield f"    {name})"
-        keyed = f" ${_KEYED[name]}" if name in _KEYED else ""
-        yield f'      options="{" ".join(each.names)}{keyed}"'
-        if each.first:
-            yield f'      first="{" ".join(each.first)}"'
-        if each.choices:
+        key_variable = f" ${_KEY_SOURCES[name]}" if name in _KEY_SOURCES else ""
+        yield f'      options="{" ".join(command_words.option_names)}{key_variable}"'
+        if command_words.first_words:
+            yield f'      first="{" ".join(command_words.first_words)}"'
+        if command_words.choices:
             yield '      case "$before" in'
-            yield from (f'        {option}) values="{" ".join(few)}" ;;' for option, few in each.choices.items())
+            yield from (
+                f'        {option}) values="{" ".join(choices)}" ;;'
+                for option, choices in command_words.choices.items()
+            )
             yield "      esac"
         yield "      ;;"
 
 
 @final
-class _Bash(Shell):
-    def script(self, words: Mapping[str, Words]) -> str:
+class _BashCompletion(ShellCompletion):
+    def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """A function that sets COMPREPLY; what it leaves empty readline completes with files."""
         return "\n".join(
             [
@@ -168,12 +177,12 @@ class _Bash(Shell):
                 '  current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}"',
                 "  COMPREPLY=()",
                 '  if [ "$COMP_CWORD" -eq 1 ]; then',
-                f'    COMPREPLY=($(compgen -W "{" ".join(words)} --help --version" -- "$current"))',
+                f'    COMPREPLY=($(compgen -W "{" ".join(words_by_command)} --help --version" -- "$current"))',
                 "    return",
                 "  fi",
-                *_lists(),
+                *_format_key_lists(),
                 '  case "$command" in',
-                *_cases(words),
+                *_format_cases(words_by_command),
                 "  esac",
                 '  if [ -n "$values" ]; then',
                 '    COMPREPLY=($(compgen -W "$values" -- "$current"))',
@@ -190,8 +199,8 @@ class _Bash(Shell):
 
 
 @final
-class _Zsh(Shell):
-    def script(self, words: Mapping[str, Words]) -> str:
+class _ZshCompletion(ShellCompletion):
+    def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """A function of zsh's own completion system."""
         return "\n".join(
             [
@@ -203,13 +212,13 @@ class _Zsh(Shell):
                 '  current="${words[CURRENT]}" before="${words[CURRENT-1]}" command="${words[2]}"',
                 "  if (( CURRENT == 2 )); then",
                 "    local -a commands",
-                f"    commands=({' '.join(quote(_described(name, each.about)) for name, each in words.items())})",
+                f"    commands=({' '.join(quote(_escape_summary(name, command_words.summary)) for name, command_words in words_by_command.items())})",
                 "    _describe command commands",
                 "    return",
                 "  fi",
-                *_lists(),
+                *_format_key_lists(),
                 '  case "$command" in',
-                *_cases(words),
+                *_format_cases(words_by_command),
                 "  esac",
                 '  if [[ -n "$values" ]]; then',
                 "    compadd -- ${=values}",
@@ -231,14 +240,14 @@ class _Zsh(Shell):
         )
 
 
-def _described(name: str, about: str) -> str:
-    colons = re.sub(":", r"\\:", about)
+def _escape_summary(name: str, summary: str) -> str:
+    colons = re.sub(":", r"\\:", summary)
     return f"{name}:{colons}"
 
 
 @final
-class _Fish(Shell):
-    def script(self, words: Mapping[str, Words]) -> str:
+class _FishCompletion(ShellCompletion):
+    def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """A line for each command and each option."""
         lines = [
             "# Written by: heedful completion fish",
@@ -246,29 +255,35 @@ class _Fish(Shell):
             "complete -c heedful -f -n __fish_use_subcommand -l help",
             "complete -c heedful -f -n __fish_use_subcommand -l version",
         ]
-        for name, each in words.items():
-            lines.append(f"complete -c heedful -f -n __fish_use_subcommand -a {name} -d {quote(each.about)}")
-            within = f"complete -c heedful -n '__fish_seen_subcommand_from {name}'"
-            lines.append(f"{within} -l help")
-            if each.first:
-                lines.append(f"{within} -f -a {quote(' '.join(each.first))}")
+        for name, command_words in words_by_command.items():
+            lines.append(f"complete -c heedful -f -n __fish_use_subcommand -a {name} -d {quote(command_words.summary)}")
+            prefix = f"complete -c heedful -n '__fish_seen_subcommand_from {name}'"
+            lines.append(f"{prefix} -l help")
+            if command_words.first_words:
+                lines.append(f"{prefix} -f -a {quote(' '.join(command_words.first_words))}")
             lines += [
-                f"{within} {self._option(option, written)}" for option in each.options for written in option.names
+                f"{prefix} {self._format_option(option, written)}"
+                for option in command_words.options
+                for written in option.names
             ]
-        for named, found in (("keys", keys()), ("settings", settings())):
-            commands = " ".join(name for name, each in _KEYED.items() if each == named)
-            within = f"complete -c heedful -n '__fish_seen_subcommand_from {commands}'"
-            lines += [f"{within} -r -l {key}" for key in found]
+        for source, key_names in (("keys", list_recipe_keys()), ("settings", list_settings_keys())):
+            commands = " ".join(name for name, command_words in _KEY_SOURCES.items() if command_words == source)
+            prefix = f"complete -c heedful -n '__fish_seen_subcommand_from {commands}'"
+            lines += [f"{prefix} -r -l {key}" for key in key_names]
         return "\n".join((*lines, ""))
 
     @staticmethod
-    def _option(option: Option, written: str) -> str:
-        name = f"-l {written[2:]}" if written.startswith("--") else f"-s {written[1:]}"
-        if option.value is None:
+    def _format_option(option: CommandOption, option_name: str) -> str:
+        name = f"-l {option_name[2:]}" if option_name.startswith("--") else f"-s {option_name[1:]}"
+        if option.value_type is None:
             return name
-        if option.value.choices:
-            return f"{name} -x -a {quote(' '.join(option.value.choices))}"
-        return f"{name} -r -F" if option.value.is_path else f"{name} -x"
+        if option.value_type.choices:
+            return f"{name} -x -a {quote(' '.join(option.value_type.choices))}"
+        return f"{name} -r -F" if option.value_type.is_path else f"{name} -x"
 
 
-_SHELLS: Final[Mapping[str, Shell]] = {"bash": _Bash(), "zsh": _Zsh(), "fish": _Fish()}
+_SHELLS: Final[Mapping[str, ShellCompletion]] = {
+    "bash": _BashCompletion(),
+    "zsh": _ZshCompletion(),
+    "fish": _FishCompletion(),
+}

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import tyro
 
-from heedful.cli.arguments import PositionalPaths, parse
-from heedful.cli.output import destination, require_room, say, writing
+from heedful.cli.arguments import PositionalPaths, parse_arguments
+from heedful.cli.output import log, open_output, require_writable, wrap_write_errors
 from heedful.errors import RecipeError, RunError
-from heedful.files import require_name
+from heedful.files import check_path_name
 
 if TYPE_CHECKING:
-    from heedful.runs.curve_pictures import CurvePictures
+    from heedful.runs.curve_plots import CurvePlots
 
-METRICS: Final = "metrics.jsonl"
-_EVERY: Final = 2.0
+METRICS_FILE: Final = "metrics.jsonl"
+_POLL_SECONDS: Final = 2.0
 """Seconds between two looks at the files."""
-_MOST_COLUMNS, _MOST_ROWS = 110, 30
+_MAX_COLUMNS, _MAX_ROWS = 110, 30
 
 
 @dataclass(frozen=True)
@@ -42,84 +42,84 @@ class Arguments:
     """draw again whenever there is something new, until all runs are finished; Ctrl-C ends it"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful curve")
-    _check(given)
-    if given.follow:
-        return _follow(given.runs)
-    pictures = _read(given.runs)
-    if pictures.empty:
+    args = parse_arguments(Arguments, argv, program="heedful curve")
+    _check_arguments(args)
+    if args.follow:
+        return _follow_runs(args.runs)
+    plots = _read_curves(args.runs)
+    if plots.is_empty:
         raise RunError(
-            f"{given.runs[0]}: nothing was measured yet; the first line comes after 50 updates, or with the first "
+            f"{args.runs[0]}: nothing was measured yet; the first line comes after 50 updates, or with the first "
             "validation (training.evaluate_every); --follow waits for it"
         )
-    if given.output is None:
-        with destination(None) as out:
-            out.write(_drawn(pictures))
+    if args.output is None:
+        with open_output(None) as out:
+            out.write(_draw_text(plots))
         return 0
-    text = pictures.html() if given.output.suffix == ".html" else pictures.svg()
-    with writing(given.output, "--output"):
-        given.output.write_text(text, encoding="utf-8")
-    say(f"written: {given.output}")
+    text = plots.to_html() if args.output.suffix == ".html" else plots.to_svg()
+    with wrap_write_errors(args.output, "--output"):
+        args.output.write_text(text, encoding="utf-8")
+    log(f"written: {args.output}")
     return 0
 
 
-def _check(given: Arguments) -> None:
-    for folder in given.runs:
-        require_name(folder)
+def _check_arguments(args: Arguments) -> None:
+    for folder in args.runs:
+        check_path_name(folder)
         if not folder.is_dir():
             raise RunError(f"{folder}: there is no such run folder; name the `output` of a recipe that is trained")
-    if given.output is None:
+    if args.output is None:
         return
-    if given.follow:
+    if args.follow:
         raise RecipeError("--follow: draws in the terminal; leave --output out, or leave --follow out")
-    if given.output.suffix not in (".html", ".svg"):
-        raise RecipeError(f"--output: {given.output}; the name must end in .html or .svg")
-    require_room(given.output, "--output")
+    if args.output.suffix not in (".html", ".svg"):
+        raise RecipeError(f"--output: {args.output}; the name must end in .html or .svg")
+    require_writable(args.output, "--output")
 
 
-def _read(runs: Sequence[Path]) -> CurvePictures:
-    from heedful.runs.curve_pictures import CurvePictures
+def _read_curves(runs: Sequence[Path]) -> CurvePlots:
+    from heedful.runs.curve_plots import CurvePlots
     from heedful.runs.learning_curve import read_curve
 
-    return CurvePictures({str(folder): read_curve(folder / METRICS) for folder in runs})
+    return CurvePlots({str(folder): read_curve(folder / METRICS_FILE) for folder in runs})
 
 
-def _drawn(pictures: CurvePictures) -> str:
+def _draw_text(plots: CurvePlots) -> str:
     size = shutil.get_terminal_size((80, 24))
-    return pictures.text(width=min(size.columns, _MOST_COLUMNS), height=min(size.lines - 1, _MOST_ROWS))
+    return plots.to_text(width=min(size.columns, _MAX_COLUMNS), height=min(size.lines - 1, _MAX_ROWS))
 
 
-def _follow(runs: Sequence[Path]) -> int:
+def _follow_runs(runs: Sequence[Path]) -> int:
     """In a terminal at one place; elsewhere one plot below the other."""
     if not sys.stdout.isatty():
-        with destination(None) as out:
+        with open_output(None) as out:
 
             def show(text: str) -> None:
                 out.write(f"{text}\n")
                 out.flush()
 
-            return _redraw(runs, show)
+            return _redraw_until_finished(runs, show)
 
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     with Live(console=Console(), auto_refresh=False) as live:
-        return _redraw(runs, lambda text: live.update(Text(text), refresh=True))
+        return _redraw_until_finished(runs, lambda text: live.update(Text(text), refresh=True))
 
 
-def _redraw(runs: Sequence[Path], show: Callable[[str], None]) -> int:
-    before = ""
+def _redraw_until_finished(runs: Sequence[Path], show: Callable[[str], None]) -> int:
+    previous = ""
     while True:
-        pictures = _read(runs)
-        if (now := _drawn(pictures)) != before:
-            show(now)
-            before = now
-        if all(curve.finished for curve in pictures.curves.values()):
+        plots = _read_curves(runs)
+        if (drawing := _draw_text(plots)) != previous:
+            show(drawing)
+            previous = drawing
+        if all(curve.finished for curve in plots.curves.values()):
             return 0
         try:
-            time.sleep(_EVERY)
+            time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
             return 0

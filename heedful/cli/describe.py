@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybeFigure, MaybeText, parse_apart
-from heedful.cli.grammar import Formerly
+from heedful.cli.arguments import OptionalFigure, OptionalText, parse_known_arguments
+from heedful.cli.option_parser import RenamedFrom
+from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-from heedful.files import require_name
+from heedful.files import check_path_name
 from heedful.recipes.load import load_recipe
-from heedful.words import near
 
 if TYPE_CHECKING:
     from torch import nn
 
     from heedful.adapters.adapter import Adapter
-    from heedful.architectures.published import Published
-    from heedful.models.size import Part, Size
-    from heedful.recipes.section import Section
-    from heedful.tasks.benchmarks.definitions import Definition
+    from heedful.architectures.published_models import PublishedModel
+    from heedful.models.model_size import ModelSize, ParameterInfo
+    from heedful.recipes.config import Config
+    from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
 
-_NUMBER = re.compile(r"\.(\d+)(?=\.)")
+_LAYER_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 
 
 @dataclass(frozen=True)
@@ -46,240 +46,242 @@ class Arguments:
     """TOML file of a run, or a folder with a trained Transformer"""
     length: int = 25
     """tokens in a sentence, for the cost of attention"""
-    figure: Annotated[MaybeFigure, Formerly("--diagram")] = None
+    figure: Annotated[OptionalFigure, RenamedFrom("--diagram")] = None
     """of a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
     .pdf or .png"""
-    preset: MaybeText = None
+    preset: OptionalText = None
     """instead of a recipe's model, that of a paper"""
     sizes: bool = False
     """instead of one model, list those of papers with their parameters"""
     tasks: bool = False
     """instead of a model, list the benchmark tasks: what a model must answer, metrics and files"""
-    task: MaybeText = None
+    task: OptionalText = None
     """instead of a model, tell all of one benchmark task, such as glue/cola"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given, overrides = parse_apart(Arguments, arguments, program="heedful describe")
-    if given.tasks or given.task is not None:
-        _benchmarks(given, overrides)
+    args, overrides = parse_known_arguments(Arguments, argv, program="heedful describe")
+    if args.tasks or args.task is not None:
+        _show_benchmarks(args, overrides)
         return 0
-    if given.figure is not None and given.recipe is None:
+    if args.figure is not None and args.recipe is None:
         raise RecipeError(
             "--figure: draws the model of a recipe or a folder; name one, and leave out --preset and --sizes"
         )
-    if given.length < 1:
-        raise RecipeError(f"--length: {given.length}; a sentence has at least 1 token")
-    if given.sizes or given.preset is not None:
-        _published(given, overrides)
-    elif given.recipe is None:
+    if args.length < 1:
+        raise RecipeError(f"--length: {args.length}; a sentence has at least 1 token")
+    if args.sizes or args.preset is not None:
+        _describe_published(args, overrides)
+    elif args.recipe is None:
         raise RecipeError(
             "heedful describe: no recipe; name a TOML file, list models of papers with --sizes, or benchmark tasks "
             "with --tasks"
         )
     else:
-        require_name(given.recipe)
-        found = (_of_folder if given.recipe.is_dir() else _of_recipe)(given.recipe, overrides)
-        model = found.build
-        _show(_size(model, length=given.length), learned=found.learned)
-        for line in found.adapted:
+        check_path_name(args.recipe)
+        described = (_describe_folder if args.recipe.is_dir() else _describe_recipe)(args.recipe, overrides)
+        model = described.build
+        _show_size(_measure_size(model, length=args.length), num_trainable=described.num_trainable)
+        for line in described.adapter_lines:
             print(line)
-        if given.figure is not None:
-            _draw(model, given.figure, title=given.recipe.stem)
+        if args.figure is not None:
+            _draw_unrolled(model, args.figure, title=args.recipe.stem)
     return 0
 
 
-def _size(build: Callable[[], nn.Module], *, length: int) -> Size:
-    from heedful.models.size import imagined, measure
+def _measure_size(build: Callable[[], nn.Module], *, length: int) -> ModelSize:
+    from heedful.models.model_size import build_without_memory, measure_model
 
-    with imagined():
-        return measure(build(), length=length)
+    with build_without_memory():
+        return measure_model(build(), length=length)
 
 
-def _draw(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
+def _draw_unrolled(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
     """The model over five tokens that an encoder reads, and five that a decoder does."""
-    from heedful.inspection.figures.unrolled import diagram_svg
+    from heedful.inspection.figures.unrolled import draw_diagram_svg
     from heedful.inspection.record_files import write_figure
-    from heedful.inspection.unrolled import levels, unrolled
-    from heedful.models.size import imagined
-    from heedful.tasks.inspecting import sides_of
+    from heedful.inspection.unrolled import collect_levels, unroll_model
+    from heedful.models.model_size import build_without_memory
+    from heedful.tasks.inspection_records import find_token_readers
 
-    with imagined():
-        found = levels(sides_of(build()))
-    if not found:
+    with build_without_memory():
+        model_levels = collect_levels(find_token_readers(build()))
+    if not model_levels:
         raise RecipeError(f"--figure: no part of the model of {title} reads a text level by level; leave it out")
     letters = {"encoder": "x", "decoder": "y"}
-    texts = {level.axis: [f"{letters[level.side]}{number}" for number in range(1, 6)] for level in found}
-    write_figure(diagram_svg(unrolled(found, texts), title=title), path)
+    texts = {level.axis: [f"{letters[level.side]}{number}" for number in range(1, 6)] for level in model_levels}
+    write_figure(draw_diagram_svg(unroll_model(model_levels, texts), title=title), path)
     print(f"written: {path}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
-class _Found:
+class _DescribedModel:
     """What builds a model, what is said of its adapter, and how many of its numbers learn; all unless given."""
 
     build: Callable[[], nn.Module]
-    adapted: tuple[str, ...] = ()
-    learned: int | None = None
+    adapter_lines: tuple[str, ...] = ()
+    num_trainable: int | None = None
 
 
-def _of_folder(folder: Path, overrides: Sequence[str]) -> _Found:
+def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     """What builds the model that is there already, of a run or of Hugging Face."""
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
-    from heedful.foreign.folders import is_hugging_face
-    from heedful.foreign.hugging_face import build
-    from heedful.runs.adapted import adapter_of, model_of, read_file, sizes
+    from heedful.foreign.folders import is_hugging_face_folder
+    from heedful.foreign.hugging_face import build_from_origin
+    from heedful.runs.adapter_runs import build_uninitialized_model, count_parameters, get_adapter, read_adapter_file
     from heedful.runs.load import open_run
     from heedful.runs.origin import open_origin
 
-    if is_hugging_face(folder):
-        return _Found(partial(build, open_origin(folder)))
-    run, about = open_run(folder), read_file(folder)
-    numbers, adapter = sizes(run), adapter_of(run.recipe)
-    if about is None or numbers is None:
-        return _Found(partial(model_of, run))
-    beside = numbers.learned - numbers.adapter
-    head = f", {beside:,} of them of what is new beside the adapter" if beside else ""
-    return _Found(
-        partial(_adapted, run.build, adapter),
+    if is_hugging_face_folder(folder):
+        return _DescribedModel(partial(build_from_origin, open_origin(folder)))
+    run, adapter_file = open_run(folder), read_adapter_file(folder)
+    counts, adapter = count_parameters(run), get_adapter(run.recipe)
+    if adapter_file is None or counts is None:
+        return _DescribedModel(partial(build_uninitialized_model, run))
+    num_outside_adapter = counts.trainable - counts.adapter
+    head_text = f", {num_outside_adapter:,} of them of what is new beside the adapter" if num_outside_adapter else ""
+    return _DescribedModel(
+        partial(_build_with_adapter, run.build_model, adapter),
         (
-            f"adapter     {_said(about.adapter)}",
-            f"learned     {numbers.learned:,} of {numbers.whole:,} numbers{head}",
-            f"base        {about.base.folder} (sha256 {about.base.sha256[:12]})",
+            f"adapter     {_format_adapter(adapter_file.adapter)}",
+            f"learned     {counts.trainable:,} of {counts.total:,} numbers{head_text}",
+            f"base        {adapter_file.base.folder} (sha256 {adapter_file.base.sha256[:12]})",
         ),
-        numbers.learned,
+        counts.trainable,
     )
 
 
-def _adapted(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
+def _build_with_adapter(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
     model = build()
     if adapter is not None:
-        adapter.put_on(model)
+        adapter.attach(model)
     return model
 
 
-def _said(adapter: Section) -> str:
+def _format_adapter(adapter: Config) -> str:
     """Kind and sizes, as in: lora, rank 8, alpha 16, on query and value."""
     kind, *sizes = adapter.model_dump().items()
-    told = (f"{key} {' and '.join(value) if isinstance(value, tuple) else f'{value:g}'}" for key, value in sizes)
-    return ", ".join((kind[1], *told))
+    settings = (f"{key} {' and '.join(value) if isinstance(value, tuple) else f'{value:g}'}" for key, value in sizes)
+    return ", ".join((kind[1], *settings))
 
 
-def _of_recipe(path: Path, overrides: Sequence[str]) -> _Found:
+def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
     """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
     recipe = load_recipe(path, overrides)
-    given = None
+    tokenizers = None
     if getattr(recipe, "init", None) is not None:
-        from heedful.runs.initial import given_tokenizers, resolved
+        from heedful.runs.initialization import load_given_tokenizers, resolve_recipe
 
-        recipe = resolved(recipe)
-        given = given_tokenizers(recipe)
-    if given is None and recipe.is_open:
+        recipe = resolve_recipe(recipe)
+        tokenizers = load_given_tokenizers(recipe)
+    if tokenizers is None and recipe.needs_fitting:
+        from heedful.runs.auto_settings import fit_recipe
         from heedful.runs.device import find_device
-        from heedful.runs.fitted import fitted
 
-        recipe = fitted(recipe, device=find_device(None))
-    cut = getattr(recipe, "tokenizer", None)  # pictures have none
-    if given is None and cut is not None and cut.size is None:
+        recipe = fit_recipe(recipe, device=find_device(None))
+    tokenizer_config = getattr(recipe, "tokenizer", None)  # pictures have none
+    if tokenizers is None and tokenizer_config is not None and tokenizer_config.size is None:
         raise RecipeError(
-            f"{path}: a vocabulary of all {cut.kind} is as large as the text makes it; say how large with "
+            f"{path}: a vocabulary of all {tokenizer_config.kind} is as large as the text makes it; say how large with "
             "--tokenizer.size"
         )
 
-    from heedful.tasks.kind import build_model, kind_of
+    from heedful.tasks.task import build_model, get_task
 
-    kind = kind_of(recipe)
-    if kind.outputs is not None:
-        raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {kind.outputs}; train first")
-    if given is None:
-        sizes = dict.fromkeys(kind.words, 0 if cut is None else int(cut.size))
+    task = get_task(recipe)
+    if task.output_noun is not None:
+        raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {task.output_noun}; train first")
+    if tokenizers is None:
+        sizes = dict.fromkeys(task.tokenizer_files, 0 if tokenizer_config is None else int(tokenizer_config.size))
     else:
-        sizes = {file: each.size for file, each in zip(kind.words, given, strict=True)}
+        sizes = {file: tokenizer.size for file, tokenizer in zip(task.tokenizer_files, tokenizers, strict=True)}
     build = partial(build_model, recipe, sizes)
     config = getattr(recipe.training, "adapter", None)
     if config is None:
-        return _Found(build)
+        return _DescribedModel(build)
 
-    from heedful.runs.adapted import adapter_from
+    from heedful.runs.adapter_runs import build_adapter
 
-    return _Found(partial(_adapted, build, adapter_from(config)), (f"adapter     {_said(config)}",))
+    return _DescribedModel(
+        partial(_build_with_adapter, build, build_adapter(config)), (f"adapter     {_format_adapter(config)}",)
+    )
 
 
-def _published(given: Arguments, overrides: Sequence[str]) -> None:
+def _describe_published(args: Arguments, overrides: Sequence[str]) -> None:
     """The model of a paper, or what papers say of all their models and what counting gives."""
     from heedful.architectures.model import TransformerConfig
-    from heedful.architectures.published import PUBLISHED
+    from heedful.architectures.published_models import PUBLISHED_MODELS
 
-    if given.recipe is not None or overrides:
+    if args.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --preset or --sizes")
-    if given.preset is not None:
-        _show(published_size(given.preset, length=given.length))
+    if args.preset is not None:
+        _show_size(get_published_size(args.preset, length=args.length))
         return
     rows = [("model", "layers", "d_model", "heads", "vocabulary", "parameters", "as published")]
-    for name, published in PUBLISHED.items():
+    for name, published in PUBLISHED_MODELS.items():
         config = published.config
         if isinstance(config, TransformerConfig):
             layers = f"{config.encoder_layers}+{config.decoder_layers}"
         else:
             layers = str(config.layers)
-        count = published_size(name, length=1).parameters
+        count = get_published_size(name, length=1).num_parameters
         numbers = (str(config.d_model), str(config.heads), f"{published.vocabulary:,}", f"{count:,}")
-        rows.append((name, layers, *numbers, f"{published.said} million ({published.source})"))
-    _print_table(rows, sides="<>>>>><")
+        rows.append((name, layers, *numbers, f"{published.reported_parameters} million ({published.source})"))
+    _print_table(rows, alignments="<>>>>><")
 
 
-def published_size(name: str, *, length: int) -> Size:
+def get_published_size(name: str, *, length: int) -> ModelSize:
     """The size of the model of this name.
 
     Raises:
         RecipeError: no such model is known.
     """
-    from heedful.architectures.published import PUBLISHED
+    from heedful.architectures.published_models import PUBLISHED_MODELS
 
-    if name not in PUBLISHED:
-        meant = near(name, PUBLISHED)
-        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(PUBLISHED)}"
+    if name not in PUBLISHED_MODELS:
+        suggestion = closest_match(name, PUBLISHED_MODELS)
+        hint = f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(PUBLISHED_MODELS)}"
         raise RecipeError(f"--preset: {name} is no model that heedful knows the size of; {hint}")
-    return _size(lambda: _of_paper(PUBLISHED[name], length=length), length=length)
+    return _measure_size(lambda: _build_published(PUBLISHED_MODELS[name], length=length), length=length)
 
 
-def _of_paper(published: Published, *, length: int) -> nn.Module:
+def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
-    from heedful.architectures.build_stack import transformer_encoder
-    from heedful.architectures.interface import Sizes
+    from heedful.architectures.build_stack import build_transformer_encoder
+    from heedful.architectures.interface import DataSizes
     from heedful.architectures.model import TransformerConfig
     from heedful.architectures.stack import DecoderConfig
-    from heedful.models.encoders import FirstToken
+    from heedful.models.encoders import FirstTokenPooler
 
     config, vocabulary = published.config, published.vocabulary
     match config:
         case TransformerConfig():
-            return build_sequence_to_sequence(config, Sizes(vocabulary, vocabulary, length))
+            return build_sequence_to_sequence(config, DataSizes(vocabulary, vocabulary, length))
         case DecoderConfig():
             return build_language_model(config, vocabulary=vocabulary)
-    summary = FirstToken(config.d_model)
-    return transformer_encoder(config, vocabulary=vocabulary, longest=length, summary=summary)
+    summary = FirstTokenPooler(config.d_model)
+    return build_transformer_encoder(config, vocabulary=vocabulary, longest=length, summary=summary)
 
 
-def _benchmarks(given: Arguments, overrides: Sequence[str]) -> None:
-    from heedful.tasks.benchmarks.table import DEFINITIONS, find
+def _show_benchmarks(args: Arguments, overrides: Sequence[str]) -> None:
+    from heedful.tasks.benchmarks.table import DEFINITIONS, find_definition
 
-    if given.recipe is not None or overrides:
+    if args.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --tasks or --task")
-    if given.task is not None:
-        _show_task(find(given.task))
+    if args.task is not None:
+        _show_task(find_definition(args.task))
         return
     rows = [("task", "head", "metrics", "files")]
     for task in DEFINITIONS.values():
-        files = ", ".join(source.files[0] for source in task.sources.values())
+        files = ", ".join(source.names[0] for source in task.files.values())
         rows.append((task.name, task.head, ", ".join(task.metrics), f"{task.folders[0]}/: {files}"))
-    _print_table(rows, sides="<<<<")
+    _print_table(rows, alignments="<<<<")
 
 
-def _show_task(task: Definition) -> None:
+def _show_task(task: BenchmarkDefinition) -> None:
     rows = [
         ("task", task.name),
         ("asks", task.title),
@@ -288,7 +290,7 @@ def _show_task(task: Definition) -> None:
         ("metrics", ", ".join(task.metrics)),
         ("texts", task.texts),
         ("folder", " or ".join(task.folders)),
-        *((split, f"{' or '.join(source.files)}: {source.fields}") for split, source in task.sources.items()),
+        *((split, f"{' or '.join(source.names)}: {source.fields}") for split, source in task.files.items()),
         ("trained on", task.trained_on or ""),
     ]
     for name, text in rows:
@@ -296,38 +298,38 @@ def _show_task(task: Definition) -> None:
             print(f"{name:<10}  {text}")
 
 
-def _print_table(rows: Sequence[Sequence[str]], *, sides: str) -> None:
-    """Plain lines, whatever the terminal's width; `sides` says for each column whether it stands left (<) or right."""
+def _print_table(rows: Sequence[Sequence[str]], *, alignments: str) -> None:
+    """Plain lines, whatever the terminal's width; `alignments` says for each column whether it stands left (<) or right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+        cells = (f"{cell:{alignment}{width}}" for cell, alignment, width in zip(row, alignments, widths, strict=True))
         print("  ".join(cells).rstrip())
 
 
-def _rows(parts: Sequence[Part]) -> Iterator[tuple[str, str, str, str]]:
+def _iter_rows(parts: Sequence[ParameterInfo]) -> Iterator[tuple[str, str, str, str]]:
     """Name, shape, how often and parameters in all; layers that are alike share a line."""
-    alike: dict[tuple[str, tuple[int, ...], str | None], list[Part]] = {}
+    groups: dict[tuple[str, tuple[int, ...], str | None], list[ParameterInfo]] = {}
     for part in parts:
-        alike.setdefault((_NUMBER.sub(".*", part.name), part.shape, part.tied_to), []).append(part)
-    for (pattern, shape, tied_to), members in alike.items():
-        first, last = (_NUMBER.findall(members[at].name) for at in (0, -1))
+        groups.setdefault((_LAYER_NUMBER.sub(".*", part.name), part.shape, part.tied_to), []).append(part)
+    for (pattern, shape, tied_to), members in groups.items():
+        first_numbers, last_numbers = (_LAYER_NUMBER.findall(members[index].name) for index in (0, -1))
         name = pattern
-        for start, end in zip(first, last, strict=True):
+        for start, end in zip(first_numbers, last_numbers, strict=True):
             name = name.replace("*", start if start == end else f"{start}-{end}", 1)
-        count = f"{sum(member.parameters for member in members):,}" if tied_to is None else f"= {tied_to}"
+        count = f"{sum(member.num_parameters for member in members):,}" if tied_to is None else f"= {tied_to}"
         repeats = f"x {len(members)}" if len(members) > 1 else ""
         yield name, " x ".join(map(str, shape)), repeats, count
 
 
-def _show(size: Size, *, learned: int | None = None) -> None:
-    _print_table(list(_rows(size.parts)), sides="<<>>")
+def _show_size(size: ModelSize, *, num_trainable: int | None = None) -> None:
+    _print_table(list(_iter_rows(size.parameters_info)), alignments="<<>>")
     mib = 2**20
-    print(f"\nparameters  {size.parameters:,} ({size.parameters / 1e6:.1f}M)")
+    print(f"\nparameters  {size.num_parameters:,} ({size.num_parameters / 1e6:.1f}M)")
     print(f"FLOPs       {size.forward_flops / 1e6:,.1f}M to use it, {size.training_flops / 1e6:,.1f}M to train")
-    sides = {part.name.partition(".")[0] for part in size.parts}
+    sides = {part.name.partition(".")[0] for part in size.parameters_info}
     tokens = "one token on each side" if {"encoder", "decoder"} <= sides else "one token"
     print(f"            (for {tokens}, in texts of {size.length})")
-    still = 0 if learned is None else size.parameters - learned  # without gradients and moments
-    weights, training = size.weight_bytes / mib, (size.training_bytes - 12 * still) / mib
+    num_frozen = 0 if num_trainable is None else size.num_parameters - num_trainable  # without gradients and moments
+    weights, training = size.weight_bytes / mib, (size.training_bytes - 12 * num_frozen) / mib
     print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
     print("            (fp32, activations aside)")

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import PositionalPath, parse
-from heedful.cli.lines import TextOptions
+from heedful.cli.arguments import PositionalPath, parse_arguments
+from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """Find replaced tokens with a run of a pre-training whose objective is replaced_tokens (ELECTRA)."""
 
     run: PositionalPath
@@ -20,10 +20,10 @@ class Arguments(TextOptions):
     """a token and the probability that it was replaced on each line and an empty line after each text, or JSON"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful detect")
+    args = parse_arguments(Arguments, argv, program="heedful detect")
 
-    from heedful.tasks.pretraining.face import Detector
+    from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor
 
-    return given.serve(Detector, use="finds replaced tokens", as_json=given.format == "jsonl")
+    return args.predict_texts(ReplacedTokenPredictor, use="finds replaced tokens", as_json=args.format == "jsonl")

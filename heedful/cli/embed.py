@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heedful.cli.arguments import MaybePath, PositionalPath, parse
-from heedful.cli.lines import TextOptions, tell
-from heedful.tasks.embedder import EmbedLines
-from heedful.tasks.faces import chunked
+from heedful.cli.arguments import OptionalPath, PositionalPath, parse_arguments
+from heedful.cli.line_commands import TextLineOptions, log_notes
+from heedful.tasks.embedder import EmbeddingLineFormat
+from heedful.tasks.predictor import iter_chunks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """A vector for each text: the mean of what the encoder says of its tokens, or of a classifier what it classifies.
 
     A folder of sentence-transformers says itself how its tokens become a vector.
@@ -24,7 +24,7 @@ class Arguments(TextOptions):
 
     run: PositionalPath
     """folder of a model with an encoder"""
-    output: MaybePath = None
+    output: OptionalPath = None
     """file for the vectors: a name that ends with .npy gets one array, every other JSON, a list of numbers a line;
     standard output if not given"""
     normalise: bool = False
@@ -36,27 +36,27 @@ class Arguments(TextOptions):
             super().require_output(output)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful embed")
+    args = parse_arguments(Arguments, argv, program="heedful embed")
 
     import numpy as np
 
     from heedful.inspection.record_files import write_array
     from heedful.runs.load import load_embedder
 
-    texts = given.read()
-    given.computing.begin()
-    model = load_embedder(given.run, task=given.task, step=given.step, **given.computing.how)
-    lines = EmbedLines(model, normalise=given.normalise)
-    if given.output is None or given.output.suffix != ".npy":
-        return given.answer(lines, texts, as_json=True)
+    texts = args.read_lines()
+    args.computing.set_num_threads()
+    model = load_embedder(args.run, task=args.task, step=args.step, **args.computing.load_kwargs)
+    line_format = EmbeddingLineFormat(model, normalise=args.normalise)
+    if args.output is None or args.output.suffix != ".npy":
+        return args.write_answers(line_format, texts, as_json=True)
     vectors: list[np.ndarray] = []
     notes = Counter[str]()
-    for part in chunked(texts, lines.chunk):
-        found = lines.answers(part, first=len(vectors) + 1)
-        vectors += (each.vector for each in found)
-        notes.update(note for each in found for note in lines.notes(each))
-    write_array(np.stack(vectors) if vectors else np.zeros((0, 0), dtype=np.float32), given.output)
-    tell(notes, of=len(vectors))
+    for batch in iter_chunks(texts, line_format.chunk_size):
+        embeddings = line_format.answer_inputs(batch, start=len(vectors) + 1)
+        vectors += (embedding.vector for embedding in embeddings)
+        notes.update(note for embedding in embeddings for note in line_format.input_notes(embedding))
+    write_array(np.stack(vectors) if vectors else np.zeros((0, 0), dtype=np.float32), args.output)
+    log_notes(notes, total=len(vectors))
     return 0

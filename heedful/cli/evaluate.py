@@ -9,22 +9,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from heedful.cli.arguments import MaybeInt, MaybePage, MaybePath, MaybeText, PositionalPath, parse
-from heedful.cli.grammar import Formerly
-from heedful.cli.lines import STANDARD_INPUT
-from heedful.cli.options import MeasuringOptions
-from heedful.cli.output import require_room, say, writing
+from heedful.cli.arguments import OptionalInt, OptionalPage, OptionalPath, OptionalText, PositionalPath, parse_arguments
+from heedful.cli.line_commands import STANDARD_INPUT
+from heedful.cli.option_parser import RenamedFrom
+from heedful.cli.options import EvaluationOptions
+from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError, RunError
-from heedful.files import require_name
+from heedful.files import check_path_name
 
 if TYPE_CHECKING:
-    from heedful.tasks.exam import Asking, Exam
-    from heedful.tasks.kind import Kind, Run
-    from heedful.tasks.report import Report
+    from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
+    from heedful.tasks.report import EvaluationReport
+    from heedful.tasks.task import Run, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(MeasuringOptions):
+class Arguments(EvaluationOptions):
     """How good a run is at its task, and whether it really differs from another one.
 
     Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
@@ -35,138 +35,150 @@ class Arguments(MeasuringOptions):
 
     system: PositionalPath
     """run folder, or file of translations; - is standard input"""
-    against: MaybePath = None
+    against: OptionalPath = None
     """a second system of the same task, asked the same and compared by paired bootstrap"""
-    context: MaybeInt = None
+    context: OptionalInt = None
     """of language models: tokens that are read at a time; data.length if not given"""
-    stride: MaybeInt = None
+    stride: OptionalInt = None
     """of language models: of them, how many are predicted at a time, the others being read only; all if not given"""
-    output: Annotated[MaybePath, Formerly("--save")] = None
+    output: Annotated[OptionalPath, RenamedFrom("--save")] = None
     """file for the translations themselves, one a line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
-    page: MaybePage = None
+    page: OptionalPage = None
     """of translations: file for a page (HTML) of the worst and the most misjudged ones, with what each looked at and
     which text for training resembles it"""
-    task: MaybeText = None
+    task: OptionalText = None
     """of runs with several tasks: measure this one alone"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful evaluate")
-    for path in (given.system, given.against):
+    args = parse_arguments(Arguments, argv, program="heedful evaluate")
+    for path in (args.system, args.against):
         if path is not None:
-            require_name(path)
+            check_path_name(path)
         if path is not None and not path.exists() and path != STANDARD_INPUT:
             raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
 
     from heedful.runs.load import open_run
 
-    given.computing.begin()
-    opened = open_run(given.system) if given.system.is_dir() else None
-    if opened is None and given.computing.adapter is not None:
-        raise RecipeError(f"--adapter: is put on a model, and {given.system} is a file; leave it out")
-    if opened is None or opened.kind.reported is not None:
-        _examine(given, opened)
+    args.computing.set_num_threads()
+    opened_run = open_run(args.system) if args.system.is_dir() else None
+    if opened_run is None and args.computing.adapter is not None:
+        raise RecipeError(f"--adapter: is put on a model, and {args.system} is a file; leave it out")
+    if opened_run is None or opened_run.task.report_class is not None:
+        _report_systems(args, opened_run)
     else:
-        _measure(given, opened)
+        _print_metrics(args, opened_run)
     sys.stdout.flush()
     return 0
 
 
-def _examine(given: Arguments, opened: Run[Any, Any] | None) -> None:
+def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
     """Reports of one system, or of two."""
-    from heedful.runs.examine import exam_of, kind_of_files
+    from heedful.runs.evaluate import build_run_evaluator, get_default_task
 
-    asking, kind = _asking(given), kind_of_files() if opened is None else opened.kind
-    if opened is None and asking.text is None:
-        raise RecipeError(f"{given.system}: a file of translations needs --source and --target, or --data")
-    if opened is None and asking.contrasts is not None:
+    request, task = _build_request(args), get_default_task() if opened_run is None else opened_run.task
+    if opened_run is None and request.text is None:
+        raise RecipeError(f"{args.system}: a file of translations needs --source and --target, or --data")
+    if opened_run is None and request.contrasts is not None:
         raise RecipeError(
-            f"--contrasts: {given.system} is a file and finds nothing probable; name a run, or leave it out"
+            f"--contrasts: {args.system} is a file and finds nothing probable; name a run, or leave it out"
         )
-    exam = kind.exam(None, asking) if opened is None else exam_of(given.system, opened.recipe, asking)
-    if given.output is not None:
-        if not exam.written:
-            raise RecipeError(f"--output: the answers of {given.system} are not written to files; leave it out")
-        require_room(given.output, "--output")
-    if given.page is not None:
-        require_room(given.page, "--page")
-    for line in (*(f"measuring on {place}" for place in exam.places), *exam.remarks):
-        say(line)
-    first = _report(given.system, opened, exam, given=given, kind=kind)
-    if given.output is not None:
-        with writing(given.output, "--output"):
-            given.output.write_text("".join(f"{line}\n" for line in exam.lines(first.answers)), encoding="utf-8")
-    if given.page is not None:
-        from heedful.cli.progress import Counting
+    evaluator = (
+        task.build_evaluator(None, request)
+        if opened_run is None
+        else build_run_evaluator(args.system, opened_run.recipe, request)
+    )
+    if args.output is not None:
+        if not evaluator.has_answer_files:
+            raise RecipeError(f"--output: the answers of {args.system} are not written to files; leave it out")
+        require_writable(args.output, "--output")
+    if args.page is not None:
+        require_writable(args.page, "--page")
+    for line in (*(f"measuring on {location}" for location in evaluator.recipe_keys), *evaluator.data_warnings):
+        log(line)
+    first_report = _build_report(args.system, opened_run, evaluator, args=args, task=task)
+    if args.output is not None:
+        with wrap_write_errors(args.output, "--output"):
+            args.output.write_text(
+                "".join(f"{line}\n" for line in evaluator.format_answers(first_report.answers)), encoding="utf-8"
+            )
+    if args.page is not None:
+        from heedful.cli.progress import CountingProgress
 
-        with Counting("reading text for training") as tick:
-            page = first.page(tick)
-        with writing(given.page, "--page"):
-            given.page.write_text(page, encoding="utf-8")
-        say(f"written: {given.page}")
-    others = [] if given.against is None else [_second(given.against, first, given=given, kind=kind)]
-    if given.format == "json":
-        content = {"system": str(given.system), **first.content()}
-        for second in others:
-            tests = [asdict(test) for test in second.tests.values()]
-            content["against"] = {"system": second.system.name, "comparisons": tests}
+        with CountingProgress("reading text for training") as on_progress:
+            page = first_report.to_html(on_progress)
+        with wrap_write_errors(args.page, "--page"):
+            args.page.write_text(page, encoding="utf-8")
+        log(f"written: {args.page}")
+    other_reports = [] if args.against is None else [_report_second(args.against, first_report, args=args, task=task)]
+    if args.format == "json":
+        content = {"system": str(args.system), **first_report.to_json()}
+        for other_report in other_reports:
+            tests = [asdict(test) for test in other_report.tests.values()]
+            content["against"] = {"system": other_report.system.name, "comparisons": tests}
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        print("\n\n".join((first.text(), *(second.beside() for second in others))))
+        print(
+            "\n\n".join((first_report.format_text(), *(other_report.format_tests() for other_report in other_reports)))
+        )
 
 
-def _second(path: Path, first: Report, *, given: Arguments, kind: Kind[Any, Any]) -> Report:
+def _report_second(
+    path: Path, first_report: EvaluationReport, *, args: Arguments, task: Task[Any, Any]
+) -> EvaluationReport:
     """The report of the system that the first is compared with: it is asked what the first was asked."""
     from heedful.runs.load import open_run
-    from heedful.tasks.kind import kind_of
+    from heedful.tasks.task import get_task
 
-    other = open_run(path) if path.is_dir() else None
-    if other is not None and kind_of(other.recipe) is not kind:
+    other_run = open_run(path) if path.is_dir() else None
+    if other_run is not None and get_task(other_run.recipe) is not task:
         raise RunError(
-            f"{path}: its task is {other.recipe.task}, and not that of {first.system.name}; name another run"
+            f"{path}: its task is {other_run.recipe.task}, and not that of {first_report.system.name}; name another run"
         )
-    return _report(path, other, first.exam, given=given, kind=kind, against=first)
+    return _build_report(path, other_run, first_report.evaluator, args=args, task=task, against=first_report)
 
 
-def _report(
+def _build_report(
     path: Path,
-    opened: Run[Any, Any] | None,
-    exam: Exam,
+    opened_run: Run[Any, Any] | None,
+    evaluator: Evaluator,
     *,
-    given: Arguments,
-    kind: Kind[Any, Any],
-    against: Report | None = None,
-) -> Report:
-    from heedful.runs.examine import answers_of, system
-    from heedful.tasks.report import System
+    args: Arguments,
+    task: Task[Any, Any],
+    against: EvaluationReport | None = None,
+) -> EvaluationReport:
+    from heedful.runs.evaluate import compute_answers, describe_system
+    from heedful.tasks.report import EvaluatedSystem
 
-    assert kind.reported is not None
-    who = System(str(path)) if opened is None else system(opened)
-    how = {**given.computing.how, "adapter": given.computing.adapter if against is None else None}
-    answers = exam.read(path) if opened is None else answers_of(opened, exam, **how)
-    return kind.reported(exam, who, answers, given.sampling(), against)
+    assert task.report_class is not None
+    system_info = EvaluatedSystem(str(path)) if opened_run is None else describe_system(opened_run)
+    load_kwargs = {**args.computing.load_kwargs, "adapter": args.computing.adapter if against is None else None}
+    answers = (
+        evaluator.read_answers(path) if opened_run is None else compute_answers(opened_run, evaluator, **load_kwargs)
+    )
+    return task.report_class(evaluator, system_info, answers, args.build_sampling(), against)
 
 
-def _measure(given: Arguments, opened: Run[Any, Any]) -> None:
+def _print_metrics(args: Arguments, opened_run: Run[Any, Any]) -> None:
     """What training measures of a run whose task has no exam."""
-    from heedful.runs.examine import measure
+    from heedful.runs.evaluate import evaluate_run
 
-    if _asking(given).given or given.against is not None or given.output is not None:
+    if _build_request(args).changed_options or args.against is not None or args.output is not None:
         raise RecipeError(
-            f"{given.system}: its task is {opened.recipe.task}, and such runs are measured on their own test or "
+            f"{args.system}: its task is {opened_run.recipe.task}, and such runs are measured on their own test or "
             "validation set alone"
         )
-    part, metrics = measure(opened, **given.computing.how)
-    if given.format == "json":
-        print(json.dumps({"system": str(given.system), "part": part, **metrics}, indent=2))
+    part, metrics = evaluate_run(opened_run, **args.computing.load_kwargs)
+    if args.format == "json":
+        print(json.dumps({"system": str(args.system), "part": part, **metrics}, indent=2))
         return
-    print(f"{given.system}: {part}")
+    print(f"{args.system}: {part}")
     for name, value in sorted(metrics.items()):
         print(f"{name:<10}  {value:9.4f}")
 
 
-def _asking(given: Arguments) -> Asking:
-    return given.asking(context=given.context, stride=given.stride, task=given.task, paged=given.page is not None)
+def _build_request(args: Arguments) -> EvaluatorOptions:
+    return args.build_request(context=args.context, stride=args.stride, task=args.task, paged=args.page is not None)

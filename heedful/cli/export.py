@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, assert_never
 
-from heedful.cli.arguments import MaybeInt, PositionalPath, maybe, parse
-from heedful.cli.output import say
+from heedful.cli.arguments import OptionalInt, PositionalPath, mark_optional, parse_arguments
+from heedful.cli.output import log
 from heedful.errors import RecipeError
 
 _Format = Literal["hugging_face", "ctranslate2", "onnx", "peft"]
@@ -28,45 +28,45 @@ class Arguments:
     """run folder, or one of Hugging Face"""
     folder: PositionalPath
     """where to write; new or empty"""
-    format: Annotated[_Format | None, maybe("{hugging_face,ctranslate2,onnx,peft}")] = None
+    format: Annotated[_Format | None, mark_optional("{hugging_face,ctranslate2,onnx,peft}")] = None
     """config.json and safetensors for transformers, a model for CTranslate2, graphs for ONNX Runtime, or an adapter for
     PEFT; hugging_face if not given"""
     merge: bool = False
     """write a run of heedful instead, with its adapter merged into the weights that it adapts"""
-    quantization: Annotated[_Quantization | None, maybe("{int8,int16,float16,bfloat16}")] = None
+    quantization: Annotated[_Quantization | None, mark_optional("{int8,int16,float16,bfloat16}")] = None
     """of CTranslate2: how weights are stored; fp32 if not given"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful export")
-    if given.quantization is not None and given.format != "ctranslate2":
-        form = given.format or "hugging_face"
+    args = parse_arguments(Arguments, argv, program="heedful export")
+    if args.quantization is not None and args.format != "ctranslate2":
+        form = args.format or "hugging_face"
         raise RecipeError(f"--quantization: belongs to --format ctranslate2; with {form} weights are fp32")
-    if given.merge and given.format is not None:
-        raise RecipeError(f"--merge: writes a run of heedful; {given.format} is another format, leave one of them out")
-    for note in _notes(given):
-        say(f"heedful export: {note}")
-    say(f"written: {given.folder}")
+    if args.merge and args.format is not None:
+        raise RecipeError(f"--merge: writes a run of heedful; {args.format} is another format, leave one of them out")
+    for note in _export(args):
+        log(f"heedful export: {note}")
+    log(f"written: {args.folder}")
     return 0
 
 
-def _notes(given: Arguments) -> tuple[str, ...]:
+def _export(args: Arguments) -> tuple[str, ...]:
     """What the other side cannot do with what was written."""
     from heedful.runs import export
 
-    if given.merge:
-        export.export_merged(given.run, given.folder, step=given.step)
+    if args.merge:
+        export.export_merged(args.run, args.folder, step=args.step)
         return ()
-    match given.format:
+    match args.format:
         case "hugging_face" | None:
-            return export.export_hugging_face(given.run, given.folder, step=given.step)
+            return export.export_hugging_face(args.run, args.folder, step=args.step)
         case "ctranslate2":
-            return export.export_ctranslate2(given.run, given.folder, quantization=given.quantization, step=given.step)
+            return export.export_ctranslate2(args.run, args.folder, quantization=args.quantization, step=args.step)
         case "onnx":
-            return export.export_onnx(given.run, given.folder, step=given.step)
+            return export.export_onnx(args.run, args.folder, step=args.step)
         case "peft":
-            return export.export_peft(given.run, given.folder, step=given.step)
-    assert_never(given.format)
+            return export.export_peft(args.run, args.folder, step=args.step)
+    assert_never(args.format)

@@ -24,17 +24,17 @@ _REMEDIES: Final = {
     errno.ESTALE: "check the disk or the connection to it",
 }
 """What to do about errors that the system reports of files."""
-_ALLOCATION: Final = re.compile(
+_OUT_OF_MEMORY: Final = re.compile(
     r"can't allocate memory|cannot allocate memory|out of memory|not enough memory|bad_alloc"
     r"|storage size calculation overflowed|numel: integer multiplication overflow",
     re.IGNORECASE,
 )
 """How PyTorch says that there is not enough memory, or that no machine can have enough."""
-_BYTES: Final = re.compile(r"tried to allocate ([\d.,]+ ?\w+)")
-_SHOWN: Final = 200
+_REQUESTED_SIZE: Final = re.compile(r"tried to allocate ([\d.,]+ ?\w+)")
+_MAX_SHOWN: Final = 200
 """Characters of a path in a message."""
-_SMALLER: Final = "ask for less (a smaller model, batch or beam, shorter texts), or take a larger machine"
-_REQUIRED: Final = frozenset(
+_MEMORY_REMEDY: Final = "ask for less (a smaller model, batch or beam, shorter texts), or take a larger machine"
+_REQUIRED_PACKAGES: Final = frozenset(
     (
         "filelock",
         "jaxtyping",
@@ -52,20 +52,20 @@ _REQUIRED: Final = frozenset(
 """Packages that heedful does not work without."""
 
 
-def explain(error: BaseException) -> str | None:
+def explain_error(error: BaseException) -> str | None:
     """Return the message for an error of the machine or of the installation; None where it may be a bug of heedful.
 
     Memory that is not there, files that the system does not open, and packages that are missing or damaged.
     """
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _ALLOCATION.search(str(error))):
-        size = _BYTES.search(str(error))
-        return f"not enough memory{f' ({size[1]} were asked for at once)' if size else ''}; {_SMALLER}"
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))):
+        size = _REQUESTED_SIZE.search(str(error))
+        return f"not enough memory{f' ({size[1]} were asked for at once)' if size else ''}; {_MEMORY_REMEDY}"
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of Path.resolve until Python 3.12
-        place = str(error).partition("'")[2].rstrip("'")
-        return f"{_short(place)}: {os.strerror(errno.ELOOP)}; {_REMEDIES[errno.ELOOP]}"
+        path = str(error).partition("'")[2].rstrip("'")
+        return f"{_shorten_path(path)}: {os.strerror(errno.ELOOP)}; {_REMEDIES[errno.ELOOP]}"
     if isinstance(error, OSError) and error.errno in _REMEDIES:
-        place = f"{_short(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
-        return f"{place}{error.strerror}; {_REMEDIES[error.errno]}"
+        path = f"{_shorten_path(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{path}{error.strerror}; {_REMEDIES[error.errno]}"
     if isinstance(error, ImportError):
         return _explain_import(error)
     return None
@@ -73,7 +73,7 @@ def explain(error: BaseException) -> str | None:
 
 def _explain_import(error: ImportError) -> str | None:
     package = (error.name or "").partition(".")[0]
-    if package not in _REQUIRED:
+    if package not in _REQUIRED_PACKAGES:
         return None
     if isinstance(error, ModuleNotFoundError) and error.name == package:
         return f"{package} is not installed, which heedful needs; install it with: pip install heedful"
@@ -81,7 +81,7 @@ def _explain_import(error: ImportError) -> str | None:
     return f"{package} cannot be imported ({reason}); install it again with: pip install --force-reinstall {package}"
 
 
-def _short(text: str) -> str:
+def _shorten_path(text: str) -> str:
     """Return a text as messages show it, without its middle where it is long."""
-    half = _SHOWN // 2
-    return text if len(text) <= _SHOWN else f"{text[:half]}...{text[-half:]}"
+    half = _MAX_SHOWN // 2
+    return text if len(text) <= _MAX_SHOWN else f"{text[:half]}...{text[-half:]}"

@@ -22,14 +22,14 @@ from typing import Final
 
 from heedful.errors import RecipeError
 
-_LONGEST: Final = 4096
+_MAX_PATH_LENGTH: Final = 4096
 """Bytes of a path; systems open no longer one."""
-_TEXT: Final = """
+_TEXT_SUFFIXES: Final = """
     txt md rst tex rtf log html htm xhtml xml svg po pot xlf xliff sdlxliff tmx tbx srt vtt ttml sbv resx arb properties
     idml csv tsv tab json jsonl ndjson yaml yml toml ini cfg conf conll conllu sgm sgml ipynb vocab
 """
 """Endings of text, markup, files of translators, tables, data and settings."""
-_NOT_TEXT: Final = """
+_BINARY_SUFFIXES: Final = """
     pdf epub doc docx docm dot dotx odt odp ods ott fodt ppt pptx pptm xls xlsx xlsm mo
     parquet arrow feather avro orc h5 hdf5 db sqlite sqlite3
     npy npz pt pth ckpt safetensors bin gguf onnx pkl pickle spm model
@@ -38,35 +38,35 @@ _NOT_TEXT: Final = """
     gz bz2 xz zst zip tar tgz 7z rar
 """
 """Endings of documents of offices, tables and arrays in binary form, weights, pictures, sounds, clips and archives."""
-FILE_ENDINGS: Final = frozenset((*_TEXT.split(), *_NOT_TEXT.split()))
+FILE_SUFFIXES: Final = frozenset((*_TEXT_SUFFIXES.split(), *_BINARY_SUFFIXES.split()))
 """How the names of files end, in lower case."""
-_LANGUAGES: Final = """
+_LANGUAGE_SUFFIXES: Final = """
     af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu ha he hi hr hu hy id ig is it ja jv ka kk
     km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny om or pa pl ps pt qu ro ru rw sd si sk sl
     sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt ug uk ur uz vi wo xh yi yo yue zh zu
 """
 """Codes with which the names of corpora end."""
-_ENDING: Final = re.compile(r"[^\s.]\.(\w+)$")
-_BEGINS: Final = re.compile(r"\.{1,2}[/\\]|~[\w.-]*[/\\]|[A-Za-z]:[/\\](?!/)\S|\\\\\w|/[^/\s][^/]*/\S")
-_SEPARATED: Final = re.compile(r"[\w.~*?@%+=,-]+([/\\][\w.~*?@%+=,-]+)+[/\\]?")
-_NUMBERS: Final = re.compile(r"[\d\W_]+")
+_SUFFIX: Final = re.compile(r"[^\s.]\.(\w+)$")
+_PATH_START: Final = re.compile(r"\.{1,2}[/\\]|~[\w.-]*[/\\]|[A-Za-z]:[/\\](?!/)\S|\\\\\w|/[^/\s][^/]*/\S")
+_NAMES_WITH_SLASH: Final = re.compile(r"[\w.~*?@%+=,-]+([/\\][\w.~*?@%+=,-]+)+[/\\]?")
+_NUMBERS_ONLY: Final = re.compile(r"[\d\W_]+")
 
 
-def looks_like_file(word: str) -> bool:
+def is_file_name(word: str) -> bool:
     """Whether a word has the form of a file's name; the module says which forms these are."""
-    if "\n" in word or len(word) > _LONGEST or re.match(r"\w+://", word) or _NUMBERS.fullmatch(word):
+    if "\n" in word or len(word) > _MAX_PATH_LENGTH or re.match(r"\w+://", word) or _NUMBERS_ONLY.fullmatch(word):
         return False
-    if _BEGINS.match(word):
+    if _PATH_START.match(word):
         return True
-    ending = _ENDING.search(word)
-    if ending and ending[1].lower() in FILE_ENDINGS:
+    suffix = _SUFFIX.search(word)
+    if suffix and suffix[1].lower() in FILE_SUFFIXES:
         return True
     if any(map(str.isspace, word)):
         return False
-    return bool((ending and ending[1].lower() in _LANGUAGES.split()) or _SEPARATED.fullmatch(word))
+    return bool((suffix and suffix[1].lower() in _LANGUAGE_SUFFIXES.split()) or _NAMES_WITH_SLASH.fullmatch(word))
 
 
-def is_there(word: str) -> bool:
+def path_exists(word: str) -> bool:
     """Whether there is a file or a folder of this name; no name that the system refuses is there."""
     try:
         return Path(word).exists()
@@ -74,61 +74,63 @@ def is_there(word: str) -> bool:
         return False
 
 
-def leading_paths(words: Sequence[str]) -> int:
+def count_leading_paths(words: Sequence[str]) -> int:
     """How many words at the beginning are paths: the first, and of the others what is there or looks like a file."""
     count = 1
-    while count < len(words) and (is_there(words[count]) or looks_like_file(words[count])):
+    while count < len(words) and (path_exists(words[count]) or is_file_name(words[count])):
         count += 1
     return count
 
 
-def require_text(word: str, *, option: str, reads: str | None) -> None:
+def require_text(word: str, *, option: str, input_option: str | None) -> None:
     """Refuse the name of a file where a text is expected.
 
     Args:
         word: of the command line.
         option: the option that takes it as text.
-        reads: the option that reads files of texts; None where the command has none.
+        input_option: the option that reads files of texts; None where the command has none.
 
     Raises:
         RecipeError: the word looks like a file.
     """
-    if not looks_like_file(word):
+    if not is_file_name(word):
         return
     as_text = f"write {option} {shlex.quote(word)} where it is a text"
-    if not is_there(word):
+    if not path_exists(word):
         raise RecipeError(f"{word}: there is no such file; check the name, or {as_text}")
-    read = f"name it with {reads} to read the texts in it" if reads else "this command reads no such file"
-    raise RecipeError(f"{word}: is a file, and a text is expected here; {read}, or {as_text}")
+    input_hint = (
+        f"name it with {input_option} to read the texts in it" if input_option else "this command reads no such file"
+    )
+    raise RecipeError(f"{word}: is a file, and a text is expected here; {input_hint}, or {as_text}")
 
 
-def require_folders(paths: Sequence[Path], *, read: str) -> None:
+def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
     """Refuse files where run folders are expected.
 
     Args:
         paths: of the command line.
-        read: which files the command reads, and how they are given; for messages.
+        input_hint: which files the command reads, and how they are given; for messages.
 
     Raises:
         RecipeError: one is a file, or is not there and its name ends like that of a file.
     """
     for path in paths:
-        ending, there = path.suffix.lower(), is_there(str(path))
-        if there and (path.is_dir() or ending == ".toml"):  # a recipe has a message of its own
+        suffix, exists = path.suffix.lower(), path_exists(str(path))
+        if exists and (path.is_dir() or suffix == ".toml"):  # a recipe has a message of its own
             continue
-        if not there and ending[1:] not in FILE_ENDINGS:
+        if not exists and suffix[1:] not in FILE_SUFFIXES:
             continue
-        state = "is a file and not a run folder" if there else "there is no such file"
-        raise RecipeError(f"{path}: {state}; {read}")
+        state = "is a file and not a run folder" if exists else "there is no such file"
+        raise RecipeError(f"{path}: {state}; {input_hint}")
 
 
-def require_text_name(path: Path, *, option: str) -> None:
+def require_text_suffix(path: Path, *, option: str) -> None:
     """Refuse a file for lines of text whose name says that it holds something else, such as a document or an archive.
 
     Raises:
         RecipeError: its ending is one of those.
     """
-    if path.suffix.lower()[1:] in _NOT_TEXT.split():
+    if path.suffix.lower()[1:] in _BINARY_SUFFIXES.split():
         other = path.with_suffix(".txt").name
         raise RecipeError(
             f"{option}: {path} ends with {path.suffix}, and lines of plain text are written; choose another name, such "

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import PositionalPath, parse, require_least
-from heedful.cli.lines import TextOptions
+from heedful.cli.arguments import PositionalPath, parse_arguments, require_minimum
+from heedful.cli.line_commands import TextLineOptions
 from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
 
     run: PositionalPath
@@ -25,14 +25,16 @@ class Arguments(TextOptions):
     """a table of guesses, or JSON"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful fill")
-    require_least(given, top=1)
-    if not given.blank.strip():
+    args = parse_arguments(Arguments, argv, program="heedful fill")
+    require_minimum(args, top=1)
+    if not args.blank.strip():
         raise RecipeError("--blank: is empty; give what stands for a hidden token, as in [MASK]")
 
-    from heedful.tasks.pretraining.face import Reader
+    from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 
-    as_json = given.format == "jsonl"
-    return given.serve(Reader, use="fills gaps", as_json=as_json, top=given.top, blank=given.blank)
+    as_json = args.format == "jsonl"
+    return args.predict_texts(
+        MaskedLanguageModelPredictor, use="fills gaps", as_json=as_json, top=args.top, blank=args.blank
+    )

@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import tyro
 
-from heedful.cli.arguments import Computing, MaybeFloat, MaybePage, MaybePath, PositionalPaths, parse
-from heedful.cli.output import say, writing
+from heedful.cli.arguments import (
+    DeviceOptions,
+    OptionalFloat,
+    OptionalPage,
+    OptionalPath,
+    PositionalPaths,
+    parse_arguments,
+)
+from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.forms.languages import Language
-    from heedful.data.forms.parallel import ParallelFound
-    from heedful.data.forms.rules import Rule
-    from heedful.data.forms.saving import Saver
-    from heedful.tasks.translation.sieve import Score, Verdicts
+    from heedful.data.detect.languages import LanguageInfo
+    from heedful.data.detect.pair_filters import PairFilter
+    from heedful.data.detect.parallel import DetectedParallelText
+    from heedful.data.detect.part_writers import PartWriter
+    from heedful.tasks.translation.corpus_filter import FilterResult, PairScorer
 
 RuleName: TypeAlias = Literal[
     "empty", "garbled", "html", "copied", "long", "unequal", "language", "repeated", "numbers"
 ]
 
-_ON_DEMAND: Final = ("html", "numbers")
+_OPTIONAL_RULES: Final = ("html", "numbers")
 _PROGRAM: Final = "heedful filter"
 
 
@@ -59,17 +66,17 @@ class Arguments:
     """of two files: keep lines that are empty in both, since they end documents"""
     models: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """two runs, from source to target and back: pairs get a score by how far both agree on them"""
-    keep: MaybeFloat = None
+    keep: OptionalFloat = None
     """with --models: share of the pairs to keep, those with the best scores"""
-    least: MaybeFloat = None
+    least: OptionalFloat = None
     """with --models: lowest score to keep, from 0 to 1"""
-    rejected: MaybePath = None
+    rejected: OptionalPath = None
     """TSV file for what does not stay: reason, score, place, source, target"""
-    report: MaybePage = None
+    report: OptionalPage = None
     """page with counts, examples of each reason, and scores"""
     overwrite: bool = False
     """replace files that are there already"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
         if self.longest < 1:
@@ -89,158 +96,180 @@ class Arguments:
                 raise RecipeError(f"--{name}: {value:g}; must be above 0, and at most 1")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program=_PROGRAM)
-    found = _found(given)
-    if given.documents:
-        _require_lines(found)
-    part = found.present[0]
-    languages = _languages(given, found)
-    from heedful.cli.progress import Counting
-    from heedful.data.forms.glance import is_zipped
-    from heedful.tasks.translation.sieve import Bar, judge, page
+    args = parse_arguments(Arguments, argv, program=_PROGRAM)
+    corpus = _detect_corpus(args)
+    if args.documents:
+        _require_lines(corpus)
+    part = corpus.present_parts[0]
+    languages = _detect_languages(args, corpus)
+    from heedful.cli.progress import CountingProgress
+    from heedful.data.detect.sniff import is_gzipped
+    from heedful.tasks.translation.corpus_filter import ScoreThreshold, build_filter_page, filter_pairs
 
-    saver = found.saver(given.output, part, zipped=is_zipped(found.first(part)))
-    _require_free(given, saver)
-    rules = _rules(given, languages)
-    say(f"read as: {found.taken}")
-    say(f"rules: {', '.join(rule.name for rule in rules)}")
+    saver = corpus.build_writer(args.output, part, compress=is_gzipped(corpus.get_first_file(part)))
+    _require_unused_paths(args, saver)
+    rules = _build_rules(args, languages)
+    log(f"read as: {corpus.learning_description}")
+    log(f"rules: {', '.join(rule.name for rule in rules)}")
 
-    def pairs() -> Iterator[tuple[str, str]]:
-        for example in found.examples(part):
+    def iter_pairs() -> Iterator[tuple[str, str]]:
+        for example in corpus.read_examples(part):
             source, target = example.texts
             yield source, target
 
-    score = _score(given)
-    with Counting("pairs judged") as tick:
-        verdicts = judge(pairs, rules, score=score, bar=Bar(given.keep, given.least or 0.0), tick=tick)
-    if not verdicts.kept:
-        raise DataError(f"no pair stays of {found.taken}; see why and --skip a rule:\n{verdicts.table().text()}")
-    _save(given, found, saver, verdicts)
-    if given.report is not None:
-        placed = ((found.place(part, each), (each.texts[0], each.texts[1])) for each in found.examples(part))
-        text = page(verdicts, placed, title=f"What is kept of {' and '.join(map(str, found.files[part]))}")
-        with writing(given.report, "--report"):
-            given.report.write_text(text, encoding="utf-8")
-    print(verdicts.table().text(), end="")
+    score = _build_score(args)
+    with CountingProgress("pairs judged") as on_progress:
+        verdicts = filter_pairs(
+            iter_pairs,
+            rules,
+            score=score,
+            threshold=ScoreThreshold(args.keep, args.least or 0.0),
+            on_progress=on_progress,
+        )
+    if not verdicts.num_kept:
+        raise DataError(
+            f"no pair stays of {corpus.learning_description}; see why and --skip a rule:\n{verdicts.to_table().format_text()}"
+        )
+    _write_pairs(args, corpus, saver, verdicts)
+    if args.report is not None:
+        located_pairs = (
+            (corpus.format_location(part, pair_example), (pair_example.texts[0], pair_example.texts[1]))
+            for pair_example in corpus.read_examples(part)
+        )
+        text = build_filter_page(
+            verdicts, located_pairs, title=f"What is kept of {' and '.join(map(str, corpus.files[part]))}"
+        )
+        with wrap_write_errors(args.report, "--report"):
+            args.report.write_text(text, encoding="utf-8")
+    print(verdicts.to_table().format_text(), end="")
     print(f"written: {' '.join(map(str, saver.paths))}")
     print(f"next: {shlex.join(['heedful', 'new', *map(str, saver.paths)])}")
     return 0
 
 
-def _found(given: Arguments) -> ParallelFound:
+def _detect_corpus(args: Arguments) -> DetectedParallelText:
     """The corpus that the files are."""
-    from heedful.data.forms.glance import glance
-    from heedful.data.forms.parallel import ParallelFound
-    from heedful.recipes.proposals import proposals
+    from heedful.data.detect.parallel import DetectedParallelText
+    from heedful.data.detect.sniff import sniff_file
+    from heedful.recipes.dataset_proposals import propose_datasets
 
-    if any(str(file) == "-" for file in given.files):
+    if any(str(file) == "-" for file in args.files):
         raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
-    found = proposals([glance(file) for file in given.files], task="translation", columns=given.columns)[0].found
-    assert isinstance(found, ParallelFound), "nothing else is translated"
-    if len(found.present) > 1:
+    corpus = propose_datasets([sniff_file(file) for file in args.files], task="translation", columns=args.columns)[
+        0
+    ].dataset
+    assert isinstance(corpus, DetectedParallelText), "nothing else is translated"
+    if len(corpus.present_parts) > 1:
         raise RecipeError(
-            f"{', '.join(map(str, given.files))}: are {' and '.join(found.present)}, and what is measured on is not to "
+            f"{', '.join(map(str, args.files))}: are {' and '.join(corpus.present_parts)}, and what is measured on is not to "
             "be filtered; name the files for training alone"
         )
-    return found
+    return corpus
 
 
-def _require_lines(found: ParallelFound) -> None:
+def _require_lines(corpus: DetectedParallelText) -> None:
     """`RecipeError` for tables, whose documents have names."""
-    from heedful.data.forms.parallel import LinesFound
+    from heedful.data.detect.parallel import DetectedLineFiles
 
-    if not isinstance(found, LinesFound):
+    if not isinstance(corpus, DetectedLineFiles):
         raise RecipeError(
             "--documents: keeps empty lines of two files; a table has a column of documents, which stays: leave it away"
         )
 
 
-def _languages(given: Arguments, found: ParallelFound) -> tuple[Language, Language]:
+def _detect_languages(args: Arguments, corpus: DetectedParallelText) -> tuple[LanguageInfo, LanguageInfo]:
     """Those that are named, or that names of files say, or that most of the texts are in."""
-    from heedful.data.forms.languages import Language, code_of, guessed
+    from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
 
-    named = [code_of(code) for code in given.languages]
-    for code, language in zip(given.languages, named, strict=True):
+    given_languages = [parse_language_code(code) for code in args.languages]
+    for code, language in zip(args.languages, given_languages, strict=True):
         if not language:
             raise RecipeError(f"--languages: {code!r} is no code of a language that is known; leave the option away")
-    if not named:
-        texts = [each.texts for _, each in zip(range(1000), found.examples(found.present[0]), strict=False)]
-        sides = found.languages or (Language(), Language())
-        named = [known or guessed(each[side] for each in texts) for side, known in enumerate(sides)]
-    first, second = named
+    if not given_languages:
+        texts = [
+            text.texts for _, text in zip(range(1000), corpus.read_examples(corpus.present_parts[0]), strict=False)
+        ]
+        languages_of_names = corpus.languages or (LanguageInfo(), LanguageInfo())
+        given_languages = [
+            language_of_name or guess_language(text[index] for text in texts)
+            for index, language_of_name in enumerate(languages_of_names)
+        ]
+    first, second = given_languages
     return first, second
 
 
-def _rules(given: Arguments, languages: tuple[Language, Language]) -> Sequence[Rule]:
+def _build_rules(args: Arguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
     """Cheap ones first, and repetitions last, so that only what may stay can be repeated."""
-    from heedful.data.forms import rules
+    from heedful.data.detect import pair_filters
 
-    all_of_them: Sequence[Rule] = (
-        rules.Bare(),
-        rules.Spoiled(),
-        rules.Marked(),
-        rules.Same(),
-        rules.Long(given.longest),
-        rules.Unbalanced(given.ratio),
-        rules.Numbers(),
-        rules.Foreign(*languages),
-        rules.Again(),
+    all_rules: Sequence[PairFilter] = (
+        pair_filters.EmptyFilter(),
+        pair_filters.EncodingFilter(),
+        pair_filters.HtmlFilter(),
+        pair_filters.CopyFilter(),
+        pair_filters.LengthFilter(args.longest),
+        pair_filters.LengthRatioFilter(args.ratio),
+        pair_filters.NumberFilter(),
+        pair_filters.LanguageFilter(*languages),
+        pair_filters.DuplicateFilter(),
     )
-    left_out = {*given.skip, *(name for name in _ON_DEMAND if name not in given.also)}
+    disabled = {*args.skip, *(name for name in _OPTIONAL_RULES if name not in args.also)}
     if not any(languages):
-        say("note: neither language could be told, so that rule language turns nothing away; name both (--languages)")
-    return [rule for rule in all_of_them if rule.name not in left_out]
+        log("note: neither language could be told, so that rule language turns nothing away; name both (--languages)")
+    return [rule for rule in all_rules if rule.name not in disabled]
 
 
-def _require_free(given: Arguments, saver: Saver) -> None:
+def _require_unused_paths(args: Arguments, saver: PartWriter) -> None:
     """`RecipeError` where something is in the way, before hours of work."""
-    for path in (*saver.paths, *(each for each in (given.rejected, given.report) if each is not None)):
-        if any(path.resolve() == file.resolve() for file in given.files):
+    for path in (*saver.paths, *(path_given for path_given in (args.rejected, args.report) if path_given is not None)):
+        if any(path.resolve() == file.resolve() for file in args.files):
             raise RecipeError(f"{path}: would be written over while it is read; choose another place")
-        if path.exists() and not given.overwrite:
+        if path.exists() and not args.overwrite:
             raise RecipeError(f"{path}: is there already; choose another place, or add --overwrite")
-    with writing(given.output, "--output"):
-        given.output.mkdir(parents=True, exist_ok=True)
+    with wrap_write_errors(args.output, "--output"):
+        args.output.mkdir(parents=True, exist_ok=True)
 
 
-def _score(given: Arguments) -> Score | None:
+def _build_score(args: Arguments) -> PairScorer | None:
     """By two models, where they are named."""
-    if not given.models:
+    if not args.models:
         return None
-    from heedful.runs.device import keep_pages
-    from heedful.tasks.translation.agreement import agreement
-    from heedful.tasks.translation.face import Translator
+    from heedful.runs.device import tune_malloc
+    from heedful.tasks.translation.dual_score import dual_agreement
+    from heedful.tasks.translation.translator import Translator
 
-    keep_pages()
-    models = [given.computing.load(Translator, model, use="translates") for model in given.models]
-    for model, path in zip(models, given.models, strict=True):
-        if model.languages and not given.languages:
+    tune_malloc()
+    models = [args.computing.load_predictor(Translator, model, use="translates") for model in args.models]
+    for model, path in zip(models, args.models, strict=True):
+        if model.languages and not args.languages:
             raise RecipeError(
                 f"--models: {path} writes {', '.join(model.languages)}; name both languages (--languages)"
             )
-    source, target = given.languages or (None, None)
+    source, target = args.languages or (None, None)
     forward, backward = (
         model.towards(language if model.languages else None)
         for model, language in zip(models, (target, source), strict=True)
     )
-    return partial(agreement, forward, backward)
+    return partial(dual_agreement, forward, backward)
 
 
-def _save(given: Arguments, found: ParallelFound, saver: Saver, verdicts: Verdicts) -> None:
+def _write_pairs(args: Arguments, corpus: DetectedParallelText, saver: PartWriter, verdicts: FilterResult) -> None:
     """What stays, in its form, and the rest, as a table."""
-    from heedful.data.forms.saving import LineSaver
-    from heedful.tasks.translation.sieve import KEPT
+    from heedful.data.detect.part_writers import LinePartWriter
+    from heedful.tasks.translation.corpus_filter import KEPT_NUMBER
 
-    part = found.present[0]
-    with ExitStack() as stack, writing(given.output, "--output"):
+    part = corpus.present_parts[0]
+    with ExitStack() as stack, wrap_write_errors(args.output, "--output"):
         stack.enter_context(saver)
-        others = None if given.rejected is None else stack.enter_context(LineSaver(given.rejected))
-        for place, (number, example) in enumerate(zip(verdicts.numbers, found.examples(part), strict=True)):
-            if number == KEPT or (given.documents and not any(map(str.strip, example.texts))):
-                saver.add(example.raw)
-            elif others is not None:
+        rejected_saver = None if args.rejected is None else stack.enter_context(LinePartWriter(args.rejected))
+        for index, (number, example) in enumerate(
+            zip(verdicts.reason_numbers, corpus.read_examples(part), strict=True)
+        ):
+            if number == KEPT_NUMBER or (args.documents and not any(map(str.strip, example.texts))):
+                saver.write_example(example.raw)
+            elif rejected_saver is not None:
                 texts = (" ".join(text.split()) for text in example.texts)
-                reason, score = verdicts.reasons[number].name, verdicts.score(place)
-                others.add("\t".join([reason, score, found.place(part, example), *texts]))
+                reason, score = verdicts.reasons[number].name, verdicts.format_score(index)
+                rejected_saver.write_example("\t".join([reason, score, corpus.format_location(part, example), *texts]))

@@ -6,16 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, PositionalPath, TextsBehind, parse, require_least
-from heedful.cli.grammar import Formerly
-from heedful.cli.lines import answer, is_typed, read_or_typed
-from heedful.cli.options import WritingOptions
-from heedful.cli.output import destination, say
+from heedful.cli.arguments import (
+    DeviceOptions,
+    OptionalInt,
+    OptionalPath,
+    PositionalPath,
+    TextsOrPositionals,
+    parse_arguments,
+    require_minimum,
+)
+from heedful.cli.line_commands import is_interactive, open_lines, write_answers
+from heedful.cli.option_parser import RenamedFrom
+from heedful.cli.options import ContinuationOptions
+from heedful.cli.output import log, open_output
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.generation.search import Greedy, Sampling
-    from heedful.tasks.language.face import Writer
+    from heedful.generation.search import GreedySearch, SamplingSearch
+    from heedful.tasks.language.predictor import TextGenerator
 
 
 @dataclass(frozen=True)
@@ -24,76 +32,84 @@ class Arguments:
 
     run: PositionalPath
     """run folder"""
-    prompt: TextsBehind = ()
+    prompt: TextsOrPositionals = ()
     """what to continue, one or several; nothing begins a document; it may also stand behind the run"""
-    input: Annotated[MaybePath, Formerly("--prompts-file")] = None
+    input: Annotated[OptionalPath, RenamedFrom("--prompts-file")] = None
     """file with a prompt on each line, plain or gzipped; - is standard input"""
-    output: MaybePath = None
+    output: OptionalPath = None
     """file for the results; standard output if not given"""
-    searching: WritingOptions = field(default_factory=WritingOptions)
+    searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     complete: bool = False
     """complete the last word of each prompt, unless a space stands behind it"""
-    n_best: Annotated[int, Formerly("--samples")] = 1
+    n_best: Annotated[int, RenamedFrom("--samples")] = 1
     """continuations of each prompt"""
     seed: int = 1
     """of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful generate")
-    require_least(given, n_best=1)
-    if given.prompt and given.input is not None:
+    args = parse_arguments(Arguments, argv, program="heedful generate")
+    require_minimum(args, n_best=1)
+    if args.prompt and args.input is not None:
         raise RecipeError("--prompt and --input: give one of them")
 
-    from heedful.generation.search import Greedy, Sampling
-    from heedful.tasks.language.face import Writer
-    from heedful.tasks.searches import build_continuation
+    from heedful.generation.search import GreedySearch, SamplingSearch
+    from heedful.tasks.language.predictor import TextGenerator
+    from heedful.tasks.search_factory import build_continuation_search
 
-    prompts = _prompts(given)
-    writer = given.computing.load(Writer, given.run, use="writes", step=given.step)
-    config = given.searching.config(writer.generation)
-    search, limit = build_continuation(config, writer.tokenizer.special, n=given.n_best, seed=given.seed)
-    writer.limit, writer.stop = limit, config.stop
-    alone = given.input is None and len(given.prompt) <= 1 and given.n_best == 1
-    told = _noted(writer, prompts)
-    if alone and given.format == "text" and isinstance(search, Greedy | Sampling):
-        _stream(writer, next(told), search=search, given=given)
+    prompts = _read_prompts(args)
+    language_model = args.computing.load_predictor(TextGenerator, args.run, use="writes", step=args.step)
+    config = args.searching.apply_to(language_model.generation)
+    search, limit = build_continuation_search(config, language_model.tokenizer.special, n=args.n_best, seed=args.seed)
+    language_model.limit, language_model.stop = limit, config.stop
+    is_single = args.input is None and len(args.prompt) <= 1 and args.n_best == 1
+    checked_prompts = _warn_long_prompts(language_model, prompts)
+    if is_single and args.format == "text" and isinstance(search, GreedySearch | SamplingSearch):
+        _stream_continuation(language_model, next(checked_prompts), search=search, args=args)
         return 0
     # whoever types waits for an answer to each line
-    typed = given.input is not None and is_typed(given.input)
-    lines = replace(writer.lines(), search=search, complete=given.complete)
-    return answer(lines, told, output=given.output, as_json=given.format == "jsonl", chunk=1 if typed else None)
+    is_interactive_input = args.input is not None and is_interactive(args.input)
+    line_format = replace(language_model.line_format(), search=search, complete=args.complete)
+    return write_answers(
+        line_format,
+        checked_prompts,
+        output=args.output,
+        as_json=args.format == "jsonl",
+        chunk=1 if is_interactive_input else None,
+    )
 
 
-def _prompts(given: Arguments) -> Iterator[str]:
+def _read_prompts(args: Arguments) -> Iterator[str]:
     """A file is looked for at once."""
-    if given.input is None:
-        return iter(given.prompt or ("",))
-    return read_or_typed(given.input)
+    if args.input is None:
+        return iter(args.prompt or ("",))
+    return open_lines(args.input)
 
 
-def _noted(writer: Writer, prompts: Iterator[str]) -> Iterator[str]:
+def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) -> Iterator[str]:
     """The prompts; says what of long ones is not read."""
     for number, prompt in enumerate(prompts, 1):
-        if lost := writer.forgotten(prompt):
-            say(
-                f"heedful generate: prompt {number} is too long for the model's {writer.max_context:,} positions; "
-                f"its first {lost:,} tokens are not read"
+        if num_lost := language_model.count_dropped_tokens(prompt):
+            log(
+                f"heedful generate: prompt {number} is too long for the model's {language_model.max_context:,} positions; "
+                f"its first {num_lost:,} tokens are not read"
             )
         yield prompt
 
 
-def _stream(writer: Writer, prompt: str, *, search: Greedy | Sampling, given: Arguments) -> None:
-    with destination(given.output) as out:
+def _stream_continuation(
+    language_model: TextGenerator, prompt: str, *, search: GreedySearch | SamplingSearch, args: Arguments
+) -> None:
+    with open_output(args.output) as out:
         out.write(prompt)
-        for piece in writer.stream(prompt, search=search, complete=given.complete):
-            out.write(piece)
+        for chunk in language_model.stream(prompt, search=search, complete=args.complete):
+            out.write(chunk)
             out.flush()
         out.write("\n")
         out.flush()

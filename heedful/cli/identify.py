@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import PositionalPath, TextsBehind, parse
-from heedful.cli.lines import LineOptions
+from heedful.cli.arguments import PositionalPath, TextsOrPositionals, parse_arguments
+from heedful.cli.line_commands import LineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +20,23 @@ class Arguments(LineOptions):
 
     run: PositionalPath
     """run folder of a translation model"""
-    text: TextsBehind = ()
+    text: TextsOrPositionals = ()
     """texts instead of a file; they may also stand behind the run, without the option"""
     format: Literal["columns", "jsonl"] = "columns"
     """the language, a tab and its probability on each line, or JSON; a text without a letter has no language"""
 
-    def read(self) -> Iterator[str]:
+    def read_lines(self) -> Iterator[str]:
         """What was given, wherever it stands."""
-        return iter(self.text) if self.text else super().read()
+        return iter(self.text) if self.text else super().read_lines()
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful identify")
-    texts = given.read()
-    from heedful.tasks.translation.identified import IdentifiedLines, read_profiles
+    args = parse_arguments(Arguments, argv, program="heedful identify")
+    texts = args.read_lines()
+    from heedful.tasks.translation.language_profiles import LanguageLineFormat, load_run_profiles
 
-    lines = IdentifiedLines(read_profiles(given.run))
-    return given.answer(lines, lines.inputs(texts, name=given.place), as_json=given.format == "jsonl")
+    line_format = LanguageLineFormat(load_run_profiles(args.run))
+    return args.write_answers(
+        line_format, line_format.parse_lines(texts, source_name=args.input_name), as_json=args.format == "jsonl"
+    )

@@ -7,12 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heedful.cli.arguments import Computing, MaybeInt, MaybePath, MaybeText, PositionalPath, parse
-from heedful.cli.output import say
+from heedful.cli.arguments import (
+    DeviceOptions,
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
+    PositionalPath,
+    parse_arguments,
+)
+from heedful.cli.output import log
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.retrieval.collection import Passages
+    from heedful.retrieval.passages import PassageReader
 
 
 @dataclass(frozen=True)
@@ -27,77 +34,79 @@ class Arguments:
     """folder to make"""
     passages: PositionalPath
     """file of passages"""
-    model: MaybePath = None
+    model: OptionalPath = None
     """folder of a model with an encoder, a run or one of Hugging Face; words alone if not given"""
-    text_field: MaybeText = None
+    text_field: OptionalText = None
     """of .jsonl: the field of the text ("text" if not given)"""
-    title_field: MaybeText = None
+    title_field: OptionalText = None
     """of .jsonl: the field of the title, where there is one ("title" if not given)"""
-    id_field: MaybeText = None
+    id_field: OptionalText = None
     """of .jsonl: the field of the id ("id" if not given); lines without it are called by their number"""
-    text_column: MaybeInt = None
+    text_column: OptionalInt = None
     """of .tsv: the column of the text, from 0 (0 if not given)"""
-    title_column: MaybeInt = None
+    title_column: OptionalInt = None
     """of .tsv: the column of the title; no titles if not given"""
-    id_column: MaybeInt = None
+    id_column: OptionalInt = None
     """of .tsv: the column of the id; lines are called by their number if not given"""
     rebuild: bool = False
     """replace the index that is there"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful index")
+    args = parse_arguments(Arguments, argv, program="heedful index")
 
-    from heedful.cli.progress import Counting
-    from heedful.retrieval.folder import build_index
+    from heedful.cli.progress import CountingProgress
+    from heedful.retrieval.index_folder import build_index
     from heedful.runs.load import load_embedder
 
-    given.computing.begin()
-    passages = _passages(given)
+    args.computing.set_num_threads()
+    passages = _build_passage_reader(args)
     encoder = None
-    if given.model is None and given.computing.adapter is not None:
+    if args.model is None and args.computing.adapter is not None:
         raise RecipeError("--adapter: is put on the encoder, and none is named; give --model too")
-    if given.model is not None:
-        encoder = load_embedder(given.model, **given.computing.how)
-    with Counting("vectors") as tick:
-        made = build_index(
-            given.index,
+    if args.model is not None:
+        encoder = load_embedder(args.model, **args.computing.load_kwargs)
+    with CountingProgress("vectors") as on_progress:
+        built_index = build_index(
+            args.index,
             passages,
             encoder=encoder,
-            model=given.model,
-            rebuild=given.rebuild,
-            tick=tick,
-            say=say,
+            model=args.model,
+            rebuild=args.rebuild,
+            on_progress=on_progress,
+            log=log,
         )
-    if made.cut:
-        say(
-            f"{made.cut:,} of them are longer than the model reads: their vectors know the beginning only, their words "
+    if built_index.cut:
+        log(
+            f"{built_index.cut:,} of them are longer than the model reads: their vectors know the beginning only, their words "
             "are known in full; cut long texts into shorter passages for better results"
         )
-    say(f"written: {given.index}")
+    log(f"written: {args.index}")
     return 0
 
 
-def _passages(given: Arguments) -> Passages:
-    from heedful.retrieval.collection import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json
+def _build_passage_reader(args: Arguments) -> PassageReader:
+    from heedful.retrieval.passages import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json_file
 
-    plain = Path(given.passages.name.lower().removesuffix(".gz")).suffix
-    kind = {".jsonl": "field", ".tsv": "column"}.get(plain)
+    suffix = Path(args.passages.name.lower().removesuffix(".gz")).suffix
+    option_kind = {".jsonl": "field", ".tsv": "column"}.get(suffix)
     for name in ("text_field", "title_field", "id_field", "text_column", "title_column", "id_column"):
-        if getattr(given, name) is not None and not name.endswith(str(kind)):
+        if getattr(args, name) is not None and not name.endswith(str(option_kind)):
             ending = ".jsonl" if name.endswith("field") else ".tsv"
             raise RecipeError(
-                f"--{name.replace('_', '-')}: {given.passages.name} has none; it is for files that end with {ending}"
+                f"--{name.replace('_', '-')}: {args.passages.name} has none; it is for files that end with {ending}"
             )
-    if kind == "field":
+    if option_kind == "field":
         return PassageObjects(
-            given.passages,
-            text=given.text_field or "text",
-            title=given.title_field or "title",
-            id=given.id_field or "id",
+            args.passages,
+            text_field=args.text_field or "text",
+            title_field=args.title_field or "title",
+            id_field=args.id_field or "id",
         )
-    if kind == "column":
-        return PassageColumns(given.passages, text=given.text_column or 0, title=given.title_column, id=given.id_column)
-    return SquadPassages(given.passages) if is_json(given.passages) else PassageLines(given.passages)
+    if option_kind == "column":
+        return PassageColumns(
+            args.passages, text_column=args.text_column or 0, title_column=args.title_column, id_column=args.id_column
+        )
+    return SquadPassages(args.passages) if is_json_file(args.passages) else PassageLines(args.passages)

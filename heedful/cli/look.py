@@ -8,45 +8,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from heedful.cli.arguments import MaybePage, PositionalPaths, parse
-from heedful.cli.lines import RunOptions
+from heedful.cli.arguments import OptionalPage, PositionalPaths, parse_arguments
+from heedful.cli.line_commands import RunLineOptions
 from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunOptions):
+class Arguments(RunLineOptions):
     """Tell the classes of pictures, glimpse by glimpse; files of any common kind and size."""
 
-    inline: ClassVar[str] = "pictures"
+    inline_option: ClassVar[str] = "pictures"
 
     pictures: PositionalPaths = ()
     """files; without any, their paths are read line by line"""
     format: Literal["text", "jsonl"] = "text"
     """path, class and probability between tabs, or JSON with all probabilities and glimpses"""
-    page: MaybePage = None
+    page: OptionalPage = None
     """page (HTML) of one picture: the path of the glimpses over it, and what the model would say after each"""
 
-    def read(self) -> Iterator[str]:
+    def read_lines(self) -> Iterator[str]:
         """Paths, wherever they stand."""
-        return map(str, self.pictures) if self.pictures else super().read()
+        return map(str, self.pictures) if self.pictures else super().read_lines()
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful look")
-    if given.page is not None and len(given.pictures) != 1:
-        raise RecipeError(f"--page: is of one picture, and {len(given.pictures)} are named; name one")
+    args = parse_arguments(Arguments, argv, program="heedful look")
+    if args.page is not None and len(args.pictures) != 1:
+        raise RecipeError(f"--page: is of one picture, and {len(args.pictures)} are named; name one")
 
     from heedful.inspection.page import write_page
-    from heedful.inspection.web import viewer_html
-    from heedful.tasks.glimpses.face import Looker
+    from heedful.inspection.web import render_viewer
+    from heedful.tasks.glimpses.predictor import GlimpsePredictor
 
-    paths = given.read()  # a file that is missing shows before a model is loaded
-    looker = given.load(Looker, use="looks at pictures")
-    lines = looker.lines()
-    code = given.answer(lines, lines.inputs(paths, name=given.place), as_json=given.format == "jsonl")
-    if given.page is not None:
-        path = Path(given.pictures[0])
-        write_page(viewer_html(looker.inspect(looker.read(path), title=path.name)), given.page)
-        print(f"written: {given.page}", file=sys.stderr)
-    return code
+    paths = args.read_lines()  # a file that is missing shows before a model is loaded
+    looker = args.load_predictor(GlimpsePredictor, use="looks at pictures")
+    lines = looker.line_format()
+    exit_code = args.write_answers(
+        lines, lines.parse_lines(paths, source_name=args.input_name), as_json=args.format == "jsonl"
+    )
+    if args.page is not None:
+        path = Path(args.pictures[0])
+        write_page(render_viewer(looker.inspect(looker.load_picture(path), title=path.name)), args.page)
+        print(f"written: {args.page}", file=sys.stderr)
+    return exit_code

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import tyro
 
-from heedful.cli.arguments import MaybePath, MaybeText, PositionalPaths, parse
-from heedful.cli.output import say, writing
+from heedful.cli.arguments import OptionalPath, OptionalText, PositionalPaths, parse_arguments
+from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.forms.faults import Remark
-    from heedful.data.forms.naming import Part
-    from heedful.data.forms.split import Plan
-    from heedful.data.forms.survey import Survey
-    from heedful.recipes.beside import Beside, Looked
-    from heedful.recipes.proposals import Proposal
+    from heedful.data.detect.checks import CheckResult
+    from heedful.data.detect.dataset_report import DatasetReport
+    from heedful.data.detect.file_names import DatasetPart
+    from heedful.data.detect.split import SplitPlan
+    from heedful.recipes.auxiliary_data import AuxiliaryText, SurveyedText
+    from heedful.recipes.dataset_proposals import DatasetProposal
 
-_PRINTED: Final = Path("-")
+_STDOUT: Final = Path("-")
 _PROGRAM: Final = "heedful new"
 
 
@@ -39,215 +39,246 @@ class Arguments:
     """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("recipe.toml")
     """of the recipe; - is standard output"""
-    data_folder: Annotated[MaybePath, tyro.conf.arg(metavar="PATH", help_behavior_hint="")] = None
+    data_folder: Annotated[OptionalPath, tyro.conf.arg(metavar="PATH", help_behavior_hint="")] = None
     """for parts that are split off; recipe-data beside recipe.toml unless given"""
-    task: MaybeText = None
+    task: OptionalText = None
     """what is to be learned, where it is not what the files look like"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """of a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
     documents: bool = False
     """of two files: lines that are empty in both end documents, and these stay whole"""
-    document_column: MaybeText = None
+    document_column: OptionalText = None
     """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
     also: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
     """more parallel text to learn from, such as heedful backtranslate makes, in any form, of two plain files the source
     first; validation and test are held out of the main text alone, and what they hold is left out of these"""
     minutes: float = 15.0
     """time that training takes"""
-    init: MaybePath = None
+    init: OptionalPath = None
     """folder of a pre-trained model to begin with, in tasks that can"""
     overwrite: bool = False
     """replace a recipe and parts that are there already"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program=_PROGRAM)
-    if not 0 < given.minutes < float("inf"):
-        raise RecipeError(f"--minutes: {given.minutes:g}; must be a time above 0")
-    _require_free([] if given.output == _PRINTED else [given.output], overwrite=given.overwrite, option="--output")
-    files = given.files or _asked_files()
-    from heedful.data.forms.glance import glance
-    from heedful.recipes.proposals import proposals
-    from heedful.recipes.whole import by_documents
+    args = parse_arguments(Arguments, argv, program=_PROGRAM)
+    if not 0 < args.minutes < float("inf"):
+        raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
+    _require_unused_paths([] if args.output == _STDOUT else [args.output], overwrite=args.overwrite, option="--output")
+    files = args.files or _ask_for_files()
+    from heedful.data.detect.sniff import sniff_file
+    from heedful.recipes.dataset_proposals import propose_datasets
+    from heedful.recipes.document_split import keep_documents_whole
 
-    named = [*files, *given.also]
-    if any(str(file) == "-" for file in named):
+    all_files = [*files, *args.also]
+    if any(str(file) == "-" for file in all_files):
         raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
-    if twice := [file for number, file in enumerate(named) if file.resolve() in [f.resolve() for f in named[:number]]]:
-        raise RecipeError(f"{twice[0]}: is named twice; name each file once")
-    found = proposals([glance(file) for file in files], task=given.task, columns=given.columns)
-    chosen = _decided(found, asked=not given.task and not given.columns)
-    _write(given, files, by_documents(chosen, ended=given.documents, column=given.document_column))
+    if duplicates := [
+        file for number, file in enumerate(all_files) if file.resolve() in [f.resolve() for f in all_files[:number]]
+    ]:
+        raise RecipeError(f"{duplicates[0]}: is named twice; name each file once")
+    candidates = propose_datasets([sniff_file(file) for file in files], task=args.task, columns=args.columns)
+    proposal = _choose_proposal(candidates, may_ask=not args.task and not args.columns)
+    _write_recipe(args, files, keep_documents_whole(proposal, blank_lines=args.documents, column=args.document_column))
     return 0
 
 
-def _asked_files() -> Sequence[Path]:
+def _ask_for_files() -> Sequence[Path]:
     """What somebody types at a terminal; elsewhere files must be named."""
-    needed = RecipeError(f"{_PROGRAM}: needs FILE; write {_PROGRAM} FILE ..., as in {_PROGRAM} train.en train.de")
-    if not _is_conversing():
-        raise needed
-    words = shlex.split(_ask("Which files? Names with spaces between: "))
+    missing_files_error = RecipeError(
+        f"{_PROGRAM}: needs FILE; write {_PROGRAM} FILE ..., as in {_PROGRAM} train.en train.de"
+    )
+    if not _is_interactive():
+        raise missing_files_error
+    words = shlex.split(_ask_user("Which files? Names with spaces between: "))
     if not words:
-        raise needed
+        raise missing_files_error
     return [Path(word).expanduser() for word in words]
 
 
-def _is_conversing() -> bool:
+def _is_interactive() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def _ask(question: str) -> str:
+def _ask_user(question: str) -> str:
     print(question, end="", file=sys.stderr, flush=True)
-    return _typed().strip()
+    return _read_answer().strip()
 
 
-def _typed() -> str:
+def _read_answer() -> str:
     """A line that somebody types; nothing where the input ends."""
     return sys.stdin.readline()
 
 
-def _decided(found: Sequence[Proposal], *, asked: bool) -> Proposal:
+def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) -> DatasetProposal:
     """The first, or that which somebody chooses where it is not certain."""
-    first, *others = found
-    if not asked or first.certain:
+    first, *others = candidates
+    if not may_ask or first.is_certain:
         return first
-    ways = [f"{each.task}: {each.found.taken}" for each in found]
-    if not others or not _is_conversing():
-        say(f"This is taken for {ways[0]}, which is not certain.")
-        for each, way in zip(others, ways[1:], strict=True):
-            say(f"It may also be for {way}: --task {each.task}")
-        say("Other columns are named as in --columns NAME NAME.")
+    descriptions = [f"{proposal.task}: {proposal.dataset.learning_description}" for proposal in candidates]
+    if not others or not _is_interactive():
+        log(f"This is taken for {descriptions[0]}, which is not certain.")
+        for proposal, description in zip(others, descriptions[1:], strict=True):
+            log(f"It may also be for {description}: --task {proposal.task}")
+        log("Other columns are named as in --columns NAME NAME.")
         return first
-    say("What shall be learned?")
-    for number, way in enumerate(ways, 1):
-        say(f"  {number}  {way}")
-    answer = _ask("Number, or nothing for 1: ")
-    if answer and not (answer.isdecimal() and 1 <= int(answer) <= len(found)):
-        raise RecipeError(f"{answer!r} is no number from 1 to {len(found)}; call {_PROGRAM} again, perhaps with --task")
-    return found[int(answer or 1) - 1]
+    log("What shall be learned?")
+    for number, description in enumerate(descriptions, 1):
+        log(f"  {number}  {description}")
+    answer = _ask_user("Number, or nothing for 1: ")
+    if answer and not (answer.isdecimal() and 1 <= int(answer) <= len(candidates)):
+        raise RecipeError(
+            f"{answer!r} is no number from 1 to {len(candidates)}; call {_PROGRAM} again, perhaps with --task"
+        )
+    return candidates[int(answer or 1) - 1]
 
 
-def _write(given: Arguments, files: Sequence[Path], chosen: Proposal) -> None:
-    from heedful.data.forms.split import carry_out, plan
-    from heedful.data.forms.survey import described, survey
-    from heedful.recipes.beside import common_languages, in_tables, name_of, texts_beside
-    from heedful.recipes.draft import Draft, told
+def _write_recipe(args: Arguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
+    from heedful.data.detect.dataset_report import build_report, describe_dataset
+    from heedful.data.detect.split import build_default_plan, write_parts
+    from heedful.recipes.auxiliary_data import (
+        build_text_tables,
+        derive_name,
+        find_auxiliary_texts,
+        find_common_languages,
+    )
+    from heedful.recipes.recipe_writer import RecipeDraft, format_path
 
-    _require_origin(given, chosen)
-    printed = given.output == _PRINTED
-    folder = Path() if printed else given.output.parent
-    data = given.data_folder or folder / f"{'recipe' if printed else given.output.stem}-data"
-    todo = plan(chosen.found, data)
-    others = texts_beside(given.also, chosen, data, columns=given.columns) if given.also else []
-    possible = [*todo.paths, *(path for each in others for path in each.saver.paths)]
-    _require_free(possible, overwrite=given.overwrite, option="--data-folder", sources=[*files, *given.also])
-    seen = survey(chosen.found)
-    beside = _looked(others, chosen, todo, seen)
-    longer = _longer(chosen, [seen, *(each.seen for each in beside)])
-    languages = common_languages(chosen.found, beside, chosen.task)
-    spoken = _languages_told(chosen, languages)
-    _tell(chosen, seen, beside, longer, spoken=spoken)
+    _check_init(args, proposal)
+    is_stdout = args.output == _STDOUT
+    folder = Path() if is_stdout else args.output.parent
+    data = args.data_folder or folder / f"{'recipe' if is_stdout else args.output.stem}-data"
+    split_plan = build_default_plan(proposal.dataset, data)
+    auxiliary_texts = find_auxiliary_texts(args.also, proposal, data, columns=args.columns) if args.also else []
+    possible_outputs = [*split_plan.paths, *(path for auxiliary in auxiliary_texts for path in auxiliary.saver.paths)]
+    _require_unused_paths(
+        possible_outputs, overwrite=args.overwrite, option="--data-folder", sources=[*files, *args.also]
+    )
+    data_survey = build_report(proposal.dataset)
+    surveyed_texts = _survey_auxiliary(auxiliary_texts, proposal, split_plan, data_survey)
+    max_length = _find_max_length(proposal, [data_survey, *(auxiliary.survey for auxiliary in surveyed_texts)])
+    languages = find_common_languages(proposal.dataset, surveyed_texts, proposal.task)
+    language_notes = _describe_languages(proposal, languages)
+    _print_findings(proposal, data_survey, surveyed_texts, max_length, language_notes=language_notes)
     tables = {
-        part: chosen.found.table([told(path, folder) for path in paths])
-        for part, paths in todo.files(chosen.found).items()
+        part: proposal.dataset.to_recipe_table([format_path(path, folder) for path in paths])
+        for part, paths in split_plan.get_files(proposal.dataset).items()
     }
     texts: Mapping[str, Mapping[str, Any]] = {}
-    if beside:
-        texts = in_tables(tables.pop("train"), name_of(chosen.found), beside, folder, languages=languages)
+    if surveyed_texts:
+        texts = build_text_tables(
+            tables.pop("train"), derive_name(proposal.dataset), surveyed_texts, folder, languages=languages
+        )
     else:
         tables["train"] = {**tables["train"], **languages}
-    written = [*todo.paths, *(path for each in beside for path in each.paths)]
-    with writing(data if written else given.output, "--data-folder" if written else "--output"):
-        for place in {folder, *(path.parent for path in written)}:
-            place.mkdir(parents=True, exist_ok=True)
-        counts = carry_out(todo, chosen.found, seen.splitter, seen.counts)
-        for each in beside:
-            each.carry_out()
-        _tell_parts(given, todo.split, chosen, counts, data, more=sum(each.size for each in beside))
-        also = ["--also", *map(str, given.also)] if given.also else []
-        draft = Draft(
+    written_paths = [*split_plan.paths, *(path for auxiliary in surveyed_texts for path in auxiliary.paths)]
+    with wrap_write_errors(data if written_paths else args.output, "--data-folder" if written_paths else "--output"):
+        for directory in {folder, *(path.parent for path in written_paths)}:
+            directory.mkdir(parents=True, exist_ok=True)
+        counts = write_parts(split_plan, proposal.dataset, data_survey.splitter, data_survey.example_counts)
+        for auxiliary in surveyed_texts:
+            auxiliary.write()
+        _print_parts(
+            args,
+            split_plan.new_parts,
+            proposal,
+            counts,
+            data,
+            num_auxiliary=sum(auxiliary.num_pairs for auxiliary in surveyed_texts),
+        )
+        also = ["--also", *map(str, args.also)] if args.also else []
+        draft = RecipeDraft(
             shlex.join(["heedful", "new", *map(str, files), *also]),
-            chosen.task,
+            proposal.task,
             [
-                *described(chosen.found, seen),
-                *spoken,
-                *chosen.found.notes,
-                *_parts_told(given, todo.split, chosen, counts, data),
-                *(line for each in beside for line in each.described),
+                *describe_dataset(proposal.dataset, data_survey),
+                *language_notes,
+                *proposal.dataset.notes,
+                *_describe_parts(args, split_plan.new_parts, proposal, counts, data),
+                *(line for auxiliary in surveyed_texts for line in auxiliary.description_lines),
             ],
             tables,
-            chosen.found.keys,
-            longer,
-            given.minutes,
-            None if given.init is None else told(given.init, folder),
+            proposal.dataset.data_keys,
+            max_length,
+            args.minutes,
+            None if args.init is None else format_path(args.init, folder),
             texts,
         )
-        _save(draft.text(), given.output, folder, written)
-    _tell_next(given)
+        _save_recipe(draft.to_toml(), args.output, folder, written_paths)
+    _print_next_command(args)
 
 
-def _require_origin(given: Arguments, chosen: Proposal) -> None:
+def _check_init(args: Arguments, proposal: DatasetProposal) -> None:
     """`RecipeError` where --init names nothing that can be begun with."""
-    from heedful.recipes.draft import can_begin_with_another
+    from heedful.recipes.recipe_writer import supports_init
 
-    if given.init is not None and not can_begin_with_another(chosen.task):
-        raise RecipeError(f'--init: models of task = "{chosen.task}" begin with no other one; leave it away')
-    if given.init is not None and not given.init.is_dir():
-        raise RecipeError(f"--init: {given.init} is no folder; give that of a trained model")
+    if args.init is not None and not supports_init(proposal.task):
+        raise RecipeError(f'--init: models of task = "{proposal.task}" begin with no other one; leave it away')
+    if args.init is not None and not args.init.is_dir():
+        raise RecipeError(f"--init: {args.init} is no folder; give that of a trained model")
 
 
-def _save(text: str, output: Path, folder: Path, written: Sequence[Path]) -> None:
+def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[Path]) -> None:
     """The recipe, once it is read with its data; where that fails nothing stays of what was written for it."""
-    from heedful.recipes.draft import checked
+    from heedful.recipes.recipe_writer import check_recipe
 
     try:
-        checked(text, folder)
+        check_recipe(text, folder)
     except BaseException:
-        for path in written:
+        for path in written_paths:
             path.unlink(missing_ok=True)
         raise
-    if output == _PRINTED:
+    if output == _STDOUT:
         sys.stdout.write(text)
         return
-    beside = output.with_name(f".{output.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(output)
+    temporary_file = output.with_name(f".{output.name}.new")
+    temporary_file.write_text(text, encoding="utf-8")
+    temporary_file.replace(output)
 
 
-def _looked(others: Sequence[Beside], chosen: Proposal, todo: Plan, seen: Survey) -> Sequence[Looked]:
+def _survey_auxiliary(
+    auxiliary_texts: Sequence[AuxiliaryText],
+    proposal: DatasetProposal,
+    split_plan: SplitPlan,
+    data_survey: DatasetReport,
+) -> Sequence[SurveyedText]:
     """The texts beside the main one, read, without what is held out of that."""
-    if not others:
+    if not auxiliary_texts:
         return ()
-    from heedful.data.forms.split import division
-    from heedful.recipes.beside import held_out
+    from heedful.data.detect.split import compute_split
+    from heedful.recipes.auxiliary_data import collect_held_out
 
-    held = held_out(chosen.found, division(todo, chosen.found, seen.splitter))
-    return [each.look(held) for each in others]
+    held_out_fingerprints = collect_held_out(
+        proposal.dataset, compute_split(split_plan, proposal.dataset, data_survey.splitter)
+    )
+    return [text.survey(held_out_fingerprints) for text in auxiliary_texts]
 
 
-def _longer(chosen: Proposal, seen: Sequence[Survey]) -> int | None:
+def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]) -> int | None:
     """How many tokens must be read of an example, where that is more than the usual number."""
-    usual = _usual_length(chosen)
-    if usual is None:
+    default = _get_default_length(proposal)
+    if default is None:
         return None
-    needed = [each.max_length(usual, together=chosen.found.together) for each in seen]
-    return max((each for each in needed if each is not None), default=None)
+    lengths = [
+        length_needed.suggest_max_length(default, joint_texts=proposal.dataset.joint_texts) for length_needed in surveys
+    ]
+    return max((length_needed for length_needed in lengths if length_needed is not None), default=None)
 
 
-def _usual_length(chosen: Proposal) -> int | None:
+def _get_default_length(proposal: DatasetProposal) -> int | None:
     """How many tokens are read of an example, where longer ones lose something."""
-    from heedful.recipes.draft import usual_length
+    from heedful.recipes.recipe_writer import get_default_length
 
-    return usual_length(chosen.task) if chosen.found.bounded else None
+    return get_default_length(proposal.task) if proposal.dataset.truncates else None
 
 
-def _languages_told(chosen: Proposal, languages: Mapping[str, str]) -> Sequence[str]:
+def _describe_languages(proposal: DatasetProposal, languages: Mapping[str, str]) -> Sequence[str]:
     """From what into what is translated, as the recipe says it, or that it does not; nothing of other tasks."""
-    from heedful.recipes.beside import takes_several
+    from heedful.recipes.auxiliary_data import allows_multiple_texts
 
-    if not takes_several(chosen.task):
+    if not allows_multiple_texts(proposal.task):
         return ()
     if languages:
         source, target = languages.values()
@@ -258,75 +289,94 @@ def _languages_told(chosen: Proposal, languages: Mapping[str, str]) -> Sequence[
     ]
 
 
-def _tell(
-    chosen: Proposal, seen: Survey, beside: Sequence[Looked], longer: int | None, *, spoken: Sequence[str]
+def _print_findings(
+    proposal: DatasetProposal,
+    data_survey: DatasetReport,
+    surveyed_texts: Sequence[SurveyedText],
+    max_length: int | None,
+    *,
+    language_notes: Sequence[str],
 ) -> None:
     """What was seen, and what may spoil training."""
-    from heedful.data.forms.survey import described
+    from heedful.data.detect.dataset_report import describe_dataset
 
-    say(f"task: {chosen.task}")
-    for line in [*described(chosen.found, seen), *spoken, *(f"note: {note}" for note in chosen.found.notes)]:
-        say(_plain(line))
-    for line in (line for each in beside for line in each.described):
-        say(_plain(line))
-    longest = longer or _usual_length(chosen)
-    remarks: list[Remark] = []
-    for each in (seen, *(other.seen for other in beside)):
-        long = None if longest is None else each.too_long(longest, noun=chosen.found.noun)
-        remarks += [*each.faults, *([long] if long else [])]
-    say("\nWhat may spoil training:" if remarks else "\nNothing was found that spoils training.")
-    for before, remark in zip([None, *remarks], remarks, strict=False):
-        _tell_remark(remark, again=before is not None and before.remedy == remark.remedy)
-    say("")
+    log(f"task: {proposal.task}")
+    for line in [
+        *describe_dataset(proposal.dataset, data_survey),
+        *language_notes,
+        *(f"note: {note}" for note in proposal.dataset.notes),
+    ]:
+        log(_replace_unprintable(line))
+    for line in (line for one_survey in surveyed_texts for line in one_survey.description_lines):
+        log(_replace_unprintable(line))
+    longest = max_length or _get_default_length(proposal)
+    data_warnings: list[CheckResult] = []
+    for one_survey in (data_survey, *(other.survey for other in surveyed_texts)):
+        length_warning = None if longest is None else one_survey.check_length(longest, noun=proposal.dataset.noun)
+        data_warnings += [*one_survey.check_results, *([length_warning] if length_warning else [])]
+    log("\nWhat may spoil training:" if data_warnings else "\nNothing was found that spoils training.")
+    for previous, warning in zip([None, *data_warnings], data_warnings, strict=False):
+        _print_data_warning(warning, same_remedy=previous is not None and previous.remedy == warning.remedy)
+    log("")
 
 
-def _tell_remark(remark: Remark, *, again: bool) -> None:
+def _print_data_warning(warning: CheckResult, *, same_remedy: bool) -> None:
     """A fault, and what to do about it unless that was said just now."""
-    say(f"- {_plain(remark.sentence)}")
-    for example in remark.shown:
-        say(f"    {_plain(example)}")
-    if not again:
-        say(f"  {_plain(remark.remedy)}")
+    log(f"- {_replace_unprintable(warning.message)}")
+    for example in warning.examples:
+        log(f"    {_replace_unprintable(example)}")
+    if not same_remedy:
+        log(f"  {_replace_unprintable(warning.remedy)}")
 
 
-def _tell_parts(
-    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path, *, more: int
+def _print_parts(
+    args: Arguments,
+    split: Sequence[DatasetPart],
+    proposal: DatasetProposal,
+    counts: Mapping[DatasetPart, int],
+    data: Path,
+    *,
+    num_auxiliary: int,
 ) -> None:
-    for line in _parts_told(given, split, chosen, counts, data):
-        say(line)
-    train = counts.get("train", 0) + more
-    if train < chosen.found.few:
-        say(
-            f"{train:,} {chosen.found.noun} are few to learn from: expect little, and begin with a pre-trained model "
+    for line in _describe_parts(args, split, proposal, counts, data):
+        log(line)
+    num_training = counts.get("train", 0) + num_auxiliary
+    if num_training < proposal.dataset.min_training_examples:
+        log(
+            f"{num_training:,} {proposal.dataset.noun} are few to learn from: expect little, and begin with a pre-trained model "
             "where that can be (--init)"
         )
 
 
-def _parts_told(
-    given: Arguments, split: Sequence[Part], chosen: Proposal, counts: Mapping[Part, int], data: Path
+def _describe_parts(
+    args: Arguments,
+    split: Sequence[DatasetPart],
+    proposal: DatasetProposal,
+    counts: Mapping[DatasetPart, int],
+    data: Path,
 ) -> list[str]:
     """What was written beside the recipe, and how texts were chosen."""
-    from heedful.data.forms.glance import is_zipped
+    from heedful.data.detect.sniff import is_gzipped
 
-    found = chosen.found
-    told = [f"written to {data}: {found.converted}"] if found.converted else []
+    dataset = proposal.dataset
+    lines = [f"written to {data}: {dataset.conversion_reason}"] if dataset.conversion_reason else []
     if split:
-        zipped = ", gzipped as before" if is_zipped(found.first("train")) else ""
+        compression_note = ", gzipped as before" if is_gzipped(dataset.get_first_file("train")) else ""
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
-        what = "documents" if given.documents or given.document_column is not None else "texts themselves"
-        told.append(
-            f"split by the {what}, so that none is in two parts: {sizes}, {counts['train']:,} {found.noun} "
-            f"for training stay (in {data}{zipped})"
+        unit = "documents" if args.documents or args.document_column is not None else "texts themselves"
+        lines.append(
+            f"split by the {unit}, so that none is in two parts: {sizes}, {counts['train']:,} {dataset.noun} "
+            f"for training stay (in {data}{compression_note})"
         )
-    return told
+    return lines
 
 
-def _plain(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     """Text of files, which may hold what terminals obey."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _require_free(paths: Sequence[Path], *, overwrite: bool, option: str, sources: Sequence[Path] = ()) -> None:
+def _require_unused_paths(paths: Sequence[Path], *, overwrite: bool, option: str, sources: Sequence[Path] = ()) -> None:
     """`RecipeError` where a file is there already, or is one of those that are read."""
     for path in paths:
         if any(source.resolve() == path.resolve() for source in sources):
@@ -335,10 +385,10 @@ def _require_free(paths: Sequence[Path], *, overwrite: bool, option: str, source
             raise RecipeError(f"{path}: is there already; choose another place with {option}, or add --overwrite")
 
 
-def _tell_next(given: Arguments) -> None:
+def _print_next_command(args: Arguments) -> None:
     """What to call now."""
-    if given.output == _PRINTED:
-        say("save it to a file, as in heedful new ... -o recipe.toml, then: heedful train recipe.toml")
+    if args.output == _STDOUT:
+        log("save it to a file, as in heedful new ... -o recipe.toml, then: heedful train recipe.toml")
         return
-    recipe, run_folder = shlex.quote(str(given.output)), shlex.quote(str(Path("runs") / given.output.stem))
-    print(f"written: {given.output}\nnext: heedful train {recipe}\nthen: heedful evaluate {run_folder}")
+    recipe, run_folder = shlex.quote(str(args.output)), shlex.quote(str(Path("runs") / args.output.stem))
+    print(f"written: {args.output}\nnext: heedful train {recipe}\nthen: heedful evaluate {run_folder}")

@@ -11,32 +11,32 @@ from typing import IO, Final, final
 
 from heedful.errors import DataError
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @final
-class Output:
+class ResultOutput:
     """A stream of results; what a file held before stays until the first of them.
 
     A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them. What a
-    stream holds is to go where the output `replaces` it.
+    stream holds is to go where the output `truncate` it.
     """
 
-    def __init__(self, stream: IO[str], *, replaces: bool) -> None:
+    def __init__(self, stream: IO[str], *, truncate: bool) -> None:
         self._stream = stream
-        self._replaces = replaces
+        self._truncate = truncate
 
     @property
     def stream(self) -> IO[str]:
         """What to write to with control characters of one's own."""
-        if self._replaces:
+        if self._truncate:
             self._stream.truncate(0)
-            self._replaces = False
+            self._truncate = False
         return self._stream
 
     def write(self, text: str) -> None:
         """Adds a result, or a part of one."""
-        self.stream.write(shown(text) if self.stream.isatty() else text)
+        self.stream.write(escape_control_characters(text) if self.stream.isatty() else text)
 
     def flush(self) -> None:
         """Lets others see what was written."""
@@ -44,7 +44,7 @@ class Output:
 
 
 @contextmanager
-def destination(path: Path | None) -> Iterator[Output]:
+def open_output(path: Path | None) -> Iterator[ResultOutput]:
     """Where results go, standard output or a file.
 
     Raises:
@@ -52,15 +52,15 @@ def destination(path: Path | None) -> Iterator[Output]:
     """
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
-        yield Output(sys.stdout, replaces=False)
+        yield ResultOutput(sys.stdout, truncate=False)
         return
-    with writing(path, "--output"), path.open("a", encoding="utf-8") as file:
-        out = Output(file, replaces=path.is_file())
+    with wrap_write_errors(path, "--output"), path.open("a", encoding="utf-8") as file:
+        out = ResultOutput(file, truncate=path.is_file())
         yield out
         out.write("")  # no results at all are results too
 
 
-def write_bytes(content: bytes) -> None:
+def write_bytes_to_stdout(content: bytes) -> None:
     """Write a whole file to standard output.
 
     Raises:
@@ -77,7 +77,7 @@ def write_bytes(content: bytes) -> None:
 
 
 @contextmanager
-def writing(path: Path, option: str) -> Iterator[None]:
+def wrap_write_errors(path: Path, option: str) -> Iterator[None]:
     """`DataError` where a file cannot be written that the option has named."""
     try:
         yield
@@ -85,23 +85,23 @@ def writing(path: Path, option: str) -> Iterator[None]:
         raise DataError(f"{path}: cannot be written ({error.strerror}); choose another {option}") from None
 
 
-def require_room(path: Path, option: str) -> None:
+def require_writable(path: Path, option: str) -> None:
     """Complains before hours of work, and leaves nothing behind."""
     existed = path.exists()
-    with writing(path, option):
+    with wrap_write_errors(path, option):
         path.open("a", encoding="utf-8").close()
         if not existed:
             path.unlink()
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     """Tells on standard error how things are going; a note that cannot be written ends no command."""
     with suppress(OSError):
         print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
 
 
-def shown(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """Text with a sign for each control character, as ␛ for escape; tabs and line feeds stay."""
-    from heedful.inspection.lettering import visible
+    from heedful.inspection.token_labels import make_visible
 
-    return _CONTROL.sub(lambda found: visible(found[0]), text)
+    return _CONTROL_CHARACTERS.sub(lambda match: make_visible(match[0]), text)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import parse
-from heedful.cli.lines import TextOptions
+from heedful.cli.arguments import parse_arguments
+from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """Answer lines as the task of a run does: translations of sentences, tags of words, labels of texts.
 
     Commands such as `heedful translate` and `heedful tag` do the same with more options; this one also serves tasks
@@ -22,10 +22,10 @@ class Arguments(TextOptions):
     """as people read it, or JSON with all that the model says"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful predict")
+    args = parse_arguments(Arguments, argv, program="heedful predict")
 
-    from heedful.tasks.faces import Face
+    from heedful.tasks.predictor import Predictor
 
-    return given.serve(Face, use="answers lines", as_json=given.format == "jsonl")  # type: ignore[type-abstract]  # any
+    return args.predict_texts(Predictor, use="answers lines", as_json=args.format == "jsonl")  # type: ignore[type-abstract]  # any

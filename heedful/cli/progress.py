@@ -9,16 +9,16 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from heedful.cli.output import say
-from heedful.tasks.counted import Counted
-from heedful.training.forecast import Forecast
-from heedful.training.listeners import Evaluation, Listener, Plan, Update
+from heedful.cli.output import log
+from heedful.tasks.unit_names import UnitNames
+from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, ValidationResult
+from heedful.training.eta import TrainingForecast
 
-_LINE_EVERY = 20.0
+_SECONDS_PER_LINE = 20.0
 """Seconds between lines where there is no terminal."""
 
 
-class _Bar:
+class _ProgressBar:
     """Shown inside of a `with` block, and disabled where there is no terminal."""
 
     def __init__(self, bar: Progress) -> None:
@@ -32,30 +32,30 @@ class _Bar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def _wants_line(self) -> bool:
+    def _is_line_due(self) -> bool:
         """Whether there is no bar, and it is time for another line, which is told now."""
-        due = self._bar.disable and time.monotonic() - self._last_line >= _LINE_EVERY
+        due = self._bar.disable and time.monotonic() - self._last_line >= _SECONDS_PER_LINE
         if due:
             self._last_line = time.monotonic()
         return due
 
 
-class Counting(_Bar):
-    """Called with what is done and with what there is to do, None if nobody knows; `what` is counted, in words."""
+class CountingProgress(_ProgressBar):
+    """Called with what is done and with what there is to do, None if nobody knows; `label` is counted, in words."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, label: str) -> None:
         super().__init__(Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()))
-        self._what = what
-        self._task = self._bar.add_task(what, total=None)
+        self._label = label
+        self._task = self._bar.add_task(label, total=None)
 
     def __call__(self, done: int, total: int | None) -> None:
         """Moves the bar, or writes a line."""
         self._bar.update(self._task, completed=done, total=total)
-        if self._wants_line():
-            say(f"{self._what}: {done:,}" + ("" if total is None else f" of {total:,}"))
+        if self._is_line_due():
+            log(f"{self._label}: {done:,}" + ("" if total is None else f" of {total:,}"))
 
 
-class TrainingProgress(_Bar, Listener):
+class TrainingProgress(_ProgressBar, Callback):
     """Speed, loss, and time left; one line for each evaluation.
 
     Args:
@@ -64,7 +64,7 @@ class TrainingProgress(_Bar, Listener):
         counted: what labels and examples are called.
     """
 
-    def __init__(self, forecast: Forecast, console: Console, counted: Counted) -> None:
+    def __init__(self, forecast: TrainingForecast, console: Console, counted: UnitNames) -> None:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -77,29 +77,29 @@ class TrainingProgress(_Bar, Listener):
         self._counted = counted
         self._task = self._bar.add_task("training", total=forecast.limits.steps, numbers="")
 
-    def planned(self, plan: Plan) -> None:
+    def on_epoch_begin(self, plan: EpochPlan) -> None:
         """Knows how many updates there will be."""
-        self._forecast = self._forecast.planned(plan)
-        self._bar.update(self._task, completed=plan.progress.step, total=self._forecast.last)
+        self._forecast = self._forecast.with_plan(plan)
+        self._bar.update(self._task, completed=plan.progress.step, total=self._forecast.last_step)
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         """Moves the bar, or writes a line now and then."""
-        self._forecast = known = self._forecast.updated(update)
-        speed = self._counted.speed(labels=known.labels_per_second, examples=known.examples_per_second)
-        numbers = "  ".join(filter(None, (f"loss {update.loss:.3f}", speed, known.left())))
+        self._forecast = forecast = self._forecast.with_update(update)
+        speed = self._counted.describe_speed(labels=forecast.labels_per_second, examples=forecast.examples_per_second)
+        numbers = "  ".join(filter(None, (f"loss {update.loss:.3f}", speed, forecast.format_time_left())))
         self._bar.update(self._task, completed=update.step, numbers=numbers)
-        if self._wants_line():
-            total = "" if known.last is None else f"/{known.last}"
-            say(f"step {update.step}{total}  {numbers}")
+        if self._is_line_due():
+            total = "" if forecast.last_step is None else f"/{forecast.last_step}"
+            log(f"step {update.step}{total}  {numbers}")
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         """One line of metrics; a star marks the best so far."""
-        self._forecast = self._forecast.evaluated(evaluation)
+        self._forecast = self._forecast.with_evaluation(evaluation)
         metrics = "  ".join(f"{name} {value:.3f}" for name, value in evaluation.metrics.items())
         minutes = evaluation.progress.seconds / 60
         star = " *" if evaluation.improved else ""
         text = f"step {evaluation.progress.step}  {minutes:.1f} min  validation {metrics}{star}"
         if self._bar.disable:
-            say(text)
+            log(text)
         else:
             self._bar.console.print(text, highlight=False)

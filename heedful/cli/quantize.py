@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from heedful.cli.arguments import MaybeInt, PositionalPath, parse
-from heedful.cli.output import say
+from heedful.cli.arguments import OptionalInt, PositionalPath, parse_arguments
+from heedful.cli.output import log
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,17 @@ class Arguments:
     """run folder"""
     output: PositionalPath
     """where to write; new or empty"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful quantize")
+    args = parse_arguments(Arguments, argv, program="heedful quantize")
 
     from heedful.runs.quantize import quantize
 
-    before, after = quantize(given.run, given.output, step=given.step)
-    say(f"written: {given.output}, {after / 1e6:,.1f} MB of weights instead of {before / 1e6:,.1f}")
-    say(f"next: heedful evaluate {quote(str(given.output))} --against {quote(str(given.run))}")
+    old_size, new_size = quantize(args.run, args.output, step=args.step)
+    log(f"written: {args.output}, {new_size / 1e6:,.1f} MB of weights instead of {old_size / 1e6:,.1f}")
+    log(f"next: heedful evaluate {quote(str(args.output))} --against {quote(str(args.run))}")
     return 0

@@ -5,41 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heedful.catalogue import DEFAULT, called, find, recipe_of, tasks
-from heedful.cli.arguments import parse
+from heedful.cli.arguments import parse_arguments
 from heedful.errors import RecipeError
+from heedful.registry import DEFAULT_TASK, get_recipe_class, list_tasks, load_object, suggest_task
 
 if TYPE_CHECKING:
     from heedful.tasks.demonstration import Demonstration
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = demonstration(arguments)
-    recipe = given.write()
+    parsed_demonstration = parse_demonstration(argv)
+    recipe = parsed_demonstration.write_recipe()
     if recipe is None:
         return 0
     from heedful.cli import train
     from heedful.recipes.load import load_recipe
     from heedful.runs.load import load
 
-    code = train.run([str(recipe)])
-    if code == 0:
+    exit_code = train.run([str(recipe)])
+    if exit_code == 0:
         output = load_recipe(recipe).output
-        given.show(load(output), output)
-    return code
+        parsed_demonstration.show_results(load(output), output)
+    return exit_code
 
 
-def demonstration(arguments: Sequence[str]) -> Demonstration:
+def parse_demonstration(argv: Sequence[str]) -> Demonstration:
     """What was asked for: a task, the default one unless it is named, and the options of its demonstration."""
-    named = bool(arguments) and not arguments[0].startswith("-")
-    task, words = (arguments[0], arguments[1:]) if named else (DEFAULT, arguments)
-    shown = {name: place for name in tasks() if (place := recipe_of(name).shown_by)}
-    if task not in shown:
-        meant = called(task)
-        remedy = f"did you mean {meant}?" if meant in shown else f"choose one of {', '.join(shown)}"
+    has_task = bool(argv) and not argv[0].startswith("-")
+    task, words = (argv[0], argv[1:]) if has_task else (DEFAULT_TASK, argv)
+    references = {name: reference for name in list_tasks() if (reference := get_recipe_class(name).shown_by)}
+    if task not in references:
+        suggestion = suggest_task(task)
+        remedy = f"did you mean {suggestion}?" if suggestion in references else f"choose one of {', '.join(references)}"
         raise RecipeError(f"quickstart {task}: there is none; {remedy}")
-    kind: type[Demonstration] = find(shown[task], about=f"task = {task!r}")
-    if not named and {"--help", "-h"} & {*words} and len(shown) > 1:
-        print(f"heedful quickstart TASK shows another task: {', '.join(name for name in shown if name != task)}\n")
-    return parse(kind, words, program=f"heedful quickstart {task}" if named else "heedful quickstart")
+    demonstration_class: type[Demonstration] = load_object(references[task], context=f"task = {task!r}")
+    if not has_task and {"--help", "-h"} & {*words} and len(references) > 1:
+        print(f"heedful quickstart TASK shows another task: {', '.join(name for name in references if name != task)}\n")
+    return parse_arguments(
+        demonstration_class, words, program=f"heedful quickstart {task}" if has_task else "heedful quickstart"
+    )

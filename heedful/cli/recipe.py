@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 import tyro
 
-from heedful.catalogue import DEFAULT, called, tasks
-from heedful.cli.arguments import MaybeText, parse
+from heedful.cli.arguments import OptionalText, parse_arguments
+from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-from heedful.recipes.reference import Key, keys_of
-from heedful.recipes.synonyms import KEYS
-from heedful.words import near
+from heedful.recipes.reference import RecipeKey, list_keys
+from heedful.recipes.synonyms import KEY_SYNONYMS
+from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
 
 _WIDTH: Final = 100
 
@@ -28,90 +28,94 @@ class Arguments:
 
     key: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = ""
     """dotted key, a part of one, or a table"""
-    task: MaybeText = None
+    task: OptionalText = None
     """of the recipes of this task alone"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful recipe")
-    if given.task is not None and given.task not in tasks():
-        meant = called(given.task)
-        remedy = f"did you mean {meant}?" if meant else f"choose one of {', '.join(tasks())}"
-        raise RecipeError(f"--task: {given.task!r} is no task; {remedy}")
-    if not given.key:
-        print("\n".join(_rows(keys_of(given.task or DEFAULT))))
+    args = parse_arguments(Arguments, argv, program="heedful recipe")
+    if args.task is not None and args.task not in list_tasks():
+        suggestion = suggest_task(args.task)
+        remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(list_tasks())}"
+        raise RecipeError(f"--task: {args.task!r} is no task; {remedy}")
+    if not args.key:
+        print("\n".join(_format_rows(list_keys(args.task or DEFAULT_TASK))))
         return 0
-    found = _shared([given.task] if given.task else list(tasks()))
-    key = given.key.removeprefix("--").replace("-", "_").replace("[", "").replace("]", "")
-    print("\n\n".join(_told(_find(key, found), found, several=given.task is None)))
+    tasks_by_key = _collect_keys([args.task] if args.task else list(list_tasks()))
+    key = args.key.removeprefix("--").replace("-", "_").replace("[", "").replace("]", "")
+    print("\n\n".join(_explain_keys(_find_keys(key, tasks_by_key), tasks_by_key, show_tasks=args.task is None)))
     return 0
 
 
-def _shared(names: Sequence[str]) -> dict[Key, list[str]]:
+def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
     """Every key of some tasks, and the tasks that have it."""
-    found: dict[Key, list[str]] = {}
+    tasks_by_key: dict[RecipeKey, list[str]] = {}
     for task in names:
-        for key in keys_of(task):
-            found.setdefault(key, []).append(task)
-    return found
+        for key in list_keys(task):
+            tasks_by_key.setdefault(key, []).append(task)
+    return tasks_by_key
 
 
-def _find(key: str, known: Mapping[Key, object]) -> list[str]:
+def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
     """The dotted keys that somebody means by one."""
-    paths = dict.fromkeys(each.path for each in known)
+    paths = dict.fromkeys(recipe_key.path for recipe_key in recipe_keys)
     matching = [path for path in paths if path == key] or [path for path in paths if f".{path}".endswith(f".{key}")]
     if not matching:
-        _, names = KEYS.get(key.rpartition(".")[2], ("", ()))
+        _, names = KEY_SYNONYMS.get(key.rpartition(".")[2], ("", ()))
         matching = [name for name in names if name in paths][:1]
     if not matching:
-        lasts = [path.rpartition(".")[2] for path in paths]
-        meant = near(key, paths) or near(key.rpartition(".")[2], lasts)
-        remedy = f"did you mean {meant}?" if meant else "heedful recipe lists all keys"
+        last_parts = [path.rpartition(".")[2] for path in paths]
+        suggestion = closest_match(key, paths) or closest_match(key.rpartition(".")[2], last_parts)
+        remedy = f"did you mean {suggestion}?" if suggestion else "heedful recipe lists all keys"
         raise RecipeError(f"heedful recipe: {key!r} is no key of a recipe; {remedy}")
     return matching
 
 
-def _told(paths: Sequence[str], known: Mapping[Key, Sequence[str]], *, several: bool) -> Iterator[str]:
+def _explain_keys(
+    paths: Sequence[str], tasks_by_key: Mapping[RecipeKey, Sequence[str]], *, show_tasks: bool
+) -> Iterator[str]:
     """A block for each meaning of each key; kinds of a table that have the same one share it."""
     for path in paths:
-        meanings: dict[tuple[Key, tuple[str, ...]], list[str]] = {}
-        for key, names in known.items():
+        meanings: dict[tuple[RecipeKey, tuple[str, ...]], list[str]] = {}
+        for key, names in tasks_by_key.items():
             if key.path == path:
-                plain = replace(key, chosen=(key.chosen[0], ()))
-                meanings.setdefault((plain, tuple(names)), []).extend(key.chosen[1])
+                without_kinds = replace(key, selector=(key.selector[0], ()))
+                meanings.setdefault((without_kinds, tuple(names)), []).extend(key.selector[1])
         for (key, names), kinds in meanings.items():
-            yield "\n".join(_block(key, kinds, names if several else (), known))
+            yield "\n".join(_format_block(key, kinds, names if show_tasks else (), tasks_by_key))
 
 
-def _block(key: Key, kinds: Sequence[str], names: Sequence[str], known: Mapping[Key, object]) -> Iterator[str]:
+def _format_block(
+    key: RecipeKey, kinds: Sequence[str], names: Sequence[str], all_keys: Mapping[RecipeKey, object]
+) -> Iterator[str]:
     yield key.path
-    yield f"  {', '.join(filter(None, (_spelled(key.type), key.range)))}; {_unless_given(key)}"
-    yield textwrap.fill(key.about, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    yield f"  {', '.join(filter(None, (_strip_markup(key.type), key.range)))}; {_format_default(key)}"
+    yield textwrap.fill(key.description, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     if kinds:
         shown = " or ".join(f'"{kind}"' for kind in dict.fromkeys(kinds))
-        yield textwrap.fill(f"  where {key.chosen[0]} = {shown}", _WIDTH, subsequent_indent="    ")
+        yield textwrap.fill(f"  where {key.selector[0]} = {shown}", _WIDTH, subsequent_indent="    ")
     if names:
-        shown = "all tasks" if len(names) == len(tasks()) else ", ".join(names)
+        shown = "all tasks" if len(names) == len(list_tasks()) else ", ".join(names)
         yield textwrap.fill(f"  in recipes of {shown}", _WIDTH, subsequent_indent="    ")
     if key.is_table:
-        inside = [each for each in known if each.path.startswith(f"{key.path}.")]
-        yield from (f"    {row}" for row in _rows(inside))
+        nested_keys = [other for other in all_keys if other.path.startswith(f"{key.path}.")]
+        yield from (f"    {row}" for row in _format_rows(nested_keys))
 
 
-def _rows(found: Sequence[Key]) -> list[str]:
+def _format_rows(recipe_keys: Sequence[RecipeKey]) -> list[str]:
     """A line for each key: its type and its default."""
-    lines: dict[str, Key] = {}
-    for key in found:
+    lines: dict[str, RecipeKey] = {}
+    for key in recipe_keys:
         lines.setdefault(key.path, key)
     width = max(map(len, lines), default=0)
-    return [f"{path:<{width}}  {_spelled(key.type)}; {_unless_given(key)}" for path, key in lines.items()]
+    return [f"{path:<{width}}  {_strip_markup(key.type)}; {_format_default(key)}" for path, key in lines.items()]
 
 
-def _spelled(text: str) -> str:
+def _strip_markup(text: str) -> str:
     return text.replace("`", "").replace("**", "")
 
 
-def _unless_given(key: Key) -> str:
-    default = _spelled(key.default)
+def _format_default(key: RecipeKey) -> str:
+    default = _strip_markup(key.default)
     return {"must be given": default, "see meaning": "depends on others"}.get(default, f"{default} by default")

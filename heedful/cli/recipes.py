@@ -1,4 +1,4 @@
-"""`heedful recipes`: the recipes that come with heedful, and copies of them to begin with."""
+"""`heedful list_recipes`: the recipes that come with heedful, and copies of them to begin with."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated
 
 import tyro
 
-from heedful.cli.arguments import MaybePath, parse
+from heedful.bundled import format_items, get_item, list_recipes
+from heedful.cli.arguments import OptionalPath, parse_arguments
 from heedful.errors import RecipeError
-from heedful.shelf import listed, pick, recipes
 
 
 @dataclass(frozen=True)
@@ -21,25 +21,25 @@ class Arguments:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ""
     """of the recipe that is copied; without one, all are listed"""
-    output: Annotated[MaybePath, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")] = None
+    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")] = None
     """of the copy; recipes/NAME.toml unless given"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful recipes")
-    known = recipes()
-    if not given.name:
-        print(listed(known))
+    args = parse_arguments(Arguments, argv, program="heedful recipes")
+    available = list_recipes()
+    if not args.name:
+        print(format_items(available))
         return 0
-    name = given.name.removeprefix("recipes/").removesuffix(".toml")
-    item = pick(name, known, what="recipe")
-    path = given.output or Path("recipes") / f"{name}.toml"
+    name = args.name.removeprefix("recipes/").removesuffix(".toml")
+    item = get_item(name, available, noun="recipe")
+    path = args.output or Path("recipes") / f"{name}.toml"
     if path.exists():
         raise RecipeError(f"{path}: is there already; choose another place with --output")
-    from heedful.store import replacing  # which needs torch
+    from heedful.atomic_io import atomic_replace  # which needs torch
 
-    with replacing(path) as beside:
-        beside.write_bytes(item.path.read_bytes())
+    with atomic_replace(path) as temporary_file:
+        temporary_file.write_bytes(item.path.read_bytes())
     print(f"written: {path}\nsay where your text is, then: heedful train {shlex.quote(str(path))}")
     return 0

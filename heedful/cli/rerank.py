@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import tyro
 
-from heedful.cli.arguments import MaybeFloat, MaybePath, MaybeText, parse, require_least
+from heedful.cli.arguments import OptionalFloat, OptionalPath, OptionalText, parse_arguments, require_minimum
 from heedful.cli.directions import DirectionOptions
-from heedful.cli.lines import STANDARD_INPUT, FileOptions
+from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
 from heedful.cli.options import SearchOptions
-from heedful.cli.output import require_room, say, writing
+from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.tasks.translation.channel import LogProbabilities, NoisyChannel, RerankLines, Weights
+    from heedful.tasks.translation.noisy_channel import ChannelWeights, NoisyChannel, RerankLineFormat, TextScorer
 
-_PARTS: Final = ("reverse", "language", "length")
+_WEIGHT_NAMES: Final = ("reverse", "language", "length")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(FileOptions):
+class Arguments(ModelLineOptions):
     """Choose among translations by a model that translates them back, by a language model, or by both.
 
     Sentences that a run translates: heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
@@ -34,21 +34,21 @@ class Arguments(FileOptions):
     """run folders that translate sentences; without any, lines are JSON of translate --n-best 10 --format jsonl"""
     text: tuple[str, ...] = ()
     """sentences instead of a file, one or several"""
-    reverse: MaybePath = None
+    reverse: OptionalPath = None
     """run that translates the other way: how probable it finds the source behind each translation counts"""
-    source_language: MaybeText = None
+    source_language: OptionalText = None
     """the language of the sources, of a --reverse that writes several; it may then be the run that translates"""
-    language: MaybePath = None
+    language: OptionalPath = None
     """run of a language model: how probable it finds each translation counts"""
-    reverse_weight: MaybeFloat = None
+    reverse_weight: OptionalFloat = None
     """of the log-probability of the source, beside 1 of that by which a translation was found; 1 unless given"""
-    language_weight: MaybeFloat = None
+    language_weight: OptionalFloat = None
     """of the log-probability of the translation; 0.5 unless given"""
-    length_weight: MaybeFloat = None
+    length_weight: OptionalFloat = None
     """of each token, since what adds log-probabilities up prefers short translations; 0.5 unless given"""
-    weights: MaybePath = None
+    weights: OptionalPath = None
     """file with the three, written by --tune"""
-    tune: MaybePath = None
+    tune: OptionalPath = None
     """file of references, line by line: finds the weights that choose what is nearest to them, and writes them to
     --output"""
     metric: Literal["bleu", "chrf"] = "bleu"
@@ -65,11 +65,11 @@ class Arguments(FileOptions):
     """of sampling"""
     batch_tokens: int = 4096
     """tokens read at one time, padding included"""
-    files = ("input", "weights", "tune")
+    file_options = ("input", "weights", "tune")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_least(self, candidates=1, n_best=1, batch_tokens=1)
+        require_minimum(self, candidates=1, n_best=1, batch_tokens=1)
         if self.reverse is None and self.language is None:
             raise RecipeError("heedful rerank: nobody judges; give --reverse RUN, --language RUN, or both")
         if self.text and not self.runs:
@@ -81,140 +81,150 @@ class Arguments(FileOptions):
         if not self.runs and self.direction != DirectionOptions():
             raise RecipeError("--to, --tags: belong to a run that translates, and none is named; leave them out")
         self._check_reverse()
-        given = [name for name in _PARTS if getattr(self, f"{name}_weight") is not None]
-        for name in given:
+        given_weights = [name for name in _WEIGHT_NAMES if getattr(self, f"{name}_weight") is not None]
+        for name in given_weights:
             if name != "length" and getattr(self, name) is None:
                 raise RecipeError(f"--{name}-weight: belongs to a model; give --{name} RUN too")
-        self._check_tuning(given)
+        self._check_tuning(given_weights)
 
     def _check_reverse(self) -> None:
         if self.source_language is not None:
             if self.reverse is None:
                 raise RecipeError("--source-language: says what --reverse writes; give that run too")
             return
-        if self.reverse is not None and any(_same(self.reverse, run) for run in self.runs):
+        if self.reverse is not None and any(_is_same_path(self.reverse, run) for run in self.runs):
             raise RecipeError(
                 f"--reverse: {self.reverse} is the run that translates; give one of the other direction, or, if it "
                 "writes several languages, --source-language"
             )
 
-    def _check_tuning(self, given: Sequence[str]) -> None:
+    def _check_tuning(self, given_weights: Sequence[str]) -> None:
         if self.tune is None:
             return
-        if self.weights is not None or given:
-            name = "weights" if self.weights is not None else f"{given[0]}-weight"
+        if self.weights is not None or given_weights:
+            name = "weights" if self.weights is not None else f"{given_weights[0]}-weight"
             raise RecipeError(f"--{name}: is what --tune finds; leave one of them out")
         if self.tune == STANDARD_INPUT and not self.text and self.input in (None, STANDARD_INPUT):
             raise RecipeError("--tune: standard input cannot hold the sentences too; name a file with --input")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful rerank")
-    weights = _weights(given)
-    if given.tune is not None and given.output is not None:
-        require_room(given.output, "--output")
-    texts: Iterable[str] = given.text or given.read()
-    references = None if given.tune is None else _references(given.tune)
+    args = parse_arguments(Arguments, argv, program="heedful rerank")
+    weights = _build_weights(args)
+    if args.tune is not None and args.output is not None:
+        require_writable(args.output, "--output")
+    texts: Iterable[str] = args.text or args.read_lines()
+    references = None if args.tune is None else _read_references(args.tune)
 
-    from heedful.runs.device import keep_pages
-    from heedful.tasks.translation.channel import RerankLines
+    from heedful.runs.device import tune_malloc
+    from heedful.tasks.translation.noisy_channel import RerankLineFormat
 
-    keep_pages()
-    lines = _translated(given, RerankLines(_channel(given), weights, keep=given.n_best))
+    tune_malloc()
+    line_format = _add_translator(args, RerankLineFormat(_build_channel(args), weights, num_candidates=args.n_best))
     if references is None:
-        return given.answer(lines, lines.inputs(texts, name=given.place), as_json=given.format == "jsonl")
-    return _tune(given, lines, texts, references)
+        return args.write_answers(
+            line_format, line_format.parse_lines(texts, source_name=args.input_name), as_json=args.format == "jsonl"
+        )
+    return _tune_weights(args, line_format, texts, references)
 
 
-def _weights(given: Arguments) -> Weights:
+def _build_weights(args: Arguments) -> ChannelWeights:
     """By options, by a file, or usual ones; those of nobody are 0."""
-    from heedful.tasks.translation.channel import USUAL, read_weights
+    from heedful.tasks.translation.noisy_channel import DEFAULT_WEIGHTS, read_channel_weights
 
-    found = USUAL if given.weights is None else read_weights(given.weights)
-    own = {name: getattr(given, f"{name}_weight") for name in _PARTS}
-    found = found.model_copy(update={name: value for name, value in own.items() if value is not None})
+    weights = DEFAULT_WEIGHTS if args.weights is None else read_channel_weights(args.weights)
+    option_weights = {name: getattr(args, f"{name}_weight") for name in _WEIGHT_NAMES}
+    weights = weights.model_copy(update={name: value for name, value in option_weights.items() if value is not None})
     for name in ("reverse", "language"):
-        if getattr(given, name) is None and given.weights is not None and getattr(found, name):
-            raise RecipeError(f"--weights: {given.weights} gives a weight to --{name}; give that run too")
-        if getattr(given, name) is None:
-            found = found.model_copy(update={name: 0.0})
-    return found
+        if getattr(args, name) is None and args.weights is not None and getattr(weights, name):
+            raise RecipeError(f"--weights: {args.weights} gives a weight to --{name}; give that run too")
+        if getattr(args, name) is None:
+            weights = weights.model_copy(update={name: 0.0})
+    return weights
 
 
-def _references(path: Path) -> list[str]:
+def _read_references(path: Path) -> list[str]:
     from heedful.data.readers import read_lines
 
     return list(read_lines(path))
 
 
-def _channel(given: Arguments) -> NoisyChannel:
-    from heedful.tasks.translation.channel import NoisyChannel
-    from heedful.tasks.translation.face import Translator
+def _build_channel(args: Arguments) -> NoisyChannel:
+    from heedful.tasks.translation.noisy_channel import NoisyChannel
+    from heedful.tasks.translation.translator import Translator
 
     reverse = None
-    if given.reverse is not None:
-        alone = replace(given.computing, adapter=None)  # which is of the run that translates
-        several = alone.load(Translator, given.reverse, use="translates")
-        if several.languages and given.source_language is None:
+    if args.reverse is not None:
+        options_without_adapter = replace(args.computing, adapter=None)  # which is of the run that translates
+        translator = options_without_adapter.load_predictor(Translator, args.reverse, use="translates")
+        if translator.languages and args.source_language is None:
             raise RecipeError(
-                f"--reverse: {given.reverse} writes {', '.join(several.languages)}; say which of them the sources are "
+                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; say which of them the sources are "
                 "in, with --source-language"
             )
-        reverse = several.towards(given.source_language)
-    return NoisyChannel(reverse, _language(given), given.batch_tokens)
+        reverse = translator.towards(args.source_language)
+    return NoisyChannel(reverse, _build_language_model(args), args.batch_tokens)
 
 
-def _language(given: Arguments) -> LogProbabilities | None:
-    if given.language is None:
+def _build_language_model(args: Arguments) -> TextScorer | None:
+    if args.language is None:
         return None
-    from heedful.tasks.language.face import Writer
+    from heedful.tasks.language.predictor import TextGenerator
 
-    writer = replace(given.computing, adapter=None).load(Writer, given.language, use="writes")
+    language_model = replace(args.computing, adapter=None).load_predictor(TextGenerator, args.language, use="writes")
 
-    def language(texts: Sequence[str]) -> list[float]:
-        found = writer.surprise(texts, ended=True, batch_tokens=given.batch_tokens)
-        return [each.log_probability for each in found]
+    def score_texts(texts: Sequence[str]) -> list[float]:
+        scores = language_model.surprise(texts, ended=True, batch_tokens=args.batch_tokens)
+        return [text_score.log_probability for text_score in scores]
 
-    return language
+    return score_texts
 
 
-def _translated(given: Arguments, lines: RerankLines) -> RerankLines:
+def _add_translator(args: Arguments, line_format: RerankLineFormat) -> RerankLineFormat:
     """With a run that finds candidates, where one is named."""
-    if not given.runs:
-        return lines
-    from heedful.tasks.searches import build_length, build_search
-    from heedful.tasks.translation.face import Translator
+    if not args.runs:
+        return line_format
+    from heedful.tasks.search_factory import build_length_limits, build_search
+    from heedful.tasks.translation.translator import Translator
 
-    translator = given.direction.of(given.computing.load(Translator, *given.runs, use="translates"))
-    config = given.searching.config(translator.generation)
-    most = max(given.candidates, given.n_best)
-    search = build_search(config, translator.target, n_best=most, seed=given.seed)
-    own = replace(translator.lines(), search=search, length=build_length(config), batch_tokens=given.batch_tokens)
-    return replace(lines, translate=own)
-
-
-def _tune(given: Arguments, lines: RerankLines, texts: Iterable[str], references: Sequence[str]) -> int:
-    """Finds weights, tells what they are worth, and writes them."""
-    from heedful.store import write_json
-    from heedful.tasks.translation.tuning import tuned
-
-    translations = lines.found(list(lines.inputs(texts, name=given.place)), first=1)
-    judged = lines.channel.judge(translations)
-    if left := judged.count(None):
-        say(f"{left:,} of {len(judged):,} sentences: longer than a model that judges reads, left out")
-    found = tuned(judged, references, metric=given.metric)
-    print(found.table().text(), end="")
-    own = found.weights
-    print(
-        f"weights: --reverse-weight {own.reverse:g} --language-weight {own.language:g} --length-weight {own.length:g}"
+    translator = args.direction.apply_to(args.computing.load_predictor(Translator, *args.runs, use="translates"))
+    config = args.searching.apply_to(translator.generation)
+    num_candidates = max(args.candidates, args.n_best)
+    search = build_search(config, translator.target, n_best=num_candidates, seed=args.seed)
+    translation_format = replace(
+        translator.line_format(), search=search, length=build_length_limits(config), batch_tokens=args.batch_tokens
     )
-    if given.output is not None:
-        with writing(given.output, "--output"):
-            write_json(given.output, own.model_dump())
-        print(f"written: {given.output}")
+    return replace(line_format, translate=translation_format)
+
+
+def _tune_weights(
+    args: Arguments, line_format: RerankLineFormat, texts: Iterable[str], references: Sequence[str]
+) -> int:
+    """Finds weights, tells what they are worth, and writes them."""
+    from heedful.atomic_io import write_json
+    from heedful.tasks.translation.noisy_channel_tuning import tune_weights
+
+    translations = line_format.get_translations(
+        list(line_format.parse_lines(texts, source_name=args.input_name)), start=1
+    )
+    scored_translations = line_format.channel.score_candidates(translations)
+    if num_unscored := scored_translations.count(None):
+        log(
+            f"{num_unscored:,} of {len(scored_translations):,} sentences: longer than a model that judges reads, left out"
+        )
+    tuned_weights = tune_weights(scored_translations, references, metric=args.metric)
+    print(tuned_weights.to_table().format_text(), end="")
+    best_weights = tuned_weights.weights
+    print(
+        f"weights: --reverse-weight {best_weights.reverse:g} --language-weight {best_weights.language:g} --length-weight {best_weights.length:g}"
+    )
+    if args.output is not None:
+        with wrap_write_errors(args.output, "--output"):
+            write_json(args.output, best_weights.model_dump())
+        print(f"written: {args.output}")
     return 0
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+def _is_same_path(path: Path, other: Path) -> bool:
+    return path.resolve() == other.resolve()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from heedful.cli.arguments import Computing, MaybeInt, PositionalPaths, parse
+from heedful.cli.arguments import DeviceOptions, OptionalInt, PositionalPaths, parse_arguments
 from heedful.cli.file_names import require_folders
-from heedful.cli.lines import answer
-from heedful.cli.options import TextOptions
+from heedful.cli.line_commands import write_answers
+from heedful.cli.options import ParallelTextOptions
 
 
 @dataclass(frozen=True)
@@ -18,26 +18,30 @@ class Arguments:
 
     runs: PositionalPaths
     """run folders; several judge together"""
-    text: TextOptions
+    text: ParallelTextOptions
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens between tabs, or JSON with each token's"""
-    step: MaybeInt = None
+    step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful score")
-    require_folders(given.runs, read="pairs are read with --data FILE (TSV or JSONL), or with --source and --target")
-    reader = given.text.reader()
-
-    from heedful.data.context import asked, in_context
-    from heedful.tasks.translation.face import Translator
-    from heedful.tasks.translation.translations import ScoreLines
-
-    translator = given.text.direction.of(
-        given.computing.load(Translator, *given.runs, use="translates", step=given.step)
+    args = parse_arguments(Arguments, argv, program="heedful score")
+    require_folders(
+        args.runs, input_hint="pairs are read with --data FILE (TSV or JSONL), or with --source and --target"
     )
-    pairs = ((asked(pair), pair.target) for pair in in_context(reader, sentences=translator.context))
-    return answer(ScoreLines(translator), pairs, as_json=given.format == "jsonl")
+    reader = args.text.build_reader()
+
+    from heedful.data.context import add_context, get_source_with_context
+    from heedful.tasks.translation.translations import ScoreLineFormat
+    from heedful.tasks.translation.translator import Translator
+
+    translator = args.text.direction.apply_to(
+        args.computing.load_predictor(Translator, *args.runs, use="translates", step=args.step)
+    )
+    pairs = (
+        (get_source_with_context(pair), pair.target) for pair in add_context(reader, max_sentences=translator.context)
+    )
+    return write_answers(ScoreLineFormat(translator), pairs, as_json=args.format == "jsonl")

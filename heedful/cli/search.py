@@ -8,18 +8,26 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from heedful.cli.arguments import Computing, MaybePath, PositionalPath, TextsBehind, maybe, parse, require_least
-from heedful.cli.grammar import Formerly
-from heedful.cli.lines import is_typed, read_or_typed
-from heedful.cli.output import destination
+from heedful.cli.arguments import (
+    DeviceOptions,
+    OptionalPath,
+    PositionalPath,
+    TextsOrPositionals,
+    mark_optional,
+    parse_arguments,
+    require_minimum,
+)
+from heedful.cli.line_commands import is_interactive, open_lines
+from heedful.cli.option_parser import RenamedFrom
+from heedful.cli.output import open_output
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.found import Found
+    from heedful.cli.search_output import QueryResults
     from heedful.retrieval.index import PassageIndex
-    from heedful.retrieval.orders import Ordering
+    from heedful.retrieval.rankings import Ordering
 
-_CHUNK = 64
+_BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
@@ -32,113 +40,128 @@ class Arguments:
 
     index: PositionalPath
     """folder that heedful index made"""
-    query: TextsBehind = ()
+    query: TextsOrPositionals = ()
     """questions, instead of a file; they may also stand behind the index, without the option"""
-    input: Annotated[MaybePath, Formerly("--queries")] = None
+    input: Annotated[OptionalPath, RenamedFrom("--queries")] = None
     """file with a question on each line, plain or gzipped; standard input if not given, or if it is -"""
     top: int = 10
     """passages to tell"""
-    by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, maybe("{bm25,encoder,product,all}")] = None
+    by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, mark_optional("{bm25,encoder,product,all}")] = (
+        None
+    )
     """what to order by, or all three side by side; product where the index has vectors, else bm25, if not given"""
-    answers: MaybePath = None
+    answers: OptionalPath = None
     """folder of a model that answers questions (task "spans"), whose answers are marked"""
-    measure: MaybePath = None
+    measure: OptionalPath = None
     """file of questions whose passages are known: recall and mean reciprocal rank of each ordering, and no passages;
     JSON with "question" and "passages" (ids) on each line, or .json in SQuAD's form"""
-    model: MaybePath = None
+    model: OptionalPath = None
     """folder of the encoder, where it is no longer where the index was made from"""
-    output: MaybePath = None
+    output: OptionalPath = None
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """for reading, or JSON with all scores and places, a line for each question"""
-    computing: Computing = field(default_factory=Computing)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful search")
-    _check(given)
+    args = parse_arguments(Arguments, argv, program="heedful search")
+    _check_arguments(args)
 
     from heedful.retrieval.index import load_index
 
-    given.computing.begin()
-    index = load_index(given.index, model=given.model, **given.computing.how)
-    if given.measure is not None:
-        _measure(index, given.measure, given)
+    args.computing.set_num_threads()
+    index = load_index(args.index, model=args.model, **args.computing.load_kwargs)
+    if args.measure is not None:
+        _measure_search(index, args.measure, args)
         return 0
-    found = _found(index, given)
-    if given.output is not None and given.output.suffix == ".html":
-        from heedful.cli.found import page
-        from heedful.store import replacing
+    results = _search_questions(index, args)
+    if args.output is not None and args.output.suffix == ".html":
+        from heedful.atomic_io import atomic_replace
+        from heedful.cli.search_output import render_page
 
-        text = page(list(found), name=str(given.index))
-        with replacing(given.output) as beside:
-            beside.write_text(text, encoding="utf-8")
+        page_html = render_page(list(results), name=str(args.index))
+        with atomic_replace(args.output) as temporary_file:
+            temporary_file.write_text(page_html, encoding="utf-8")
         return 0
-    with destination(given.output) as out:
-        for each in found:
-            if given.format == "jsonl":
-                out.write(each.json() + "\n")
+    with open_output(args.output) as out:
+        for result in results:
+            if args.format == "jsonl":
+                out.write(result.to_json() + "\n")
             else:
-                each.print(out.stream)
+                result.print_table(out.stream)
             out.flush()
     return 0
 
 
-def _check(given: Arguments) -> None:
-    ways = [name for name in ("query", "input", "measure") if getattr(given, name)]
-    if len(ways) > 1:
-        raise RecipeError(f"--{ways[0]} and --{ways[1]}: give one of them")
-    if given.measure is not None and given.answers is not None:
+def _check_arguments(args: Arguments) -> None:
+    given_inputs = [name for name in ("query", "input", "measure") if getattr(args, name)]
+    if len(given_inputs) > 1:
+        raise RecipeError(f"--{given_inputs[0]} and --{given_inputs[1]}: give one of them")
+    if args.measure is not None and args.answers is not None:
         raise RecipeError("--answers: marks passages, and --measure shows none; drop one of them")
-    if given.format == "jsonl" and given.output is not None and given.output.suffix == ".html":
+    if args.format == "jsonl" and args.output is not None and args.output.suffix == ".html":
         raise RecipeError("--format jsonl: --output ends with .html, which is a page; drop one of them")
-    require_least(given, top=1)
+    require_minimum(args, top=1)
 
 
-def _orderings(index: PassageIndex, given: Arguments) -> tuple[Ordering, ...]:
+def _choose_orderings(index: PassageIndex, args: Arguments) -> tuple[Ordering, ...]:
     """Those that were asked for; of `all`, those that the index has."""
-    from heedful.retrieval.orders import ORDERINGS
+    from heedful.retrieval.rankings import ORDERINGS
 
-    if given.by == "all" or (given.by is None and given.measure is not None):
+    if args.by == "all" or (args.by is None and args.measure is not None):
         return ORDERINGS if index.has_vectors else ("bm25",)
-    return (given.by or ("product" if index.has_vectors else "bm25"),)
+    return (args.by or ("product" if index.has_vectors else "bm25"),)
 
 
-def _found(index: PassageIndex, given: Arguments) -> Iterator[Found]:
-    from heedful.cli.found import found
-    from heedful.tasks.faces import chunked
-    from heedful.tasks.spans.face import Answerer
+def _search_questions(index: PassageIndex, args: Arguments) -> Iterator[QueryResults]:
+    from heedful.cli.search_output import mark_results
+    from heedful.tasks.predictor import iter_chunks
+    from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 
-    orderings, answerer = _orderings(index, given), None
-    if given.answers is not None:
-        own = replace(given.computing, adapter=None)  # which is that of the encoder
-        answerer = own.load(Answerer, given.answers, use="answers questions")
-    lines = iter(given.query) if given.query else read_or_typed(given.input)
-    size = 1 if not given.query and is_typed(given.input) else _CHUNK
-    for part in chunked(lines, size):
-        for query, orders in zip(part, index.compare(part, top=given.top, orderings=orderings), strict=True):
-            yield found(query, orders, telling=index.telling(query), answerer=answerer)
+    orderings, answerer = _choose_orderings(index, args), None
+    if args.answers is not None:
+        options_without_adapter = replace(args.computing, adapter=None)  # which is that of the encoder
+        answerer = options_without_adapter.load_predictor(
+            QuestionAnsweringPredictor, args.answers, use="answers questions"
+        )
+    questions = iter(args.query) if args.query else open_lines(args.input)
+    batch_size = 1 if not args.query and is_interactive(args.input) else _BATCH_SIZE
+    for batch in iter_chunks(questions, batch_size):
+        for query, orders in zip(batch, index.compare_orderings(batch, top=args.top, orderings=orderings), strict=True):
+            yield mark_results(query, orders, informative_words=index.select_rare_terms(query), answerer=answerer)
 
 
-def _measure(index: PassageIndex, path: Path, given: Arguments) -> None:
-    from heedful.cli.progress import Counting
-    from heedful.inspection.page import Table, html_page
-    from heedful.retrieval.collection import judged_questions
-    from heedful.retrieval.measure import FIRST, measure_search
+def _measure_search(index: PassageIndex, path: Path, args: Arguments) -> None:
+    from heedful.cli.progress import CountingProgress
+    from heedful.inspection.page import PageTable, render_html_page
+    from heedful.retrieval.measure import RECALL_CUTOFFS, measure_search
+    from heedful.retrieval.passages import read_judged_questions
 
-    with Counting("questions") as tick:
-        measured, count = measure_search(index, judged_questions(path), orderings=_orderings(index, given), tick=tick)
-    columns = ["ordering", *(f"recall@{first}" for first in FIRST), "MRR"]
+    with CountingProgress("questions") as on_progress:
+        measurements, count = measure_search(
+            index, read_judged_questions(path), orderings=_choose_orderings(index, args), on_progress=on_progress
+        )
+    columns = ["ordering", *(f"recall@{depth}" for depth in RECALL_CUTOFFS), "MRR"]
     rows = [
-        [each.ordering, *(f"{100 * each.recall[first]:.1f}" for first in FIRST), f"{each.mrr:.3f}"] for each in measured
+        [
+            measurement.ordering,
+            *(f"{100 * measurement.recall[depth]:.1f}" for depth in RECALL_CUTOFFS),
+            f"{measurement.mrr:.3f}",
+        ]
+        for measurement in measurements
     ]
     title = f"{count:,} questions of {path.name}, {len(index):,} passages"
-    with destination(given.output) as out:
-        if given.format == "jsonl":
-            content = {"questions": count, "passages": len(index), "orderings": [asdict(each) for each in measured]}
+    with open_output(args.output) as out:
+        if args.format == "jsonl":
+            content = {
+                "questions": count,
+                "passages": len(index),
+                "orderings": [asdict(measurement) for measurement in measurements],
+            }
             out.write(json.dumps(content) + "\n")
-        elif given.output is not None and given.output.suffix == ".html":
-            out.write(html_page(title, tables=[Table("", columns, rows)], pictures=[]))
+        elif args.output is not None and args.output.suffix == ".html":
+            out.write(render_html_page(title, tables=[PageTable("", columns, rows)], pictures=[]))
         else:
-            out.write(Table(title, columns, rows).text())
+            out.write(PageTable(title, columns, rows).format_text())

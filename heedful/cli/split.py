@@ -10,11 +10,11 @@ from typing import Annotated, Final
 
 import tyro
 
-from heedful.cli.arguments import MaybeText, PositionalPaths, parse
-from heedful.cli.output import say, writing
+from heedful.cli.arguments import OptionalText, PositionalPaths, parse_arguments
+from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
-_MOST: Final = 50_000
+_MAX_EXAMPLES: Final = 50_000
 """Examples of a part; so many texts are remembered, and some more."""
 
 
@@ -34,66 +34,66 @@ class Arguments:
     """examples for validation, at most"""
     test: int = 1000
     """examples for test, at most; 0 for none"""
-    task: MaybeText = None
+    task: OptionalText = None
     """what is to be learned, where it is not what the files look like"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
     """of a table, by name or counted from 0; see heedful new"""
     documents: bool = False
     """of two files: lines that are empty in both end documents, and these stay whole"""
-    document_column: MaybeText = None
+    document_column: OptionalText = None
     """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
     overwrite: bool = False
     """replace parts that are there already"""
 
     def __post_init__(self) -> None:
-        for name, least in (("validation", 1), ("test", 0)):
-            if not least <= getattr(self, name) <= _MOST:
-                raise RecipeError(f"--{name}: {getattr(self, name)}; must be from {least} to {_MOST:,}")
+        for name, minimum in (("validation", 1), ("test", 0)):
+            if not minimum <= getattr(self, name) <= _MAX_EXAMPLES:
+                raise RecipeError(f"--{name}: {getattr(self, name)}; must be from {minimum} to {_MAX_EXAMPLES:,}")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful split")
-    from heedful.data.forms.glance import glance
-    from heedful.data.forms.naming import Part
-    from heedful.data.forms.sketch import Splitter
-    from heedful.data.forms.split import carry_out, planned
-    from heedful.recipes.proposals import proposals
-    from heedful.recipes.whole import asked_again, by_documents
+    args = parse_arguments(Arguments, argv, program="heedful split")
+    from heedful.data.detect.file_names import DatasetPart
+    from heedful.data.detect.hash_sample import DatasetSplitter
+    from heedful.data.detect.sniff import sniff_file
+    from heedful.data.detect.split import build_plan, write_parts
+    from heedful.recipes.dataset_proposals import propose_datasets
+    from heedful.recipes.document_split import keep_documents_whole, list_document_options
 
-    if any(str(file) == "-" for file in given.files):
+    if any(str(file) == "-" for file in args.files):
         raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
-    chosen = proposals([glance(file) for file in given.files], task=given.task, columns=given.columns)[0]
-    found = by_documents(chosen, ended=given.documents, column=given.document_column).found
-    if found.present != ("train",):
+    proposal = propose_datasets([sniff_file(file) for file in args.files], task=args.task, columns=args.columns)[0]
+    dataset = keep_documents_whole(proposal, blank_lines=args.documents, column=args.document_column).dataset
+    if dataset.present_parts != ("train",):
         raise RecipeError(
-            f"{', '.join(map(str, given.files))}: are parts already, by their names ({', '.join(found.present)}); name "
+            f"{', '.join(map(str, args.files))}: are parts already, by their names ({', '.join(dataset.present_parts)}); name "
             "files that are whole"
         )
-    say(f"read as: {chosen.task}, {found.taken}")
-    sizes: dict[Part, int] = {"validation": given.validation}
-    if given.test:
-        sizes["test"] = given.test
-    todo = planned(found, given.output, list(sizes))
-    for path in todo.paths:
-        if any(path.resolve() == file.resolve() for file in given.files):
+    log(f"read as: {proposal.task}, {dataset.learning_description}")
+    sizes: dict[DatasetPart, int] = {"validation": args.validation}
+    if args.test:
+        sizes["test"] = args.test
+    split_plan = build_plan(dataset, args.output, list(sizes))
+    for path in split_plan.paths:
+        if any(path.resolve() == file.resolve() for file in args.files):
             raise RecipeError(f"{path}: would be written over while it is read; choose another --output")
-        if path.exists() and not given.overwrite:
+        if path.exists() and not args.overwrite:
             raise RecipeError(f"{path}: is there already; choose another --output, or add --overwrite")
-    splitter, whole = Splitter(), 0
-    for example in found.examples("train"):
-        whole += not found.parts_documents(example)
-        if found.usable(example) and not found.parts_documents(example):
-            splitter.add(example.keys)
-    if sum(sizes.values()) > whole // 2:
+    splitter, num_examples = DatasetSplitter(), 0
+    for example in dataset.read_examples("train"):
+        num_examples += not dataset.is_document_end(example)
+        if dataset.is_usable(example) and not dataset.is_document_end(example):
+            splitter.add_example(example.split_keys)
+    if sum(sizes.values()) > num_examples // 2:
         raise DataError(
-            f"{found.first('train')}: has {whole:,} {found.noun}, and {' and '.join(f'{n:,}' for n in sizes.values())} "
+            f"{dataset.get_first_file('train')}: has {num_examples:,} {dataset.noun}, and {' and '.join(f'{n:,}' for n in sizes.values())} "
             "would leave less than half for training; take fewer"
         )
-    with writing(given.output, "--output"):
-        given.output.mkdir(parents=True, exist_ok=True)
-        counts = carry_out(todo, found, splitter, {"train": whole}, sizes=sizes)
-    for part, saver in todo.savers.items():
-        print(f"{part}: {counts[part]:,} {found.noun} in {' '.join(map(str, saver.paths))}")
-    print(f"next: {shlex.join(['heedful', 'new', *map(str, todo.paths), *asked_again(found)])}")
+    with wrap_write_errors(args.output, "--output"):
+        args.output.mkdir(parents=True, exist_ok=True)
+        counts = write_parts(split_plan, dataset, splitter, {"train": num_examples}, sizes=sizes)
+    for part, saver in split_plan.writers.items():
+        print(f"{part}: {counts[part]:,} {dataset.noun} in {' '.join(map(str, saver.paths))}")
+    print(f"next: {shlex.join(['heedful', 'new', *map(str, split_plan.paths), *list_document_options(dataset)])}")
     return 0

@@ -26,14 +26,14 @@ class ResultStream(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError as error:
-            raise _output_error(error) from error
+            raise _convert_output_error(error) from error
 
     def flush(self) -> None:
         """Write what is in the buffer."""
         try:
             super().flush()
         except OSError as error:
-            raise _output_error(error) from error
+            raise _convert_output_error(error) from error
 
 
 @final
@@ -56,26 +56,26 @@ def prepare_streams() -> None:
     Streams that somebody has put in the place of the process's own stay.
     """
     if sys.stdin is None:
-        _occupy(_INPUT, os.O_RDONLY)
+        _open_null_device(_INPUT, os.O_RDONLY)
         sys.stdin = io.TextIOWrapper(io.BufferedReader(_ClosedInput()))
     if sys.stdout is None:
-        _occupy(_OUTPUT, os.O_RDONLY)
+        _open_null_device(_OUTPUT, os.O_RDONLY)
         sys.stdout = ResultStream(io.BufferedWriter(io.FileIO(_OUTPUT, "w", closefd=False)), encoding="utf-8")
     elif sys.stdout is sys.__stdout__ and type(sys.stdout) is io.TextIOWrapper:
-        own = sys.stdout
+        original = sys.stdout
         sys.stdout = ResultStream(
-            own.buffer,
-            encoding=own.encoding,
-            errors=own.errors,
-            line_buffering=own.line_buffering,
-            write_through=own.write_through,
+            original.buffer,
+            encoding=original.encoding,
+            errors=original.errors,
+            line_buffering=original.line_buffering,
+            write_through=original.write_through,
         )
     if sys.stderr is None:
-        _occupy(_ERRORS, os.O_WRONLY)
+        _open_null_device(_ERRORS, os.O_WRONLY)
         sys.stderr = open(_ERRORS, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
 
 
-def _occupy(number: int, flags: int) -> None:
+def _open_null_device(number: int, flags: int) -> None:
     """Open the null device under the number of a standard stream, so that no other file gets it."""
     handle = os.open(os.devnull, flags)
     if handle != number:
@@ -83,18 +83,18 @@ def _occupy(number: int, flags: int) -> None:
         os.close(handle)
 
 
-def end_streams() -> None:
+def flush_streams() -> None:
     """Write what is in the buffers, or drop it where that fails, so that the interpreter ends without a complaint."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, DataError):
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, stream.fileno())
-            os.close(nothing)
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, stream.fileno())
+            os.close(null_device)
 
 
-def _output_error(error: OSError) -> Exception:
+def _convert_output_error(error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return error
     if error.errno == errno.EBADF:

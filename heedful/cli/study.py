@@ -6,8 +6,8 @@ import runpy
 import sys
 from collections.abc import Sequence
 
+from heedful.bundled import format_items, get_item, list_studies
 from heedful.errors import DataError
-from heedful.shelf import listed, pick, studies
 
 _HELP = """\
 usage: heedful study [NAME [options]]
@@ -16,18 +16,18 @@ Small experiments that make a claim of a paper visible. Without a name all are l
 heedful study NAME --help."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    known = studies()
-    if not arguments:
-        print(listed(known))
+    available = list_studies()
+    if not argv:
+        print(format_items(available))
         return 0
-    name, *options = arguments
+    name, *options = argv
     if name in ("-h", "--help"):
         print(_HELP)
         return 0
-    path = pick(name.removeprefix("studies/").removesuffix(".py"), known, what="study").path
-    before = sys.argv, sys.path
+    path = get_item(name.removeprefix("studies/").removesuffix(".py"), available, noun="study").path
+    saved_state = sys.argv, sys.path
     # As if Python had been given the file: what it imports from its own folder is found.
     sys.argv, sys.path = [str(path), *options], [str(path.parent), *sys.path]
     try:
@@ -37,5 +37,5 @@ def run(arguments: Sequence[str]) -> int:
             raise DataError(stop.code) from None
         raise
     finally:
-        sys.argv, sys.path = before
+        sys.argv, sys.path = saved_state
     return 0

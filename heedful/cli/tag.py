@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from heedful.cli.arguments import parse
-from heedful.cli.lines import TextOptions
+from heedful.cli.arguments import parse_arguments
+from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextOptions):
+class Arguments(TextLineOptions):
     """Tag the words of sentences, one sentence a line with spaces between its words."""
 
     format: Literal["columns", "jsonl"] = "columns"
     """a word and its tag on each line and an empty line after each sentence, or JSON with probabilities"""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(argv: Sequence[str]) -> int:
     """The exit code."""
-    given = parse(Arguments, arguments, program="heedful tag")
+    args = parse_arguments(Arguments, argv, program="heedful tag")
 
-    from heedful.tasks.tagging.face import Tagger
+    from heedful.tasks.tagging.predictor import Tagger
 
-    return given.serve(Tagger, use="tags words", as_json=given.format == "jsonl")
+    return args.predict_texts(Tagger, use="tags words", as_json=args.format == "jsonl")

@@ -7,11 +7,11 @@ from jaxtyping import Integer
 
 from heedful.errors import RecipeError
 
-_POOL = 100
+_BATCHES_PER_POOL = 100
 
 
-def plan_batches(
-    lengths: Integer[np.ndarray, "N 2"], *, tokens: int, seed: int, epoch: int, pad_to: int = 1
+def batch_by_size(
+    lengths: Integer[np.ndarray, "N 2"], *, max_tokens: int, seed: int, epoch: int, pad_to: int = 1
 ) -> list[Integer[np.ndarray, " B"]]:
     """The batches of one epoch, a function of these arguments alone.
 
@@ -20,7 +20,7 @@ def plan_batches(
 
     Args:
         lengths: source and target ids of each pair.
-        tokens: budget for rows times target length *with padding*; rows times source length may be twice
+        max_tokens: budget for rows times target length *with padding*; rows times source length may be twice
             that. A sentence that exceeds it alone is a batch alone.
         seed: of the run, not negative.
         epoch: which epoch, not negative.
@@ -29,73 +29,77 @@ def plan_batches(
     Returns:
         The rows of each batch, sorted by target length.
     """
-    _require_positive(tokens=tokens, pad_to=pad_to)
+    _require_positive(tokens=max_tokens, pad_to=pad_to)
     if not len(lengths):
         return []
     padded = -(-lengths.astype(np.int64) // pad_to) * pad_to
-    random = _chance(seed, epoch)
-    shuffled = _shuffled(len(lengths), random)
-    per_pool = max(1, int(_POOL * tokens / max(1.0, float(padded[:, 1].mean()))))
-    source, target = padded[shuffled].T
+    generator = _create_generator(seed, epoch)
+    shuffled_rows = _shuffle_indices(len(lengths), generator)
+    per_pool = max(1, int(_BATCHES_PER_POOL * max_tokens / max(1.0, float(padded[:, 1].mean()))))
+    source, target = padded[shuffled_rows].T
     # Sources rise and fall in turn, so that a batch across two target lengths finds like sources at the seam.
     rising = np.where(target // pad_to % 2, source, -source)
-    order = shuffled[np.lexsort((rising, target, np.arange(len(shuffled)) // per_pool))]
-    batches = _cut(order, padded, tokens=tokens, per_pool=per_pool)
-    return [batches[i] for i in _shuffled(len(batches), random)]
+    order = shuffled_rows[np.lexsort((rising, target, np.arange(len(shuffled_rows)) // per_pool))]
+    batches = _split_at_budget(order, padded, max_tokens=max_tokens, per_pool=per_pool)
+    return [batches[i] for i in _shuffle_indices(len(batches), generator)]
 
 
-def plan_at_random(count: int, *, rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
-    """The batches of one epoch whatever the lengths: all examples shuffled, in as many equal parts as `rows` asks.
+def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
+    """The batches of one epoch whatever the lengths: all examples shuffled, in as many equal parts as `max_rows` asks.
 
-    A function of these arguments alone. Every example occurs once; no batch has more than `rows`, and their sizes
+    A function of these arguments alone. Every example occurs once; no batch has more than `max_rows`, and their sizes
     differ by one at most.
     """
-    _require_positive(rows=rows)
-    return np.array_split(_shuffled(count, _chance(seed, epoch)), -(-count // rows)) if count else []
+    _require_positive(rows=max_rows)
+    return (
+        np.array_split(_shuffle_indices(count, _create_generator(seed, epoch)), -(-count // max_rows)) if count else []
+    )
 
 
-def plan_by_length(lengths: Integer[np.ndarray, " N"], *, tokens: int, rows: int) -> list[Integer[np.ndarray, " B"]]:
+def batch_by_length(
+    lengths: Integer[np.ndarray, " N"], *, max_tokens: int, max_rows: int
+) -> list[Integer[np.ndarray, " B"]]:
     """Batches for inference, longest sentences first, so that the most memory is needed at the start.
 
-    A batch has at most `rows` sentences and, unless it is one sentence, at most `tokens` ids with padding.
+    A batch has at most `max_rows` sentences and, unless it is one sentence, at most `max_tokens` ids with padding.
     Every sentence occurs once: `np.argsort(np.concatenate(plan))` brings results back into their order.
     """
-    _require_positive(tokens=tokens, rows=rows)
+    _require_positive(tokens=max_tokens, rows=max_rows)
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
     batches, start = [], 0
     while start < len(order):
         longest = max(1, int(lengths[order[start]]))
-        stop = start + min(rows, max(1, tokens // longest))
+        stop = start + min(max_rows, max(1, max_tokens // longest))
         batches.append(order[start:stop])
         start = stop
     return batches
 
 
-def _cut(
-    order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, tokens: int, per_pool: int
+def _split_at_budget(
+    order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int, per_pool: int
 ) -> list[Integer[np.ndarray, " B"]]:
     source, target = np.maximum(padded[order], 1).T
     batches, start = [], 0
     while start < len(order):
         # More rows cannot fit, since targets only grow inside a pool, and batches end where pools do.
-        most = min(max(1, tokens // int(target[start])), per_pool - start % per_pool)
-        rows = np.arange(1, len(target[start : start + most]) + 1)
-        longest = np.maximum.accumulate(source[start : start + most])
-        fits = (rows * target[start : start + most] <= tokens) & (rows * longest <= 2 * tokens)
-        count = max(1, len(rows) if fits.all() else int(fits.argmin()))
+        max_rows = min(max(1, max_tokens // int(target[start])), per_pool - start % per_pool)
+        row_counts = np.arange(1, len(target[start : start + max_rows]) + 1)
+        longest = np.maximum.accumulate(source[start : start + max_rows])
+        fits = (row_counts * target[start : start + max_rows] <= max_tokens) & (row_counts * longest <= 2 * max_tokens)
+        count = max(1, len(row_counts) if fits.all() else int(fits.argmin()))
         batches.append(order[start : start + count])
         start += count
     return batches
 
 
-def _chance(seed: int, epoch: int) -> np.random.Philox:
+def _create_generator(seed: int, epoch: int) -> np.random.Philox:
     """Of an epoch of a run."""
     return np.random.Philox(np.random.SeedSequence([seed, epoch]))
 
 
-def _shuffled(count: int, random: np.random.Philox) -> Integer[np.ndarray, " N"]:
+def _shuffle_indices(count: int, generator: np.random.Philox) -> Integer[np.ndarray, " N"]:
     """Whole numbers below `count`; by raw bits, which numpy promises for good, but not what `shuffle` makes of them."""
-    return np.argsort(random.random_raw(count), kind="stable")
+    return np.argsort(generator.random_raw(count), kind="stable")
 
 
 def _require_positive(**numbers: int) -> None:

@@ -14,128 +14,137 @@ from typing import Final, TypeAlias, final
 
 import numpy as np
 
-from heedful.data.factors import Encoded, Reading
-from heedful.data.readers import Pair, Reader
+from heedful.data.factors import EncodedText, SourceEncoder
+from heedful.data.readers import ExampleReader, SentencePair
 from heedful.data.tokenizers import Tokenizer
 
-SEPARATOR: Final = "<ctx>"
+CONTEXT_SEPARATOR: Final = "<ctx>"
 """The piece of a vocabulary that stands behind each sentence which is read before another one."""
 
 
 @final
 @dataclass(frozen=True)
-class Following:
+class SentenceInContext:
     """A sentence, and those before it in its document, the nearest last."""
 
     text: str
-    before: tuple[str, ...]
+    context: tuple[str, ...]
 
 
-Readable: TypeAlias = str | Following
+SourceSentence: TypeAlias = str | SentenceInContext
 """A sentence that stands by itself, or one with those before it."""
 
 
-def readable(text: str, before: Iterable[str]) -> Readable:
+def attach_context(text: str, context: Iterable[str]) -> SourceSentence:
     """A sentence with those before it, where there are any."""
-    known = tuple(before)
-    return Following(text, known) if known else text
+    sentences = tuple(context)
+    return SentenceInContext(text, sentences) if sentences else text
 
 
-def text_of(sentence: Readable) -> str:
+def get_text(sentence: SourceSentence) -> str:
     """The sentence alone."""
     return sentence if isinstance(sentence, str) else sentence.text
 
 
-def before(sentence: Readable) -> tuple[str, ...]:
+def get_context(sentence: SourceSentence) -> tuple[str, ...]:
     """The sentences before it."""
-    return () if isinstance(sentence, str) else sentence.before
+    return () if isinstance(sentence, str) else sentence.context
 
 
-def following(lines: Iterable[str], *, sentences: int) -> Iterator[Readable]:
-    """Each line with as many before it in its document as there are, but at most `sentences`."""
-    seen = deque[str](maxlen=sentences)
+def iter_with_context(lines: Iterable[str], *, max_sentences: int) -> Iterator[SourceSentence]:
+    """Each line with as many before it in its document as there are, but at most `max_sentences`."""
+    previous = deque[str](maxlen=max_sentences)
     for line in lines:
-        yield readable(line, seen if line.strip() else ())
+        yield attach_context(line, previous if line.strip() else ())
         if line.strip():
-            seen.append(line)
+            previous.append(line)
         else:
-            seen.clear()
+            previous.clear()
 
 
-def documents(pairs: Iterable[Pair]) -> Iterator[tuple[int, Pair]]:
+def enumerate_documents(pairs: Iterable[SentencePair]) -> Iterator[tuple[int, SentencePair]]:
     """Pairs with the numbers of their documents, from 0: an empty source ends one, and so does another `document`."""
-    number, name, ended = -1, "", True
+    index, name, has_ended = -1, "", True
     for pair in pairs:
-        if pair.source and (ended or pair.document != name):
-            number += 1
-        name, ended = pair.document, not pair.source
-        yield max(0, number), pair
+        if pair.source and (has_ended or pair.document != name):
+            index += 1
+        name, has_ended = pair.document, not pair.source
+        yield max(0, index), pair
 
 
-def in_context(pairs: Iterable[Pair], *, sentences: int) -> Iterator[Pair]:
-    """Pairs with the sources before theirs, of the same document and at most `sentences`.
+def add_context(pairs: Iterable[SentencePair], *, max_sentences: int) -> Iterator[SentencePair]:
+    """Pairs with the sources before theirs, of the same document and at most `max_sentences`.
 
     A pair without a translation is one that others follow; a pair without a source ends the document.
     """
-    seen, here = deque[str](maxlen=sentences), 0
-    for number, pair in documents(pairs):
-        if number != here:
-            seen.clear()
-        here = number
-        yield pair._replace(before=tuple(seen) if pair.source else ())
+    previous, current = deque[str](maxlen=max_sentences), 0
+    for index, pair in enumerate_documents(pairs):
+        if index != current:
+            previous.clear()
+        current = index
+        yield pair._replace(context=tuple(previous) if pair.source else ())
         if pair.source:
-            seen.append(pair.source)
+            previous.append(pair.source)
 
 
 @final
-class InContext(Reader[Pair]):
-    """The pairs of a reader with the sources before theirs; see `in_context`."""
+class ContextReader(ExampleReader[SentencePair]):
+    """The pairs of a reader with the sources before theirs; see `add_context`."""
 
-    def __init__(self, reader: Reader[Pair], *, sentences: int) -> None:
+    def __init__(self, reader: ExampleReader[SentencePair], *, max_sentences: int) -> None:
         super().__init__(*reader.paths)
-        self._reader, self._sentences = reader, sentences
+        self._reader, self._max_sentences = reader, max_sentences
 
-    def __iter__(self) -> Iterator[Pair]:
-        return in_context(self._reader, sentences=self._sentences)
+    def __iter__(self) -> Iterator[SentencePair]:
+        return add_context(self._reader, max_sentences=self._max_sentences)
 
 
-def asked(pair: Pair) -> Readable:
+def get_source_with_context(pair: SentencePair) -> SourceSentence:
     """The source of a pair, with what stands before it."""
-    return readable(pair.source, pair.before)
+    return attach_context(pair.source, pair.context)
 
 
-def led(reading: Reading, own: Encoded, before: Sequence[str], *, longest: int) -> Encoded:
+def prepend_context(
+    encoder: SourceEncoder, encoded: EncodedText, context: Sequence[str], *, max_pieces: int
+) -> EncodedText:
     """A sentence behind the sentences before it, which stand behind its tags; separators have no factors.
 
     Args:
-        reading: of the sentence, with a tokenizer that has the separator.
-        own: the sentence.
-        before: those before it, the nearest last.
-        longest: how many pieces there may be; what is too much is cut off those that are farthest away.
+        encoder: of the sentence, with a tokenizer that has the separator.
+        encoded: the sentence.
+        context: those before it, the nearest last.
+        max_pieces: how many pieces there may be; what is too much is cut off those that are farthest away.
     """
-    if not before or not own.ids:
-        return own
-    first, room = len(reading.tokenizer.opening), max(0, longest - len(own))
-    ids, numbers = list[int](), list[np.ndarray]()
-    for text in before:
+    if not context or not encoded.ids:
+        return encoded
+    num_tags, room = len(encoder.tokenizer.prefix_ids), max(0, max_pieces - len(encoded))
+    ids, factor_arrays = list[int](), list[np.ndarray]()
+    for text in context:
         words = text.split()  # there is no word without a piece, so more are never needed
-        there = reading.encode(text if len(words) <= longest else " ".join(words[-longest:]))
-        if len(there) == first:
+        context_sentence = encoder.encode(text if len(words) <= max_pieces else " ".join(words[-max_pieces:]))
+        if len(context_sentence) == num_tags:
             continue
-        ids += [*there.ids[first:], reading.tokenizer.tags[SEPARATOR]]
-        if there.factors is not None:
-            numbers += [there.factors[first:], np.zeros_like(there.factors[:1])]
-    cut = max(0, len(ids) - room)
-    whole = [*own.ids[:first], *ids[cut:], *own.ids[first:]]
-    if own.factors is None or not numbers:
-        return Encoded(whole, own.factors)
-    return Encoded(whole, np.concatenate([own.factors[:first], np.concatenate(numbers)[cut:], own.factors[first:]]))
+        ids += [*context_sentence.ids[num_tags:], encoder.tokenizer.tag_ids[CONTEXT_SEPARATOR]]
+        if context_sentence.factors is not None:
+            factor_arrays += [context_sentence.factors[num_tags:], np.zeros_like(context_sentence.factors[:1])]
+    num_dropped = max(0, len(ids) - room)
+    joined_ids = [*encoded.ids[:num_tags], *ids[num_dropped:], *encoded.ids[num_tags:]]
+    if encoded.factors is None or not factor_arrays:
+        return EncodedText(joined_ids, encoded.factors)
+    return EncodedText(
+        joined_ids,
+        np.concatenate(
+            [encoded.factors[:num_tags], np.concatenate(factor_arrays)[num_dropped:], encoded.factors[num_tags:]]
+        ),
+    )
 
 
-def own_places(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Where the ids of a sentence and its tags stand among those that `led` gave."""
-    separator, first = tokenizer.tags.get(SEPARATOR), len(tokenizer.opening)
+def find_sentence_positions(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """Where the ids of a sentence and its tags stand among those that `prepend_context` gave."""
+    separator, num_tags = tokenizer.tag_ids.get(CONTEXT_SEPARATOR), len(tokenizer.prefix_ids)
     if separator is None:
         return list(range(len(ids)))
-    behind = next((at for at in range(len(ids), first, -1) if ids[at - 1] == separator), first)
-    return [*range(min(first, len(ids))), *range(behind, len(ids))]
+    sentence_start = next(
+        (position for position in range(len(ids), num_tags, -1) if ids[position - 1] == separator), num_tags
+    )
+    return [*range(min(num_tags, len(ids))), *range(sentence_start, len(ids))]

@@ -23,28 +23,28 @@ from typing import Any, Generic, SupportsIndex, TypeVar, final
 import numpy as np
 from jaxtyping import Bool, Int, Integer, Shaped, UInt64
 
-from heedful.data.context import led
-from heedful.data.factors import FACTORS, Encoded, Reading
-from heedful.data.readers import Pair
+from heedful.atomic_io import atomic_folder, compute_digest
+from heedful.data.context import prepend_context
+from heedful.data.factors import FACTORS_SIDE, EncodedText, SourceEncoder
+from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
-from heedful.store import digest, whole_folder
 
 CHARACTERS_PER_TOKEN = 64
 """A text with more characters than this for each id it may have is too long, without being cut first."""
 
 Example = TypeVar("Example")
 
-_FORMAT = 2
-_DESCRIPTION = "corpus.json"
-_START = np.dtype("<i8")
-_DIGESTS, _DIGEST = "digests", np.dtype("<u8")
-_TEXTS = "texts"
+_FILE_FORMAT = 2
+_DESCRIPTION_FILE = "corpus.json"
+_START_DTYPE = np.dtype("<i8")
+_DIGESTS_FILE, _DIGEST_DTYPE = "digests", np.dtype("<u8")
+_TEXTS_KEY = "texts"
 
 
 @dataclass(frozen=True)
-class Report:
+class EncodingReport:
     """What became of the examples: `kept`, dropped as `empty` on a side, dropped as `too_long` on a side."""
 
     kept: int
@@ -52,14 +52,14 @@ class Report:
     too_long: int
 
     @classmethod
-    def total(cls, reports: Iterable[Report]) -> Report:
+    def from_reports(cls, reports: Iterable[EncodingReport]) -> EncodingReport:
         """Of several texts together."""
-        kept, empty, too_long = zip(*((each.kept, each.empty, each.too_long) for each in reports), strict=True)
+        kept, empty, too_long = zip(*((report.kept, report.empty, report.too_long) for report in reports), strict=True)
         return cls(sum(kept), sum(empty), sum(too_long))
 
 
 @dataclass(frozen=True)
-class Items:
+class ArraySpec:
     """What a side of arrays holds: of each example any number of items of one type and shape.
 
     Attributes:
@@ -72,7 +72,7 @@ class Items:
 
 
 @final
-class Side:
+class CorpusSide:
     """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other.
 
     Args:
@@ -99,30 +99,30 @@ class Side:
         """Ids, or items, in each example."""
         return np.asarray(self.stops - self.starts)
 
-    def picked(self, rows: Integer[np.ndarray, " B"]) -> Side:
+    def select_rows(self, rows: Integer[np.ndarray, " B"]) -> CorpusSide:
         """Some of the examples, as often as they are named; nothing is copied."""
-        return Side(self.stream, self.starts[rows], self.stops[rows])
+        return CorpusSide(self.stream, self.starts[rows], self.stops[rows])
 
-    def padded(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
+    def collate_ids(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
         """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
 
         No rows give B = 0 and T = `pad_to`.
         """
-        real, places = self._places(rows, pad_to=pad_to)
-        block = np.full(real.shape, -1, dtype=np.int64)
-        block[real] = self.stream[places]
+        is_item, indices = self._locate_items(rows, pad_to=pad_to)
+        block = np.full(is_item.shape, -1, dtype=np.int64)
+        block[is_item] = self.stream[indices]
         return block
 
-    def block(
+    def collate_arrays(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1
     ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
         """The arrays of some examples, zeros behind them, and the number of each item, -1 where there is none."""
-        real, places = self._places(rows, pad_to=pad_to)
-        block = np.zeros((*real.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
-        block[real] = self.stream[places]
-        return block, np.where(real, np.arange(real.shape[1]), -1)
+        is_item, indices = self._locate_items(rows, pad_to=pad_to)
+        block = np.zeros((*is_item.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
+        block[is_item] = self.stream[indices]
+        return block, np.where(is_item, np.arange(is_item.shape[1]), -1)
 
-    def _places(
+    def _locate_items(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int
     ) -> tuple[Bool[np.ndarray, "B T"], Int[np.ndarray, " real"]]:
         """Where there is an item of the rows side by side, and which item of the stream each of those is."""
@@ -130,25 +130,25 @@ class Side:
         lengths = np.asarray(self.stops[rows]) - starts
         width = -(-int(lengths.max(initial=1)) // pad_to) * pad_to
         columns = np.arange(width)
-        real = columns < lengths[:, None]
-        return real, (starts[:, None] + columns)[real]
+        is_item = columns < lengths[:, None]
+        return is_item, (starts[:, None] + columns)[is_item]
 
 
 @dataclass(frozen=True)
-class Encoding(Generic[Example]):
+class ExampleEncoder(Generic[Example]):
     """How examples become ids or arrays.
 
     Attributes:
-        sizes: of each side, by its name; ids are below it. What the items of a side of arrays are.
+        side_sizes: of each side, by its name; ids are below it. What the items of a side of arrays are.
         encode: the ids or items of an example on each side; none where there is nothing to read, None where they would
             be too many.
-        identity: texts and numbers that two examples share only if they are the same; None where nobody asks for
+        identity_key: texts and numbers that two examples share only if they are the same; None where nobody asks for
             examples that occur twice, such as pictures.
     """
 
-    sizes: Mapping[str, int | Items]
+    side_sizes: Mapping[str, int | ArraySpec]
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]]
-    identity: Callable[[Example], object] | None = None
+    identity_key: Callable[[Example], object] | None = None
 
 
 @final
@@ -162,14 +162,14 @@ class Corpus:
         sides: the ids or arrays of all examples, by the side's name.
         digests: a number for each example, equal for those that are the same; None where there are none, as in corpora
             of older versions.
-        texts: what was kept and dropped of each text that it was made of; they stand one after the other.
+        text_reports: what was kept and dropped of each text that it was made of; they stand one after the other.
     """
 
     folder: Path
-    report: Report
-    sides: Mapping[str, Side]
+    report: EncodingReport
+    sides: Mapping[str, CorpusSide]
     digests: UInt64[np.ndarray, " N"] | None = None
-    texts: tuple[Report, ...] = ()
+    text_reports: tuple[EncodingReport, ...] = ()
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
@@ -178,35 +178,39 @@ class Corpus:
         Every byte is read once, so that none that was changed is learned from.
         """
         try:
-            record: dict[str, Any] = read_json(folder / _DESCRIPTION)
+            record: dict[str, Any] = read_json(folder / _DESCRIPTION_FILE)
             version = record["format"]
         except OSError as error:
             raise RunError(f"{folder}: no finished corpus ({error.strerror}); encode the text again") from None
         except (ValueError, KeyError, TypeError):
-            raise RunError(f"{folder / _DESCRIPTION}: damaged; encode the text again") from None
-        if version != _FORMAT:
+            raise RunError(f"{folder / _DESCRIPTION_FILE}: damaged; encode the text again") from None
+        if version != _FILE_FORMAT:
             raise RunError(
-                f"{folder}: corpus format {version!r}, but this heedful reads {_FORMAT}; encode the text anew"
+                f"{folder}: corpus format {version!r}, but this heedful reads {_FILE_FORMAT}; encode the text anew"
             )
         if fingerprint is not None and record.get("fingerprint") != fingerprint:
             raise RunError(f"{folder}: made from other text or by other tokenizers; encode the text again")
         try:
-            report = Report(**record["report"])
-            sides = {name: _map(folder, name, count=report.kept, **side) for name, side in record["sides"].items()}
+            report = EncodingReport(**record["report"])
+            sides = {name: _map_side(folder, name, count=report.kept, **side) for name, side in record["sides"].items()}
             if not sides:
                 raise ValueError("without sides")
-            digests = _map_digests(folder, record[_DIGESTS], count=report.kept) if _DIGESTS in record else None
-            texts = tuple(Report(**each) for each in record.get(_TEXTS, [record["report"]]))
-            if Report.total(texts) != report:
+            digests = (
+                _map_digests(folder, record[_DIGESTS_FILE], count=report.kept) if _DIGESTS_FILE in record else None
+            )
+            text_reports = tuple(
+                EncodingReport(**report_record) for report_record in record.get(_TEXTS_KEY, [record["report"]])
+            )
+            if EncodingReport.from_reports(text_reports) != report:
                 raise ValueError("texts that are not all of it")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
-        return cls(folder, report, sides, digests, texts)
+        return cls(folder, report, sides, digests, text_reports)
 
     def __len__(self) -> int:
         return self.report.kept
 
-    def __getitem__(self, side: str) -> Side:
+    def __getitem__(self, side: str) -> CorpusSide:
         return self.sides[side]
 
     @property
@@ -214,20 +218,20 @@ class Corpus:
         """Ids of each example on each side."""
         return np.stack([side.lengths for side in self.sides.values()], axis=1)
 
-    def repeated(self, other: Corpus) -> int:
+    def count_shared_examples(self, other: Corpus) -> int:
         """How many of the examples occur in another corpus too; 0 where that is not known."""
         if self.digests is None or other.digests is None:
             return 0
         return int(np.isin(self.digests, other.digests).sum())
 
 
-def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> Encoding[Pair]:
+def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int) -> ExampleEncoder[SentencePair]:
     """Both sides of parallel text, each with its end, at most `max_length` ids together; before a source stand its tags
     and, as far as there is room, what it follows.
     """
-    opened = cache(source.opened)
+    get_tagged_tokenizer = cache(source.with_tags)
 
-    def side(text: str, tokenizer: Tokenizer, before: Sequence[str] = ()) -> list[int] | None:
+    def encode_side(text: str, tokenizer: Tokenizer, context: Sequence[str] = ()) -> list[int] | None:
         if len(text) > CHARACTERS_PER_TOKEN * max_length:
             return None
         ids = tokenizer.encode(text)
@@ -235,50 +239,57 @@ def pair_encoding(source: Tokenizer, target: Tokenizer, *, max_length: int) -> E
             return []
         if len(ids) >= max_length:
             return None
-        whole = led(Reading(tokenizer, {}), Encoded(ids), before, longest=max_length - 1)
-        return [*whole.ids, tokenizer.special.eos]
+        encoded = prepend_context(SourceEncoder(tokenizer, {}), EncodedText(ids), context, max_pieces=max_length - 1)
+        return [*encoded.ids, tokenizer.special.eos]
 
-    return Encoding(
+    return ExampleEncoder(
         {"source": source.size, "target": target.size},
-        lambda pair: (side(pair.source, opened(pair.tags), pair.before), side(pair.target, target)),
-        identity=lambda pair: (pair.source, pair.target),
+        lambda pair: (
+            encode_side(pair.source, get_tagged_tokenizer(pair.tags), pair.context),
+            encode_side(pair.target, target),
+        ),
+        identity_key=lambda pair: (pair.source, pair.target),
     )
 
 
-def factored_encoding(pairs: Encoding[Pair], reading: Reading, *, max_length: int) -> Encoding[Pair]:
+def build_factored_encoder(
+    pair_encoder: ExampleEncoder[SentencePair], source_encoder: SourceEncoder, *, max_length: int
+) -> ExampleEncoder[SentencePair]:
     """An encoding of parallel text with one more side, the factors of source pieces; the end of a source has none.
 
     Args:
-        pairs: gives the other sides, the source first, of pairs without labels.
-        reading: of sources.
-        max_length: of a source, as of `pairs`.
+        pair_encoder: gives the other sides, the source first, of pairs without labels.
+        source_encoder: of sources.
+        max_length: of a source, as of `pair_encoder`.
     """
-    count, opened = len(reading.factors), cache(reading.opened)
+    num_factors, get_tagged_encoder = len(source_encoder.factors), cache(source_encoder.with_tags)
 
-    def encode(pair: Pair) -> Sequence[Sequence[Any] | np.ndarray | None]:
+    def encode(pair: SentencePair) -> Sequence[Sequence[Any] | np.ndarray | None]:
         try:
-            plain = [reading.plain(text) for text in (pair.source, *pair.before)]
-            sides = pairs.encode(pair._replace(source=plain[0], before=tuple(plain[1:])))
+            plain_texts = [source_encoder.strip_labels(text) for text in (pair.source, *pair.context)]
+            sides = pair_encoder.encode(pair._replace(source=plain_texts[0], context=tuple(plain_texts[1:])))
             if not sides[0]:
                 return (*sides, None)
-            own = opened(pair.tags)
-            numbers = led(own, own.encode(pair.source), pair.before, longest=max_length - 1).factors
+            tagged_encoder = get_tagged_encoder(pair.tags)
+            factors = prepend_context(
+                tagged_encoder, tagged_encoder.encode(pair.source), pair.context, max_pieces=max_length - 1
+            ).factors
         except DataError as error:
-            raise DataError(f"{pair.place}: {error}") from None
-        assert numbers is not None, "there is no factor"
-        return (*sides, np.concatenate([numbers, np.zeros((1, count), numbers.dtype)]))
+            raise DataError(f"{pair.location}: {error}") from None
+        assert factors is not None, "there is no factor"
+        return (*sides, np.concatenate([factors, np.zeros((1, num_factors), factors.dtype)]))
 
-    sizes = {**pairs.sizes, FACTORS: Items("<u2", (count,))}
-    return Encoding(sizes, encode, identity=pairs.identity)
+    sizes = {**pair_encoder.side_sizes, FACTORS_SIDE: ArraySpec("<u2", (num_factors,))}
+    return ExampleEncoder(sizes, encode, identity_key=pair_encoder.identity_key)
 
 
 def write_corpus(
     folder: Path,
     examples: Iterable[Example],
     *,
-    encoding: Encoding[Example],
+    encoder: ExampleEncoder[Example],
     fingerprint: str = "",
-    more: Sequence[Iterable[Example]] = (),
+    more_texts: Sequence[Iterable[Example]] = (),
 ) -> Corpus:
     """Encodes examples into a folder, in place of the corpus that may be there.
 
@@ -287,97 +298,105 @@ def write_corpus(
     Args:
         folder: where the corpus goes; missing, empty, or with an older corpus in it.
         examples: what to encode, read once.
-        encoding: how.
+        encoder: how.
         fingerprint: what the corpus depends on, for `Corpus.open` to compare.
-        more: further texts, which stand behind the first; `Corpus.texts` says where each ends.
+        more_texts: further texts, which stand behind the first; `Corpus.text_reports` says where each ends.
 
     Raises:
         DataError: an example cannot be read, or none is left.
         RunError: the folder holds something else or cannot be written.
     """
-    with whole_folder(folder, use="write the corpus to", instead_of=_DESCRIPTION) as beside:
+    with atomic_folder(folder, purpose="write the corpus to", replaceable_marker=_DESCRIPTION_FILE) as temporary:
         with ExitStack() as files:
-            growing = {name: _Growing(files, beside / name, size=size) for name, size in encoding.sizes.items()}
-            digests = None if encoding.identity is None else _Digests(files, beside / _DIGESTS, of=encoding.identity)
-            texts = []
-            for text in (examples, *more):
-                texts.append(_encode(text, encoding.encode, list(growing.values()), digests))
-                _require_some(texts[-1])
-        sides = {name: side.about() for name, side in growing.items()}
-        report = asdict(Report.total(texts))
-        about = {"format": _FORMAT, "fingerprint": fingerprint, "report": report, "sides": sides}
-        if more:
-            about[_TEXTS] = [asdict(each) for each in texts]
-        if digests is not None:
-            about[_DIGESTS] = digests.sum.hexdigest()
-        (beside / _DESCRIPTION).write_text(json.dumps(about, indent=1))
+            side_writers = {
+                name: _SideWriter(files, temporary / name, size_or_spec=size)
+                for name, size in encoder.side_sizes.items()
+            }
+            digest_writer = (
+                None
+                if encoder.identity_key is None
+                else _DigestWriter(files, temporary / _DIGESTS_FILE, identity_key=encoder.identity_key)
+            )
+            reports = []
+            for text in (examples, *more_texts):
+                reports.append(_encode_examples(text, encoder.encode, list(side_writers.values()), digest_writer))
+                _require_examples(reports[-1])
+        sides = {name: writer.to_json() for name, writer in side_writers.items()}
+        report = asdict(EncodingReport.from_reports(reports))
+        description = {"format": _FILE_FORMAT, "fingerprint": fingerprint, "report": report, "sides": sides}
+        if more_texts:
+            description[_TEXTS_KEY] = [asdict(text_report) for text_report in reports]
+        if digest_writer is not None:
+            description[_DIGESTS_FILE] = digest_writer.checksum.hexdigest()
+        (temporary / _DESCRIPTION_FILE).write_text(json.dumps(description, indent=1))
     return Corpus.open(folder)
 
 
-def fingerprint(paths: Iterable[Path], *more: str) -> str:
+def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
     """A sha256 of what some files hold and of some texts, in this order; the names of files do not count."""
-    total = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for path in paths:
         try:
-            total.update(bytes.fromhex(digest(path)))
+            sha256.update(bytes.fromhex(compute_digest(path)))
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    total.update(b"|")
-    for text in more:
-        total.update(hashlib.sha256(text.encode()).digest())
-    return total.hexdigest()
+    sha256.update(b"|")
+    for text in texts:
+        sha256.update(hashlib.sha256(text.encode()).digest())
+    return sha256.hexdigest()
 
 
-class _Growing:
+class _SideWriter:
     """The two growing files of one side."""
 
-    def __init__(self, files: ExitStack, stem: Path, *, size: int | Items) -> None:
-        plain = Items("<u2" if size <= 2**16 else "<u4") if isinstance(size, int) else size
-        self._dtype, self._shape = np.dtype(plain.dtype), plain.shape
-        self._tokens = 0
-        self._sums = {name: hashlib.sha256() for name in ("ids", "starts")}
+    def __init__(self, files: ExitStack, stem: Path, *, size_or_spec: int | ArraySpec) -> None:
+        spec = ArraySpec("<u2" if size_or_spec <= 2**16 else "<u4") if isinstance(size_or_spec, int) else size_or_spec
+        self._dtype, self._shape = np.dtype(spec.dtype), spec.shape
+        self._num_items = 0
+        self._checksums = {name: hashlib.sha256() for name in ("ids", "starts")}
         self._files = {
-            name: files.enter_context(stem.with_suffix(f".{name}").open("wb", buffering=2**20)) for name in self._sums
+            name: files.enter_context(stem.with_suffix(f".{name}").open("wb", buffering=2**20))
+            for name in self._checksums
         }
-        self._write("starts", np.array(0, dtype=_START))
+        self._append_array("starts", np.array(0, dtype=_START_DTYPE))
 
-    def add(self, items: Sequence[Any] | np.ndarray) -> None:
-        self._tokens += len(items)
-        self._write("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
-        self._write("starts", np.array(self._tokens, dtype=_START))
+    def add_items(self, items: Sequence[Any] | np.ndarray) -> None:
+        self._num_items += len(items)
+        self._append_array("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
+        self._append_array("starts", np.array(self._num_items, dtype=_START_DTYPE))
 
-    def about(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         shape = {"shape": list(self._shape)} if self._shape else {}
-        sums = {name: each.hexdigest() for name, each in self._sums.items()}
-        return {"dtype": self._dtype.str, "tokens": self._tokens, **shape, "sha256": sums}
+        sums = {name: sha256.hexdigest() for name, sha256 in self._checksums.items()}
+        return {"dtype": self._dtype.str, "tokens": self._num_items, **shape, "sha256": sums}
 
-    def _write(self, name: str, array: np.ndarray) -> None:
+    def _append_array(self, name: str, array: np.ndarray) -> None:
         content = array.tobytes()
-        self._sums[name].update(content)
+        self._checksums[name].update(content)
         self._files[name].write(content)
 
 
-class _Digests(Generic[Example]):
+class _DigestWriter(Generic[Example]):
     """The growing file of what tells examples from each other."""
 
-    def __init__(self, files: ExitStack, path: Path, *, of: Callable[[Example], object]) -> None:
-        self._of = of
+    def __init__(self, files: ExitStack, path: Path, *, identity_key: Callable[[Example], object]) -> None:
+        self._identity_key = identity_key
         self._file = files.enter_context(path.open("wb", buffering=2**20))
-        self.sum = hashlib.sha256()
+        self.checksum = hashlib.sha256()
 
-    def add(self, example: Example) -> None:
-        text = repr(self._of(example)).encode("utf-8", "surrogatepass")
-        content = hashlib.blake2b(text, digest_size=_DIGEST.itemsize).digest()
-        self.sum.update(content)
+    def add_example(self, example: Example) -> None:
+        text = repr(self._identity_key(example)).encode("utf-8", "surrogatepass")
+        content = hashlib.blake2b(text, digest_size=_DIGEST_DTYPE.itemsize).digest()
+        self.checksum.update(content)
         self._file.write(content)
 
 
-def _encode(
+def _encode_examples(
     examples: Iterable[Example],
     encode: Callable[[Example], Sequence[Sequence[Any] | np.ndarray | None]],
-    sides: Sequence[_Growing],
-    digests: _Digests[Example] | None,
-) -> Report:
+    side_writers: Sequence[_SideWriter],
+    digest_writer: _DigestWriter[Example] | None,
+) -> EncodingReport:
     kept = empty = too_long = 0
     for example in examples:
         encoded = encode(example)
@@ -387,25 +406,25 @@ def _encode(
             too_long += 1
         else:
             kept += 1
-            for items, side in zip(encoded, sides, strict=True):
-                side.add([] if items is None else items)
-            if digests is not None:
-                digests.add(example)
-    return Report(kept, empty, too_long)
+            for items, writer in zip(encoded, side_writers, strict=True):
+                writer.add_items([] if items is None else items)
+            if digest_writer is not None:
+                digest_writer.add_example(example)
+    return EncodingReport(kept, empty, too_long)
 
 
-def _require_some(report: Report) -> None:
-    read = report.kept + report.empty + report.too_long
-    if read == 0:
+def _require_examples(report: EncodingReport) -> None:
+    num_read = report.kept + report.empty + report.too_long
+    if num_read == 0:
         raise DataError("there is not a single example; check the files")
     if report.kept == 0:
         raise DataError(
-            f"none of {read} examples can be used: {report.empty} with an empty side, {report.too_long} with a side "
+            f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a side "
             "that is too long; check the files or allow longer ones (data.max_length)"
         )
 
 
-def _map(
+def _map_side(
     folder: Path,
     side: str,
     *,
@@ -414,26 +433,26 @@ def _map(
     tokens: int,
     shape: Sequence[int] = (),
     sha256: Mapping[str, str] | None = None,
-) -> Side:
+) -> CorpusSide:
     for name, expected in (sha256 or {}).items():  # older versions wrote none
-        if digest(folder / f"{side}.{name}") != expected:
+        if compute_digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} is not what was written")
-    ids = _array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
-    starts = _array(folder / f"{side}.starts", dtype=_START, count=count + 1)
+    ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
+    starts = _map_array(folder / f"{side}.starts", dtype=_START_DTYPE, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
         raise ValueError(f"{side}.starts does not fit {side}.ids")
-    return Side(ids, starts[:-1], starts[1:])
+    return CorpusSide(ids, starts[:-1], starts[1:])
 
 
 def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarray, " N"]:
-    if digest(folder / _DIGESTS) != expected:
-        raise ValueError(f"{_DIGESTS} is not what was written")
-    return _array(folder / _DIGESTS, dtype=_DIGEST, count=count)
+    if compute_digest(folder / _DIGESTS_FILE) != expected:
+        raise ValueError(f"{_DIGESTS_FILE} is not what was written")
+    return _map_array(folder / _DIGESTS_FILE, dtype=_DIGEST_DTYPE, count=count)
 
 
-def _array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:
-    found, needed = path.stat().st_size, count * dtype.itemsize * math.prod(shape)
-    if found != needed:
-        raise ValueError(f"{path.name} has {found} bytes instead of {needed}")
+def _map_array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:
+    size, needed = path.stat().st_size, count * dtype.itemsize * math.prod(shape)
+    if size != needed:
+        raise ValueError(f"{path.name} has {size} bytes instead of {needed}")
     # A plain view of the mapping: indexing a np.memmap costs several times as much.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r", shape=(count, *shape)))

@@ -11,56 +11,56 @@ from itertools import chain
 from pathlib import Path
 from typing import final
 
-from heedful.data.readers import Reader, placed_lines, read_lines, records
-from heedful.data.written_numbers import number_in
+from heedful.data.number_parsing import parse_number
+from heedful.data.readers import ExampleReader, read_lines, read_numbered_lines, read_records
+from heedful.english_words import closest_match
 from heedful.errors import DataError, RecipeError
-from heedful.words import near
 
-Column = str | int
-_SEPARATOR = re.compile(r'"?sep=(\\t|[^\w"])?"?[,;\t|]*', re.IGNORECASE)
-_LONGEST_FIELD = 2**31 - 1
+ColumnKey = str | int
+_SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^\w"])?"?[,;\t|]*', re.IGNORECASE)
+_MAX_FIELD_CHARACTERS = 2**31 - 1
 """Characters of a field of CSV, at most: as many as the module takes on every platform."""
-_NAME = 40
+_MAX_SHOWN_NAME = 40
 """Characters of what may be the name of a column that messages show."""
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledExample:
     """Texts and their label.
 
     Attributes:
         texts: one text, or two that are judged together; any may be empty.
         label: the name of a class, or a number; None where it is not known.
-        place: where it stands (`file:line`).
+        location: where it stands (`file:line`).
         group: what it is one of several parts of, such as the options of a question; None where it stands alone.
     """
 
     texts: tuple[str, ...]
     label: str | float | None
-    place: str
+    location: str
     group: str | None = None
 
 
 @dataclass(frozen=True)
-class Choice:
+class MultipleChoiceExample:
     """Candidates of which one or more are right.
 
     Attributes:
-        candidates: the texts of each candidate, as in `Labelled.texts`.
+        candidates: the texts of each candidate, as in `LabelledExample.texts`.
         names: what each candidate is called.
-        right: the numbers of those that are right; empty where none of them is, None where it is not known.
-        golds: the answers that count as right when names are compared; they need not be among the names.
-        place: where it stands (`file:line`).
+        correct_indices: the numbers of those that are right; empty where none of them is, None where it is not known.
+        gold_answers: the answers that count as right when names are compared; they need not be among the names.
+        location: where it stands (`file:line`).
     """
 
     candidates: tuple[tuple[str, ...], ...]
     names: tuple[str, ...]
-    right: tuple[int, ...] | None
-    golds: tuple[str, ...]
-    place: str
+    correct_indices: tuple[int, ...] | None
+    gold_answers: tuple[str, ...]
+    location: str
 
 
-class LabelledReader(Reader[Labelled]):
+class LabelledReader(ExampleReader[LabelledExample]):
     """Labelled texts from two or three columns or fields.
 
     Args:
@@ -78,78 +78,80 @@ class LabelledReader(Reader[Labelled]):
         self,
         path: Path,
         *,
-        texts: Sequence[Column],
-        label: Column | None,
+        texts: Sequence[ColumnKey],
+        label: ColumnKey | None,
         names: Mapping[str, str] | None = None,
         number: bool = False,
         header: bool | None = None,
     ) -> None:
         super().__init__(path)
         columns = [*texts, *([] if label is None else [label])]
-        named = any(isinstance(column, str) for column in columns)
+        has_names = any(isinstance(column, str) for column in columns)
         if not texts:
             raise RecipeError(f"{path}: no column of a text is named; name one or two")
         for column in columns:
             if isinstance(column, int) and column < 0:
                 raise RecipeError(f"{path}: columns are counted from 0, so {column} is none")
-        if header is False and named:
+        if header is False and has_names:
             raise RecipeError(f"{path}: columns without a header cannot be named; count them from 0")
-        self._header = named if header is None else header
+        self._header = has_names if header is None else header
         self._columns = columns
         self._texts = tuple(texts)
         self._label = label
         self._names = names
         self._number = number
 
-    def _labelled(self, texts: Sequence[str], written: str | None, *, place: str) -> Labelled:
-        if written is None:
-            return Labelled(tuple(texts), None, place)
-        return Labelled(tuple(texts), read_label(written, names=self._names, number=self._number, place=place), place)
+    def _build_example(self, texts: Sequence[str], label_text: str | None, *, location: str) -> LabelledExample:
+        if label_text is None:
+            return LabelledExample(tuple(texts), None, location)
+        return LabelledExample(
+            tuple(texts), parse_label(label_text, names=self._names, number=self._number, location=location), location
+        )
 
 
-class _Table(LabelledReader):
+class _TableReader(LabelledReader):
     """Rows of columns."""
 
     @abstractmethod
-    def _lines(self) -> Iterator[tuple[str, list[str]]]:
+    def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
         """Place and fields of every row."""
 
-    def __iter__(self) -> Iterator[Labelled]:
-        rows = self._lines()
-        place, head = next(rows, (str(self.paths[0]), [])) if self._header else ("", [])
-        wanted = [_position(column, head, place=place, named=self._columns) for column in self._columns]
-        for place, fields in rows:
-            if len(fields) <= max(wanted):
+    def __iter__(self) -> Iterator[LabelledExample]:
+        rows = self._iter_rows()
+        location, head = next(rows, (str(self.paths[0]), [])) if self._header else ("", [])
+        positions = [_find_column(column, head, location=location, requested=self._columns) for column in self._columns]
+        for location, fields in rows:
+            if len(fields) <= max(positions):
                 raise DataError(
-                    f"{place}: {len(fields)} column{'s' * (len(fields) != 1)} where {max(wanted) + 1} are needed; "
+                    f"{location}: {len(fields)} column{'s' * (len(fields) != 1)} where {max(positions) + 1} are needed; "
                     "mend the line or choose other columns"
                 )
-            values = [fields[position] for position in wanted]
+            values = [fields[position] for position in positions]
             label = None if self._label is None else values.pop()
-            yield self._labelled(values, label, place=place)
+            yield self._build_example(values, label, location=location)
 
 
 @final
-class LabelledTsv(_Table):
+class LabelledTsv(_TableReader):
     """Columns between tabs, without any quoting, as GLUE has them; lines of nothing but white space are left out.
 
     The first line is a header where a column is named, or `header` says so.
     """
 
-    def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        for _, place, line in placed_lines(self.paths[0]):
-            yield place, line.split("\t")
+    def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
+        for _, location, line in read_numbered_lines(self.paths[0]):
+            yield location, line.split("\t")
 
 
 @final
-class LabelledCsv(_Table):
+class LabelledCsv(_TableReader):
     """Columns between commas; fields in double quotes may hold commas, line ends and doubled quotes.
 
     The first row is a header where a column is named, or `header` says so. Empty lines are left out.
     """
 
-    def _lines(self) -> Iterator[tuple[str, list[str]]]:
-        return csv_rows(self.paths[0])
+    def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
+        return read_csv_rows(self.paths[0])
 
 
 @final
@@ -159,15 +161,17 @@ class LabelledJsonl(LabelledReader):
     Where a label is missing or null it is None: some benchmarks leave it out of their test files.
     """
 
-    def __iter__(self) -> Iterator[Labelled]:
-        for _, record in records(self.paths[0]):
-            known = self._label is not None and str(self._label) in record
-            label = record.scalar(str(self._label)) if known else None
-            yield self._labelled([record.text(str(name)) for name in self._texts], label, place=record.place)
+    def __iter__(self) -> Iterator[LabelledExample]:
+        for _, record in read_records(self.paths[0]):
+            has_label = self._label is not None and str(self._label) in record
+            label = record.get_scalar(str(self._label)) if has_label else None
+            yield self._build_example(
+                [record.get_text(str(name)) for name in self._texts], label, location=record.location
+            )
 
 
 @final
-class ChoicesJsonl(Reader[Choice]):
+class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
     """On each line a JSON object with a list of candidates, and the number of the right one, from 0.
 
     Where that is missing or null it is not known.
@@ -186,98 +190,100 @@ class ChoicesJsonl(Reader[Choice]):
         self._label = label
         self._text = text
 
-    def __iter__(self) -> Iterator[Choice]:
+    def __iter__(self) -> Iterator[MultipleChoiceExample]:
         """`DataError` where there are fewer than two candidates, or the right one is none of them."""
-        for _, record in records(self.paths[0]):
-            place, names = record.place, record.texts(self._candidates)
+        for _, record in read_records(self.paths[0]):
+            location, names = record.location, record.get_texts(self._candidates)
             if len(names) < 2:
                 raise DataError(
-                    f"{place}: {len(names)} candidates, and there must be two to choose from; mend the line"
+                    f"{location}: {len(names)} candidates, and there must be two to choose from; mend the line"
                 )
-            right = record.integer(self._label) if self._label in record else None
-            if right is not None and not 0 <= right < len(names):
+            correct_index = record.get_int(self._label) if self._label in record else None
+            if correct_index is not None and not 0 <= correct_index < len(names):
                 raise DataError(
-                    f"{place}: candidate {right} is said to be right, and they count from 0 to {len(names) - 1}; mend "
+                    f"{location}: candidate {correct_index} is said to be right, and they count from 0 to {len(names) - 1}; mend "
                     "the line"
                 )
-            shared = "" if self._text is None else record.text(self._text)
+            shared = "" if self._text is None else record.get_text(self._text)
             texts = tuple((shared, name) if shared else (name,) for name in names)
-            golds = () if right is None else (names[right],)
-            yield Choice(texts, names, None if right is None else (right,), golds, place)
+            gold_answers = () if correct_index is None else (names[correct_index],)
+            yield MultipleChoiceExample(
+                texts, names, None if correct_index is None else (correct_index,), gold_answers, location
+            )
 
 
-def read_label(written: str, *, names: Mapping[str, str] | None, number: bool, place: str) -> str | float:
+def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: bool, location: str) -> str | float:
     """What a label that stands in a file means; `DataError` where it is empty, not among `names`, or no number."""
-    text = written.strip()
+    text = label_text.strip()
     if not text:
-        raise DataError(f"{place}: an empty label; mend the line")
+        raise DataError(f"{location}: an empty label; mend the line")
     if number:
-        value = number_in(text)
+        value = parse_number(text)
         if value is None:
-            raise DataError(f"{place}: the label {text!r} is no number; mend the line or choose another column")
+            raise DataError(f"{location}: the label {text!r} is no number; mend the line or choose another column")
         return value
     if names is None:
         return text
     if text not in names:
         known = ", ".join(map(repr, names))
-        raise DataError(f"{place}: the label {text!r} is none of {known}; mend the line or choose another column")
+        raise DataError(f"{location}: the label {text!r} is none of {known}; mend the line or choose another column")
     return names[text]
 
 
-def declared_separator(line: str) -> str | None:
+def parse_separator_line(line: str) -> str | None:
     """What stands between columns by a first line such as `sep=;`, which Excel writes; None of any other line.
 
     Empty where the line is such a one and names no mark.
     """
-    found = _SEPARATOR.fullmatch(line)
-    return None if found is None else (found[1] or "").replace("\\t", "\t")
+    match = _SEPARATOR_LINE.fullmatch(line)
+    return None if match is None else (match[1] or "").replace("\\t", "\t")
 
 
-def csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+def read_csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
     """The rows of a CSV file (RFC 4180), each with the place where it begins; `DataError` where quotes do not match.
 
     Fields may be of any length. A first line such as `sep=;` says what stands between columns and is no row.
     """
-    return ((f"{path}:{begin}", row) for begin, row in quoted_rows(path))
+    return ((f"{path}:{start_line}", row) for start_line, row in read_quoted_rows(path))
 
 
-def quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """The same, with another mark between columns perhaps, and the number of the line alone."""
-    csv.field_size_limit(_LONGEST_FIELD)  # of the whole process; 131,072 characters unless somebody says otherwise
+    csv.field_size_limit(
+        _MAX_FIELD_CHARACTERS
+    )  # of the whole process; 131,072 characters unless somebody says otherwise
     lines = read_lines(path)
     first = next(lines, "")
-    declared = declared_separator(first)
-    skipped = int(declared is not None)
-    kept = lines if skipped else chain([first], lines)
-    rows = csv.reader((f"{line}\n" for line in kept), delimiter=declared or delimiter, strict=True)
+    declared_delimiter = parse_separator_line(first)
+    num_skipped = int(declared_delimiter is not None)
+    table_lines = lines if num_skipped else chain([first], lines)
+    rows = csv.reader((f"{line}\n" for line in table_lines), delimiter=declared_delimiter or delimiter, strict=True)
     while True:
-        begin = rows.line_num + 1 + skipped
+        start_line = rows.line_num + 1 + num_skipped
         try:
             row = next(rows, None)
         except csv.Error as error:
-            raise DataError(f"{path}:{begin}: not valid CSV ({error}); mend the quotes of this row") from None
+            raise DataError(f"{path}:{start_line}: not valid CSV ({error}); mend the quotes of this row") from None
         if row is None:
             return
         if row:
-            yield begin, row
+            yield start_line, row
 
 
-def _position(column: Column, head: Sequence[str], *, place: str, named: Sequence[Column]) -> int:
+def _find_column(column: ColumnKey, header: Sequence[str], *, location: str, requested: Sequence[ColumnKey]) -> int:
     if isinstance(column, int):
         return column
-    if column in head:
-        return head.index(column)
-    present = ", ".join(map(_quoted, head[:12])) or "none"
-    meant = near(column, head)
-    if meant is None and head and not {*named} & {*head}:
-        counted = (
-            'if the file has no header, set header = false and count columns from 0, as in text = "0", label = "1"'
-        )
-        raise DataError(f"{place}: no column {column!r} (there: {present}); choose other columns, or {counted}")
-    remedy = f"did you mean {meant!r}?" if meant else "choose other columns"
-    raise DataError(f"{place}: no column {column!r} (there: {present}); {remedy}")
+    if column in header:
+        return header.index(column)
+    present_names = ", ".join(map(_quote_name, header[:12])) or "none"
+    suggestion = closest_match(column, header)
+    if suggestion is None and header and not {*requested} & {*header}:
+        advice = 'if the file has no header, set header = false and count columns from 0, as in text = "0", label = "1"'
+        raise DataError(f"{location}: no column {column!r} (there: {present_names}); choose other columns, or {advice}")
+    remedy = f"did you mean {suggestion!r}?" if suggestion else "choose other columns"
+    raise DataError(f"{location}: no column {column!r} (there: {present_names}); {remedy}")
 
 
-def _quoted(text: str) -> str:
+def _quote_name(name: str) -> str:
     """A name, or the beginning of what is too long for one."""
-    return repr(text if len(text) <= _NAME else f"{text[:_NAME]}...")
+    return repr(name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}...")

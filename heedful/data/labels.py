@@ -8,19 +8,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, final
 
+from heedful.atomic_io import write_atomic
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
-from heedful.store import write_whole
 
-_FORMAT = 1
+_FILE_FORMAT = 1
 
 
-_SHOWN: Final = 12
+_MAX_SHOWN: Final = 12
 """Names that `print` shows."""
 
 
 @final
-class Labels:
+class LabelVocabulary:
     """Classes, the most frequent first; ids count from 0.
 
     Args:
@@ -32,11 +32,12 @@ class Labels:
         self._ids = {name: number for number, name in enumerate(self.names)}
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.names[:_SHOWN]))
-        return f"Labels({shown}{f', ... {len(self.names) - _SHOWN} more' if len(self.names) > _SHOWN else ''})"
+        shown = ", ".join(map(repr, self.names[:_MAX_SHOWN]))
+        num_hidden = len(self.names) - _MAX_SHOWN
+        return f"LabelVocabulary({shown}{f', ... {num_hidden} more' if num_hidden > 0 else ''})"
 
     @classmethod
-    def learn(cls, labels: Iterable[str]) -> Labels:
+    def learn(cls, labels: Iterable[str]) -> LabelVocabulary:
         """All that occur; `DataError` where none does."""
         counts = Counter(labels)
         if not counts:
@@ -44,7 +45,7 @@ class Labels:
         return cls(sorted(counts, key=lambda name: (-counts[name], name)))
 
     @classmethod
-    def load(cls, path: Path) -> Labels:
+    def load(cls, path: Path) -> LabelVocabulary:
         """Those that `save` wrote; `RunError` where there are none."""
         try:
             record = read_json(path)
@@ -53,8 +54,8 @@ class Labels:
             raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
         except (ValueError, KeyError, TypeError):
             raise RunError(f"{path}: holds no labels; restore it or train again") from None
-        if version != _FORMAT:
-            raise RunError(f"{path}: label format {version!r}, but this heedful reads {_FORMAT}; train again")
+        if version != _FILE_FORMAT:
+            raise RunError(f"{path}: label format {version!r}, but this heedful reads {_FILE_FORMAT}; train again")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise RunError(f"{path}: holds no labels; restore it or train again")
         return cls(names)
@@ -64,11 +65,11 @@ class Labels:
         """How many there are."""
         return len(self.names)
 
-    def id(self, name: str) -> int | None:
+    def get_id(self, name: str) -> int | None:
         """The number of a label; None for one that was never seen."""
         return self._ids.get(name)
 
     def save(self, path: Path) -> None:
         """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
-        text = json.dumps({"format": _FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
-        write_whole(path, text.encode())
+        text = json.dumps({"format": _FILE_FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
+        write_atomic(path, text.encode())

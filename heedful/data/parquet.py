@@ -8,16 +8,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, final
 
-from heedful.data.readers import Pair, Reader
+from heedful.data.readers import ExampleReader, SentencePair
 from heedful.errors import DataError, MissingExtraError
 
-_ROWS: Final = 4096
+_BATCH_ROWS: Final = 4096
 """Rows that are held at a time, at most."""
-_TEXTS: Final = frozenset(("string", "large_string", "string_view"))
+_TEXT_TYPES: Final = frozenset(("string", "large_string", "string_view"))
 
 
 @final
-class ParquetColumns(Reader[Pair]):
+class ParquetPairReader(ExampleReader[SentencePair]):
     """One Parquet file, of which two columns of text are the pair; NULL is an empty side.
 
     Args:
@@ -39,40 +39,40 @@ class ParquetColumns(Reader[Pair]):
         document_field: str | None = None,
     ) -> None:
         super().__init__(path)
-        require_pyarrow()
+        import_pyarrow()
         self._fields = (source_field, target_field)
         self._document = document_field
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[SentencePair]:
         (path,) = self.paths
-        with opened(path) as file:
-            self._require_texts(file.schema_arrow)
-            further = [] if self._document is None else [self._document]
-            names, number = list(dict.fromkeys([*self._fields, *further])), 0
-            for batch in file.iter_batches(_ROWS, columns=names):
-                values = [batch.column(name).to_pylist() for name in (*self._fields, *further)]
+        with open_parquet(path) as file:
+            self._require_text_columns(file.schema_arrow)
+            document_columns = [] if self._document is None else [self._document]
+            names, row_number = list(dict.fromkeys([*self._fields, *document_columns])), 0
+            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+                values = [batch.column(name).to_pylist() for name in (*self._fields, *document_columns)]
                 for source, target, *document in zip(*values, strict=True):
-                    number += 1
+                    row_number += 1
                     name = "" if not document or document[0] is None else str(document[0])
-                    yield Pair(_side(source), _side(target), f"{path}:{number}", document=name)
+                    yield SentencePair(_clean_text(source), _clean_text(target), f"{path}:{row_number}", document=name)
 
-    def _require_texts(self, schema: Any) -> None:
+    def _require_text_columns(self, schema: Any) -> None:
         if self._document is not None and self._document not in schema.names:
             raise DataError(f"{self.paths[0]}: has no column {self._document!r}; there: {', '.join(schema.names)}")
         for name in self._fields:
-            kinds = [str(field.type) for field in schema if field.name == name]
-            if not kinds:
+            types = [str(field.type) for field in schema if field.name == name]
+            if not types:
                 raise DataError(f"{self.paths[0]}: has no column {name!r}; there: {', '.join(schema.names)}")
-            if len(kinds) > 1:
-                raise DataError(f"{self.paths[0]}: has {len(kinds)} columns {name!r}; give each a name of its own")
-            if not _is_text(kinds[0]):
-                raise DataError(f"{self.paths[0]}: column {name!r} holds {kinds[0]}, and text is needed")
+            if len(types) > 1:
+                raise DataError(f"{self.paths[0]}: has {len(types)} columns {name!r}; give each a name of its own")
+            if not _is_text_type(types[0]):
+                raise DataError(f"{self.paths[0]}: column {name!r} holds {types[0]}, and text is needed")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Any]:
+def open_parquet(path: Path) -> Iterator[Any]:
     """A file of pyarrow's; what it finds damaged is a `DataError`."""
-    arrow = require_pyarrow()
+    arrow = import_pyarrow()
     try:
         with arrow.parquet.ParquetFile(path) as file:
             yield file
@@ -80,29 +80,29 @@ def opened(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: no Parquet file, or a damaged one ({error}); fetch or write it again") from None
 
 
-def first_texts(path: Path, *, most: int) -> dict[str, list[str]]:
+def read_first_texts(path: Path, *, max_rows: int) -> dict[str, list[str]]:
     """The first values of each column of text, by its name; NULL is an empty text."""
-    with opened(path) as file:
-        names = [field.name for field in file.schema_arrow if _is_text(str(field.type))]
-        batch = next(file.iter_batches(most, columns=names), None) if names else None
-        return {name: [] if batch is None else list(map(_side, batch.column(name).to_pylist())) for name in names}
+    with open_parquet(path) as file:
+        names = [field.name for field in file.schema_arrow if _is_text_type(str(field.type))]
+        batch = next(file.iter_batches(max_rows, columns=names), None) if names else None
+        return {name: [] if batch is None else list(map(_clean_text, batch.column(name).to_pylist())) for name in names}
 
 
-def _is_text(kind: str) -> bool:
+def _is_text_type(type_name: str) -> bool:
     """Whether a type of pyarrow's is text, or numbers that stand for texts."""
-    return kind in _TEXTS or any(f"values={text}," in kind for text in _TEXTS)
+    return type_name in _TEXT_TYPES or any(f"values={text}," in type_name for text in _TEXT_TYPES)
 
 
-def _side(text: str | None) -> str:
+def _clean_text(text: str | None) -> str:
     return text if text is not None and text.strip() else ""
 
 
-def require_pyarrow() -> ModuleType:
+def import_pyarrow() -> ModuleType:
     """What reads Parquet; `MissingExtraError` where it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet  # a part that is not there before it is asked for
     except ImportError as error:
         raise MissingExtraError('Parquet is read by pyarrow: pip install "heedful[parquet]"') from error
-    found: ModuleType = pyarrow
-    return found
+    module: ModuleType = pyarrow
+    return module

@@ -22,7 +22,7 @@ from typing import Literal
 
 from heedful.errors import MissingExtraError, RecipeError
 
-Pair = tuple[str, str]
+PhrasePair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Phrasebook:
         kinds: the kinds of sentences that both languages can write.
     """
 
-    train: tuple[Pair, ...]
-    validation: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+    train: tuple[PhrasePair, ...]
+    validation: tuple[PhrasePair, ...]
+    test: tuple[PhrasePair, ...]
     kinds: tuple[str, ...]
 
 
-def phrasebook(
+def build_phrasebook(
     source: str = "en", target: str = "de", *, seed: int = 0, size: int = 20_000, held_out: int = 500
 ) -> Phrasebook:
     """A book of `size` training pairs and `held_out` pairs each for validation and test, made from a seed.
@@ -58,18 +58,18 @@ def phrasebook(
         RecipeError: an unknown language, two languages that write alike, or more sentences than there are.
         MissingExtraError: Babel or num2words is not installed.
     """
-    voices = _Voice(_known(source)), _Voice(_known(target))
+    writers = _LanguageWriter(_resolve_language(source)), _LanguageWriter(_resolve_language(target))
     if min(size, held_out) < 1:
         raise RecipeError(f"a phrasebook of {size} and {held_out} held-out pairs: each must be at least 1")
-    pools = _pools(seed)
-    kinds = tuple(kind for kind in _KINDS if _can_translate(kind, voices, pool=pools["train"]))
+    pools = _build_pools(seed)
+    kinds = tuple(kind for kind in _SENTENCE_KINDS if _can_translate(kind, writers, pool=pools["train"]))
     if not kinds:
         raise RecipeError(f"{source} and {target} write every sentence alike: choose two different languages")
-    seen: set[str] = set()
-    parts: dict[str, tuple[Pair, ...]] = {}
+    used_sources: set[str] = set()
+    parts: dict[str, tuple[PhrasePair, ...]] = {}
     for part, count in (("test", held_out), ("validation", held_out), ("train", size)):
         random = Random(f"{part} {seed}")
-        parts[part] = _pairs(count, kinds, voices, pool=pools[part], random=random, seen=seen)
+        parts[part] = _sample_pairs(count, kinds, writers, pool=pools[part], rng=random, used_sources=used_sources)
         if len(parts[part]) < count:
             raise RecipeError(
                 f"{count:,} {part} pairs from {source} to {target} are more than the phrasebook holds: "
@@ -78,7 +78,7 @@ def phrasebook(
     return Phrasebook(**parts, kinds=tuple(kind.name for kind in kinds))
 
 
-def languages() -> tuple[str, ...]:
+def list_languages() -> tuple[str, ...]:
     """The codes that both libraries know, such as "de" and "pt_BR", sorted; `MissingExtraError` without them."""
     try:
         from babel.localedata import locale_identifiers
@@ -90,18 +90,18 @@ def languages() -> tuple[str, ...]:
     return tuple(sorted(set(CONVERTER_CLASSES) & set(locale_identifiers())))
 
 
-def _known(language: str) -> str:
+def _resolve_language(language: str) -> str:
     code = language.replace("-", "_")
-    known = languages()
+    known = list_languages()
     if code in known:
         return code
     from babel import Locale
 
     names = {}
-    for each in known:
-        locale = Locale.parse(each)
-        for name in (each, locale.get_display_name("en"), locale.get_display_name(each)):
-            names[str(name).lower()] = each
+    for known_code in known:
+        locale = Locale.parse(known_code)
+        for name in (known_code, locale.get_display_name("en"), locale.get_display_name(known_code)):
+            names[str(name).lower()] = known_code
     near = difflib.get_close_matches(code.lower(), names, n=3)
     hint = f"did you mean {' or '.join(sorted({names[n] for n in near}))}? " if near else ""
     raise RecipeError(f"no phrasebook for the language {language!r}: {hint}It knows {', '.join(known)}")
@@ -111,91 +111,97 @@ def _known(language: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Content:
-    """What a sentence may speak about; each kind uses a part of it, `pick` for whatever is never held out."""
+class _PhraseContent:
+    """What a sentence may speak about; each kind uses a part of it, `variant` for whatever is never held out."""
 
     moment: datetime
     number: int
-    pick: int
+    variant: int
 
     @property
-    def days(self) -> tuple[date, date]:
+    def date_range(self) -> tuple[date, date]:
         """Two different days of the moment's month, in order."""
         length = monthrange(self.moment.year, self.moment.month)[1]
         day = self.moment.date()
-        other = day.replace(day=(day.day + self.pick % (length - 1)) % length + 1)
+        other = day.replace(day=(day.day + self.variant % (length - 1)) % length + 1)
         return min(day, other), max(day, other)
 
 
 @dataclass(frozen=True)
-class _Pool:
+class _ContentPool:
     """What one part of the book speaks about: months of years, minutes of the day, and numbers by size."""
 
     months: Sequence[int]
     minutes: Sequence[int]
     numbers: Sequence[Sequence[int]]
 
-    def draw(self, random: Random, largest: int) -> _Content:
-        month, minute = random.choice(self.months), random.choice(self.minutes)
+    def sample_content(self, rng: Random, max_number: int) -> _PhraseContent:
+        month, minute = rng.choice(self.months), rng.choice(self.minutes)
         year, month = divmod(month, 12)
-        day = random.randint(1, monthrange(year, month + 1)[1])
-        sizes = [group for group in self.numbers if group and group[0] <= largest]
-        (numbers,) = random.choices(sizes, [len(str(group[-1])) for group in sizes])
-        return _Content(
+        day = rng.randint(1, monthrange(year, month + 1)[1])
+        sizes = [group for group in self.numbers if group and group[0] <= max_number]
+        (numbers,) = rng.choices(sizes, [len(str(group[-1])) for group in sizes])
+        return _PhraseContent(
             datetime(year, month + 1, day, minute // 60, minute % 60),
-            random.choice(numbers),
-            random.randrange(1 << 16),
+            rng.choice(numbers),
+            rng.randrange(1 << 16),
         )
 
 
 _YEARS = range(1900, 2100)
-_HELD_OUT_OF_100 = 7
+_HELD_OUT_PERCENT = 7
 
 
-def _pools(seed: int) -> dict[str, _Pool]:
+def _build_pools(seed: int) -> dict[str, _ContentPool]:
     """Every content in exactly one part, chosen by its hash with the seed."""
 
-    def divide(kind: str, values: Iterable[int]) -> dict[str, list[int]]:
+    def split_values(kind: str, values: Iterable[int]) -> dict[str, list[int]]:
         parts: dict[str, list[int]] = {"test": [], "validation": [], "train": []}
         for value in values:
             digest = hashlib.blake2b(f"{kind} {value} {seed}".encode(), digest_size=4).digest()
-            place = int.from_bytes(digest, "big") % 100
-            parts[("test", "validation", "train")[min(place // _HELD_OUT_OF_100, 2)]].append(value)
+            bucket = int.from_bytes(digest, "big") % 100
+            parts[("test", "validation", "train")[min(bucket // _HELD_OUT_PERCENT, 2)]].append(value)
         return parts
 
-    months = divide("month", range(_YEARS.start * 12, _YEARS.stop * 12))
-    minutes = divide("minute", range(24 * 60))
-    hundreds = divide("number", range(100, 1000))
+    months = split_values("month", range(_YEARS.start * 12, _YEARS.stop * 12))
+    minutes = split_values("minute", range(24 * 60))
+    hundreds = split_values("number", range(100, 1000))
     # Spoken years are numbers too ("mille neuf cent"), so numbers that are years belong to the dates alone.
-    thousands = divide("number", (n for n in range(1000, 10_000) if n not in _YEARS))
+    thousands = split_values("number", (n for n in range(1000, 10_000) if n not in _YEARS))
     vocabulary: dict[str, Sequence[int]] = {"test": (), "validation": (), "train": range(1, 100)}
     return {
-        part: _Pool(months[part], minutes[part], (vocabulary[part], hundreds[part], thousands[part]))
+        part: _ContentPool(months[part], minutes[part], (vocabulary[part], hundreds[part], thousands[part]))
         for part in ("test", "validation", "train")
     }
 
 
-def _pairs(
-    count: int, kinds: Sequence[_Kind], voices: tuple[_Voice, _Voice], *, pool: _Pool, random: Random, seen: set[str]
-) -> tuple[Pair, ...]:
+def _sample_pairs(
+    count: int,
+    kinds: Sequence[_SentenceKind],
+    writers: tuple[_LanguageWriter, _LanguageWriter],
+    *,
+    pool: _ContentPool,
+    rng: Random,
+    used_sources: set[str],
+) -> tuple[PhrasePair, ...]:
     """New pairs until there are `count`, or until a thousand draws in a row gave none."""
-    pairs: list[Pair] = []
-    idle = 0
-    while len(pairs) < count and idle < 1000:
-        (kind,) = random.choices(kinds, [kind.share for kind in kinds])
-        pair = _translate(kind, pool.draw(random, kind.largest), voices)
-        idle += 1
-        if pair is not None and pair[0] not in seen:
-            seen.add(pair[0])
+    pairs: list[PhrasePair] = []
+    num_failures = 0
+    while len(pairs) < count and num_failures < 1000:
+        (kind,) = rng.choices(kinds, [kind.share for kind in kinds])
+        pair = _write_pair(kind, pool.sample_content(rng, kind.max_number), writers)
+        num_failures += 1
+        if pair is not None and pair[0] not in used_sources:
+            used_sources.add(pair[0])
             pairs.append(pair)
-            idle = 0
+            num_failures = 0
     return tuple(pairs)
 
 
 # --- how it is said ----------------------------------------------------------------------------------------
 
 
-class _Voice:
+class _LanguageWriter:
     """One language's way of writing: its CLDR locale and its number words."""
 
     def __init__(self, code: str) -> None:
@@ -206,93 +212,95 @@ class _Voice:
         self.locale = Locale.parse("sr_Latn" if code == "sr" else code)
 
     @cached_property
-    def words(self) -> Callable[..., str]:
+    def spell_number(self) -> Callable[..., str]:
         """num2words in this language, remembered: German takes a tenth of a millisecond per number."""
         from num2words import num2words
 
         return cache(lambda number, to="cardinal", **options: num2words(number, lang=self.code, to=to, **options))
 
     @cached_property
-    def time_of_day(self) -> Callable[[str], str]:
+    def get_time_pattern(self) -> Callable[[str], str]:
         """From a CLDR skeleton (Bhm, EBhm) to the locale's pattern, weekday and day period written out."""
 
-        def pattern(skeleton: str) -> str:
+        def get_pattern(skeleton: str) -> str:
             text: str = self.locale.datetime_skeletons[skeleton].pattern
             return re.sub(r"'[^']*'|E+|c+|B+", lambda m: m[0] if m[0][0] == "'" else m[0][0] * 4, text)
 
-        return cache(pattern)
+        return cache(get_pattern)
 
     @cached_property
-    def joined(self) -> str:
+    def date_time_pattern(self) -> str:
         """The locale's pattern that joins a time {0} and a date {1}."""
         return str(self.locale.datetime_formats["full"]).replace("'", "")
 
 
-def _date(voice: _Voice, content: _Content, length: str = "full") -> str:
+def _format_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "full") -> str:
     from babel.dates import format_date
 
-    return format_date(content.moment, length, voice.locale)
+    return format_date(content.moment, length, writer.locale)
 
 
-def _moment(voice: _Voice, content: _Content) -> str:
+def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
     from babel.dates import format_time
 
-    time = format_time(content.moment, "short", locale=voice.locale)
-    return voice.joined.format(time, _date(voice, content))
+    time = format_time(content.moment, "short", locale=writer.locale)
+    return writer.date_time_pattern.format(time, _format_date(writer, content))
 
 
-def _spoken_date(voice: _Voice, content: _Content, length: str = "long") -> str:
-    before, after = _date(voice, content, length).split(str(content.moment.year))
-    year = voice.words(content.moment.year, "year")
+def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "long") -> str:
+    before, after = _format_date(writer, content, length).split(str(content.moment.year))
+    year = writer.spell_number(content.moment.year, "year")
     after = after.removeprefix(".")  # Hungarian and Serbian mark an ordinal in digits by it, not one in words
     # Japanese and Korean years end with the word for year, and so does the date's pattern
     common = max(n for n in range(len(after) + 1) if year.endswith(after[:n]))
     return before + year + after[common:]
 
 
-def _clock(voice: _Voice, content: _Content, skeleton: str = "EBhm") -> str:
+def _format_clock(writer: _LanguageWriter, content: _PhraseContent, skeleton: str = "EBhm") -> str:
     from babel.dates import format_datetime
 
-    return format_datetime(content.moment, voice.time_of_day(skeleton), locale=voice.locale)
+    return format_datetime(content.moment, writer.get_time_pattern(skeleton), locale=writer.locale)
 
 
-def _spoken_moment(voice: _Voice, content: _Content) -> str:
-    return voice.joined.format(_clock(voice, content, "Bhm"), _spoken_date(voice, content, "full"))
+def _format_spoken_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    return writer.date_time_pattern.format(
+        _format_clock(writer, content, "Bhm"), _format_spoken_date(writer, content, "full")
+    )
 
 
-def _interval(voice: _Voice, content: _Content) -> str:
+def _format_interval(writer: _LanguageWriter, content: _PhraseContent) -> str:
     from babel.dates import format_interval
 
-    return format_interval(*content.days, "yMMMd", locale=voice.locale)
+    return format_interval(*content.date_range, "yMMMd", locale=writer.locale)
 
 
-_Unit = Literal["hour", "day", "week", "month", "year"]
-_SECONDS: dict[_Unit, int] = {
+_TimeUnit = Literal["hour", "day", "week", "month", "year"]
+_SECONDS: dict[_TimeUnit, int] = {
     "hour": 3600, "day": 86_400, "week": 604_800, "month": 2_592_000, "year": 31_536_000,
 }  # fmt: skip
 
 
-def _distance(voice: _Voice, content: _Content) -> str:
+def _format_time_distance(writer: _LanguageWriter, content: _PhraseContent) -> str:
     from babel.dates import format_timedelta
 
-    unit = list(_SECONDS)[content.pick // 2 % len(_SECONDS)]
-    delta = timedelta(seconds=content.number * _SECONDS[unit]) * (1 if content.pick % 2 else -1)
-    return format_timedelta(delta, granularity=unit, threshold=1e9, add_direction=True, locale=voice.locale)
+    unit = list(_SECONDS)[content.variant // 2 % len(_SECONDS)]
+    delta = timedelta(seconds=content.number * _SECONDS[unit]) * (1 if content.variant % 2 else -1)
+    return format_timedelta(delta, granularity=unit, threshold=1e9, add_direction=True, locale=writer.locale)
 
 
-_MEASURES = (
+_UNITS = (
     "length-kilometer", "length-meter", "length-mile", "mass-kilogram", "mass-gram", "volume-liter",
     "temperature-celsius", "duration-minute", "duration-second",
 )  # fmt: skip
 
 
-def _measure(voice: _Voice, content: _Content) -> str:
+def _format_measure(writer: _LanguageWriter, content: _PhraseContent) -> str:
     from babel.units import format_unit
 
-    unit = _MEASURES[content.pick % len(_MEASURES)]
-    text = format_unit(content.number, unit, "long", locale=voice.locale)
+    unit = _UNITS[content.variant % len(_UNITS)]
+    text = format_unit(content.number, unit, "long", locale=writer.locale)
     if unit in text:
-        raise LookupError(f"CLDR has no word for {unit} in {voice.code}")
+        raise LookupError(f"CLDR has no word for {unit} in {writer.code}")
     return text
 
 
@@ -300,58 +308,62 @@ _CURRENCIES = ("USD", "EUR")
 _FOREIGN_MONEY = ("ar", "hu", "kn", "te")  # num2words counts English "cents" there, and riyals in Arabic
 
 
-def _price(voice: _Voice, content: _Content) -> str:
-    if voice.code in _FOREIGN_MONEY:
-        raise LookupError(f"no money in {voice.code}")
-    amount = content.number + (1 + content.pick // 2 % 99) / 100
-    return voice.words(amount, "currency", currency=_CURRENCIES[content.pick % 2])
+def _format_price(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    if writer.code in _FOREIGN_MONEY:
+        raise LookupError(f"no money in {writer.code}")
+    amount = content.number + (1 + content.variant // 2 % 99) / 100
+    return writer.spell_number(amount, "currency", currency=_CURRENCIES[content.variant % 2])
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _SentenceKind:
     """A kind of sentence: its share of the book, the largest number in it, and how a language writes it."""
 
     name: str
     share: int
-    largest: int
-    write: Callable[[_Voice, _Content], str]
+    max_number: int
+    write: Callable[[_LanguageWriter, _PhraseContent], str]
 
 
-_KINDS = (
-    _Kind("date", 14, 9999, _date),
-    _Kind("moment", 12, 9999, _moment),
-    _Kind("spoken date", 10, 9999, _spoken_date),
-    _Kind("spoken moment", 10, 9999, _spoken_moment),
-    _Kind("weekday and time", 8, 9999, _clock),
-    _Kind("interval", 8, 9999, _interval),
-    _Kind("number", 16, 9999, lambda voice, content: voice.words(content.number)),
-    _Kind("ordinal", 6, 999, lambda voice, content: voice.words(content.number, "ordinal")),
-    _Kind("price", 6, 999, _price),
-    _Kind("measure", 6, 999, _measure),
-    _Kind("distance in time", 6, 999, _distance),
+_SENTENCE_KINDS = (
+    _SentenceKind("date", 14, 9999, _format_date),
+    _SentenceKind("moment", 12, 9999, _format_moment),
+    _SentenceKind("spoken date", 10, 9999, _format_spoken_date),
+    _SentenceKind("spoken moment", 10, 9999, _format_spoken_moment),
+    _SentenceKind("weekday and time", 8, 9999, _format_clock),
+    _SentenceKind("interval", 8, 9999, _format_interval),
+    _SentenceKind("number", 16, 9999, lambda voice, content: voice.spell_number(content.number)),
+    _SentenceKind("ordinal", 6, 999, lambda voice, content: voice.spell_number(content.number, "ordinal")),
+    _SentenceKind("price", 6, 999, _format_price),
+    _SentenceKind("measure", 6, 999, _format_measure),
+    _SentenceKind("distance in time", 6, 999, _format_time_distance),
 )
 
 _SPACES = re.compile(r"\s+")
 _DIRECTION_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u061c"))
 
 
-def _written(kind: _Kind, voice: _Voice, content: _Content) -> str | None:
+def _write_sentence(kind: _SentenceKind, writer: _LanguageWriter, content: _PhraseContent) -> str | None:
     """The sentence with plain spaces, or None where the language has no words for it."""
     try:
-        text = kind.write(voice, content)
+        text = kind.write(writer, content)
     except Exception:  # each language of num2words says in its own way that it lacks a word
         return None
     return _SPACES.sub(" ", unicodedata.normalize("NFC", text).translate(_DIRECTION_MARKS)).strip() or None
 
 
-def _translate(kind: _Kind, content: _Content, voices: tuple[_Voice, _Voice]) -> Pair | None:
+def _write_pair(
+    kind: _SentenceKind, content: _PhraseContent, writers: tuple[_LanguageWriter, _LanguageWriter]
+) -> PhrasePair | None:
     """The content in both languages; None where one cannot write it or where both write it alike."""
-    source, target = (_written(kind, voice, content) for voice in voices)
+    source, target = (_write_sentence(kind, writer, content) for writer in writers)
     return None if source is None or target is None or source == target else (source, target)
 
 
-def _can_translate(kind: _Kind, voices: tuple[_Voice, _Voice], *, pool: _Pool) -> bool:
+def _can_translate(
+    kind: _SentenceKind, writers: tuple[_LanguageWriter, _LanguageWriter], *, pool: _ContentPool
+) -> bool:
     """Whether at least a third of some typical contents can be said."""
-    random = Random(0)
-    pairs = [_translate(kind, pool.draw(random, kind.largest), voices) for _ in range(30)]
+    rng = Random(0)
+    pairs = [_write_pair(kind, pool.sample_content(rng, kind.max_number), writers) for _ in range(30)]
     return sum(pair is not None for pair in pairs) >= 10

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 Picture: TypeAlias = UInt8[np.ndarray, "H W 3"]
 
-SUFFIXES: Final = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
+PICTURE_SUFFIXES: Final = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """What the files of pictures are called."""
-LARGEST: Final = 2**26
+MAX_PIXELS: Final = 2**26
 """Pixels; a file of a few bytes may claim any number, and may not fill the memory."""
 
-_BYTES_A_PIXEL: Final = 32
+_BYTES_PER_PIXEL: Final = 32
 """Memory to decode a picture, and to make its bytes red, green and blue."""
 _FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_SIXTEEN: Final = ("I;16", "I;16B", "I;16L", "I;16N")
-_DAMAGED: Final = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError, struct.error,
+_SIXTEEN_BIT_MODES: Final = ("I;16", "I;16B", "I;16L", "I;16N")
+_DECODING_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError, struct.error,
                    zlib.error, MemoryError)  # fmt: skip
 
 
@@ -44,62 +44,62 @@ def read_picture(path: Path) -> Picture:
     """The picture in a file; see above.
 
     Raises:
-        DataError: there is no such file, it is damaged or no picture, or has more than `LARGEST` pixels.
+        DataError: there is no such file, it is damaged or no picture, or has more than `MAX_PIXELS` pixels.
         MissingExtraError: Pillow is not installed.
     """
-    require_pillow()
+    import_pillow()
     if not path.is_file():
         raise DataError(f"{path}: there is no such picture; check the path")
-    return decoded_picture(path, name=str(path))
+    return decode_picture(path, name=str(path))
 
 
-def decoded_picture(content: Path | BinaryIO, *, name: str, largest: int = LARGEST) -> Picture:
+def decode_picture(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> Picture:
     """The picture in a file, or in what a file holds; `name` tells in messages which one.
 
     Raises:
-        DataError: it is damaged or no picture, or has more than `largest` pixels.
+        DataError: it is damaged or no picture, or has more than `max_pixels` pixels.
         MissingExtraError: Pillow is not installed.
     """
-    with _opened(content, name=name, largest=largest) as image:
-        return _colours(image)
+    with _open_image(source, name=name, max_pixels=max_pixels) as image:
+        return _decode_rgb(image)
 
 
-def claimed_pixels(content: Path | BinaryIO, *, name: str, largest: int = LARGEST) -> int:
-    """How many the picture says that it has, which is not decoded; raises as `decoded_picture` does."""
-    with _opened(content, name=name, largest=largest) as image:
+def read_pixel_count(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> int:
+    """How many the picture says that it has, which is not decoded; raises as `decode_picture` does."""
+    with _open_image(source, name=name, max_pixels=max_pixels) as image:
         return image.width * image.height
 
 
-def decoding_memory(pixels: int) -> int:
-    """Estimate the bytes of memory that `decoded_picture` takes for this many pixels, at most.
+def estimate_picture_memory(num_pixels: int) -> int:
+    """Estimate the bytes of memory that `decode_picture` takes for this many pixels, at most.
 
     Measured with pictures of 16 million pixels: 12 bytes a pixel for grey, 18 for JPEG and PNG, 22 with transparency or
     progressive JPEG, and 30 for WebP with transparency.
     """
-    return _BYTES_A_PIXEL * pixels
+    return _BYTES_PER_PIXEL * num_pixels
 
 
 @contextmanager
-def _opened(content: Path | BinaryIO, *, name: str, largest: int) -> Iterator[Image.Image]:
+def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Iterator[Image.Image]:
     """A picture whose size is known, and which is decoded while the block runs."""
-    opening = require_pillow()
+    image_module = import_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what is mended or refused below
-            with opening.open(content, formats=_FORMATS) as image:
-                if image.width * image.height > largest:
-                    raise opening.DecompressionBombError
+            with image_module.open(source, formats=_FORMATS) as image:
+                if image.width * image.height > max_pixels:
+                    raise image_module.DecompressionBombError
                 yield image
-    except opening.DecompressionBombError:
-        raise DataError(f"{name}: has more than {largest:,} pixels; make it smaller") from None
-    except opening.UnidentifiedImageError:
+    except image_module.DecompressionBombError:
+        raise DataError(f"{name}: has more than {max_pixels:,} pixels; make it smaller") from None
+    except image_module.UnidentifiedImageError:
         raise DataError(f"{name}: is no picture of the formats {', '.join(_FORMATS)}; convert or remove it") from None
-    except _DAMAGED as error:
+    except _DECODING_ERRORS as error:
         raise DataError(f"{name}: damaged picture ({error}); fetch it again or remove it") from None
 
 
 @dataclass(frozen=True)
-class Framing:
+class SquareResize:
     """How pictures of any size become squares of one size.
 
     Attributes:
@@ -120,18 +120,18 @@ class Framing:
             case "crop":
                 side = min(height, width)
                 top, left = (height - side) // 2, (width - side) // 2
-                return resized(picture[top : top + side, left : left + side], self.size, self.size)
+                return resize_picture(picture[top : top + side, left : left + side], self.size, self.size)
             case "stretch":
-                return resized(picture, self.size, self.size)
+                return resize_picture(picture, self.size, self.size)
             case "pad":
                 scale = self.size / max(height, width)
-                inner = resized(picture, max(1, round(height * scale)), max(1, round(width * scale)))
+                inner = resize_picture(picture, max(1, round(height * scale)), max(1, round(width * scale)))
                 square = np.full((self.size, self.size, 3), 128, dtype=np.uint8)
                 top, left = (self.size - inner.shape[0]) // 2, (self.size - inner.shape[1]) // 2
                 square[top : top + inner.shape[0], left : left + inner.shape[1]] = inner
                 return square
 
-    def placed(self, x: float, y: float, *, height: int, width: int) -> tuple[float, float]:
+    def map_point(self, x: float, y: float, *, height: int, width: int) -> tuple[float, float]:
         """Where a point of a picture of this size is in the square, from 0 to 1 unless it was cut away."""
         across, down = {
             "crop": (min(height, width), min(height, width)),
@@ -141,59 +141,59 @@ class Framing:
         return (x - (width - across) / 2) / across, (y - (height - down) / 2) / down
 
 
-def resized(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
+def resize_picture(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
     """The picture at another size: by a cubic filter, which is wide enough to average where it becomes smaller."""
-    opening = require_pillow()
-    drawn = opening.fromarray(picture).resize((columns, rows), opening.Resampling.BICUBIC)
-    return np.array(drawn)
+    image_module = import_pillow()
+    image = image_module.fromarray(picture).resize((columns, rows), image_module.Resampling.BICUBIC)
+    return np.array(image)
 
 
-def picture_files(folder: Path) -> list[Path]:
+def list_picture_files(folder: Path) -> list[Path]:
     """The pictures that lie in a folder, by their names.
 
     Raises:
         DataError: there is no such folder, or none in it.
     """
     try:
-        found = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file())
     except OSError as error:
         raise DataError(f"{folder}: no folder of pictures ({error.strerror}); check the path") from None
-    if not found:
-        raise DataError(f"{folder}: holds no pictures ({', '.join(sorted(SUFFIXES))}); check the path")
-    return found
+    if not paths:
+        raise DataError(f"{folder}: holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}); check the path")
+    return paths
 
 
-def png(picture: Picture) -> bytes:
+def encode_png(picture: Picture) -> bytes:
     """A picture as the contents of a PNG file."""
 
-    def chunk(name: bytes, content: bytes) -> bytes:
+    def build_chunk(name: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
     height, width = picture.shape[:2]
     lines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), picture.reshape(height, -1)], 1)
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = [(b"IHDR", head), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(name, content) for name, content in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(build_chunk(name, content) for name, content in parts)
 
 
-def _colours(image: Image.Image) -> Picture:
+def _decode_rgb(image: Image.Image) -> Picture:
     """The bytes of an open image, which is decoded here."""
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)  # decodes: a file that is cut off shows here
-    if image.mode in _SIXTEEN:
+    if image.mode in _SIXTEEN_BIT_MODES:
         grey = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode in ("I", "F"):
         raise ValueError(f"its numbers are of mode {image.mode}, which no colours are known of")
     if image.has_transparency_data:
         image = image.convert("RGBA")
-        white = require_pillow().new("RGBA", image.size, "white")
-        image = require_pillow().alpha_composite(white, image)
+        white = import_pillow().new("RGBA", image.size, "white")
+        image = import_pillow().alpha_composite(white, image)
     return np.array(image.convert("RGB"))
 
 
-def require_pillow() -> ModuleType:
+def import_pillow() -> ModuleType:
     """What decodes pictures; `MissingExtraError` where it is not installed."""
     try:
         from PIL import Image

@@ -1,7 +1,7 @@
 """Questions about a text whose answers are parts of it.
 
 A question without answers is one that its text does not answer. An answer has to stand where its file says; what
-happens otherwise is `Misplaced`.
+happens otherwise is `MisplacedPolicy`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, final
 
-from heedful.data.labelled import csv_rows
-from heedful.data.readers import Reader, Record, json_file, records
+from heedful.data.labelled import read_csv_rows
+from heedful.data.readers import ExampleReader, JsonRecord, read_json_object, read_records
 from heedful.errors import DataError
 
-Misplaced = Literal["error", "nearest"]
+MisplacedPolicy = Literal["error", "nearest"]
 """Of an answer that is not where it should be: refuse, or take the nearest place in the text where it does stand."""
 
-_NOT_FOUND = "ANSWERNOTFOUND"
+_NO_ANSWER = "ANSWERNOTFOUND"
 _INDICES = re.compile(r"\((\d+), ?(\d+)\)")
-_SUBJQA = ("question", "review", "human_ans_spans", "human_ans_indices", "q_review_id")
+_SUBJQA_COLUMNS = ("question", "review", "human_ans_spans", "human_ans_indices", "q_review_id")
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReferenceAnswer:
     """A part of a text and the character at which it begins."""
 
     text: str
@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Question:
+class ExtractiveQuestion:
     """A question about a context.
 
     Attributes:
@@ -46,49 +46,49 @@ class Question:
         context: the text that may hold the answer.
         answers: each `context[answer.start : answer.stop]`; none where the context does not answer the question.
         id: what its file calls it.
-        place: where it stands (`file`, with what leads there).
-        moved: how many of the answers stood elsewhere than their file says and were taken from the nearest place.
+        location: where it stands (`file`, with what leads there).
+        num_moved: how many of the answers stood elsewhere than their file says and were taken from the nearest place.
     """
 
     question: str
     context: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ReferenceAnswer, ...]
     id: str
-    place: str
-    moved: int = 0
+    location: str
+    num_moved: int = 0
 
 
-class QuestionReader(Reader[Question]):
+class QuestionReader(ExampleReader[ExtractiveQuestion]):
     """Questions that can be read again and again; `misplaced` says what happens to answers that are not there."""
 
-    def __init__(self, path: Path, *, misplaced: Misplaced = "error") -> None:
+    def __init__(self, path: Path, *, misplaced: MisplacedPolicy = "error") -> None:
         super().__init__(path)
         self._misplaced = misplaced
 
-    def _placed(self, question: Question) -> Question:
-        answers, moved = [], 0
+    def _relocate_answers(self, question: ExtractiveQuestion) -> ExtractiveQuestion:
+        answers, num_moved = [], 0
         for answer in question.answers:
-            start = _start(answer, question.context, place=question.place, misplaced=self._misplaced)
-            moved += start != answer.start
-            answers.append(Answer(answer.text, start))
+            start = _find_answer_start(answer, question.context, location=question.location, misplaced=self._misplaced)
+            num_moved += start != answer.start
+            answers.append(ReferenceAnswer(answer.text, start))
         # Several people often give the same answer.
-        return replace(question, answers=tuple(dict.fromkeys(answers)), moved=moved)
+        return replace(question, answers=tuple(dict.fromkeys(answers)), num_moved=num_moved)
 
 
 @final
-class Squad(QuestionReader):
+class SquadReader(QuestionReader):
     """SQuAD's JSON: 1.1, and 2.0, in which `is_impossible` marks questions without an answer.
 
     Reads XQuAD, MLQA and whatever else has `data`, `paragraphs`, `context`, `qas`, `question`, `id` and
     `answers` with `text` and `answer_start`. The file is held in memory while it is read.
     """
 
-    def __iter__(self) -> Iterator[Question]:
-        for article in json_file(self.paths[0]).inners("data"):
-            for paragraph in article.inners("paragraphs"):
-                context = paragraph.text("context")
-                for qa in paragraph.inners("qas"):
-                    yield self._placed(_squad(qa, context))
+    def __iter__(self) -> Iterator[ExtractiveQuestion]:
+        for article in read_json_object(self.paths[0]).get_objects("data"):
+            for paragraph in article.get_objects("paragraphs"):
+                context = paragraph.get_text("context")
+                for qa in paragraph.get_objects("qas"):
+                    yield self._relocate_answers(_parse_squad_question(qa, context))
 
 
 @final
@@ -99,82 +99,86 @@ class QuestionsJsonl(QuestionReader):
     be left out.
     """
 
-    def __iter__(self) -> Iterator[Question]:
-        for number, record in records(self.paths[0]):
-            found = record.inners("answers") if "answers" in record else []
-            answers = tuple(Answer(answer.text("text"), answer.integer("start")) for answer in found)
-            name = record.scalar("id") if "id" in record else str(number)
-            question, context = record.text("question"), record.text("context")
-            yield self._placed(Question(question, context, answers, name, record.place))
+    def __iter__(self) -> Iterator[ExtractiveQuestion]:
+        for number, record in read_records(self.paths[0]):
+            answer_records = record.get_objects("answers") if "answers" in record else []
+            answers = tuple(
+                ReferenceAnswer(answer.get_text("text"), answer.get_int("start")) for answer in answer_records
+            )
+            question_id = record.get_scalar("id") if "id" in record else str(number)
+            question, context = record.get_text("question"), record.get_text("context")
+            yield self._relocate_answers(ExtractiveQuestion(question, context, answers, question_id, record.location))
 
 
 @final
-class SubjQA(QuestionReader):
+class SubjQAReader(QuestionReader):
     """SubjQA's CSV: questions about reviews (Bjerva et al. 2020).
 
     Its answers are given by characters; their texts are cut into words and so are not used. Every review ends with
     the mark of no answer, which is dropped; an answer that runs on over it ends with the review and counts as moved.
-    What several people said of one question is one `Question`: it has no answer where nobody found one.
+    What several people said of one question is one `ExtractiveQuestion`: it has no answer where nobody found one.
     """
 
-    def __iter__(self) -> Iterator[Question]:
-        found: dict[str, Question] = {}
-        rows = csv_rows(self.paths[0])
-        place, head = next(rows, (str(self.paths[0]), []))
-        missing = [name for name in _SUBJQA if name not in head]
+    def __iter__(self) -> Iterator[ExtractiveQuestion]:
+        questions: dict[str, ExtractiveQuestion] = {}
+        rows = read_csv_rows(self.paths[0])
+        location, header = next(rows, (str(self.paths[0]), []))
+        missing = [name for name in _SUBJQA_COLUMNS if name not in header]
         if missing:
-            raise DataError(f"{place}: no column {missing[0]!r}; is this a file of SubjQA?")
-        for place, fields in rows:
-            if len(fields) != len(head):
-                raise DataError(f"{place}: {len(fields)} columns where the header has {len(head)}; mend the row")
-            question = _subjqa(dict(zip(head, fields, strict=True)), place=place)
-            first = found.get(question.id, replace(question, answers=(), moved=0))
+            raise DataError(f"{location}: no column {missing[0]!r}; is this a file of SubjQA?")
+        for location, fields in rows:
+            if len(fields) != len(header):
+                raise DataError(f"{location}: {len(fields)} columns where the header has {len(header)}; mend the row")
+            question = _parse_subjqa_row(dict(zip(header, fields, strict=True)), location=location)
+            first = questions.get(question.id, replace(question, answers=(), num_moved=0))
             if (first.context, first.question) != (question.context, question.question):
-                raise DataError(f"{place}: the same q_review_id as at {first.place}, but another text; mend one")
-            found[question.id] = replace(
-                first, answers=(*first.answers, *question.answers), moved=first.moved + question.moved
+                raise DataError(f"{location}: the same q_review_id as at {first.location}, but another text; mend one")
+            questions[question.id] = replace(
+                first, answers=(*first.answers, *question.answers), num_moved=first.num_moved + question.num_moved
             )
-        for question in found.values():
+        for question in questions.values():
             yield replace(question, answers=tuple(dict.fromkeys(question.answers)))
 
 
-def _squad(qa: Record, context: str) -> Question:
-    impossible = "is_impossible" in qa and qa.flag("is_impossible")
-    given = [] if impossible else qa.inners("answers")
-    if not given and not impossible and "is_impossible" in qa:
-        raise DataError(f"{qa.place}: no answers though is_impossible is false; mend the file")
-    answers = tuple(Answer(answer.text("text"), answer.integer("answer_start")) for answer in given)
-    return Question(qa.text("question"), context, answers, qa.scalar("id"), qa.place)
+def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
+    impossible = "is_impossible" in qa and qa.get_bool("is_impossible")
+    answer_records = [] if impossible else qa.get_objects("answers")
+    if not answer_records and not impossible and "is_impossible" in qa:
+        raise DataError(f"{qa.location}: no answers though is_impossible is false; mend the file")
+    answers = tuple(
+        ReferenceAnswer(answer.get_text("text"), answer.get_int("answer_start")) for answer in answer_records
+    )
+    return ExtractiveQuestion(qa.get_text("question"), context, answers, qa.get_scalar("id"), qa.location)
 
 
-def _subjqa(row: dict[str, str], *, place: str) -> Question:
+def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuestion:
     review = row["review"]
-    context = review.removesuffix(_NOT_FOUND).rstrip() if review.endswith(_NOT_FOUND) else review
-    question = Question(row["question"], context, (), row["q_review_id"], place)
-    if row["human_ans_spans"] == _NOT_FOUND:
+    context = review.removesuffix(_NO_ANSWER).rstrip() if review.endswith(_NO_ANSWER) else review
+    question = ExtractiveQuestion(row["question"], context, (), row["q_review_id"], location)
+    if row["human_ans_spans"] == _NO_ANSWER:
         return question
     indices = _INDICES.fullmatch(row["human_ans_indices"])
     start, stop = (int(indices[1]), int(indices[2])) if indices else (0, 0)
     if not start < min(stop, len(context)) or stop > len(review):
         raise DataError(
-            f"{place}: the answer {row['human_ans_indices']} is no part of a review of {len(review)} characters; "
+            f"{location}: the answer {row['human_ans_indices']} is no part of a review of {len(review)} characters; "
             "mend or delete the row"
         )
-    return replace(question, answers=(Answer(context[start:stop], start),), moved=int(stop > len(context)))
+    return replace(question, answers=(ReferenceAnswer(context[start:stop], start),), num_moved=int(stop > len(context)))
 
 
-def _start(answer: Answer, context: str, *, place: str, misplaced: Misplaced) -> int:
+def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, misplaced: MisplacedPolicy) -> int:
     if not answer.text:
-        raise DataError(f"{place}: an empty answer; leave it out of the list if there is none")
+        raise DataError(f"{location}: an empty answer; leave it out of the list if there is none")
     if answer.start >= 0 and context.startswith(answer.text, answer.start):
         return answer.start
-    there = [match.start() for match in re.finditer(f"(?={re.escape(answer.text)})", context)]
-    shown = answer.text if len(answer.text) <= 40 else f"{answer.text[:40]}..."
-    if not there:
-        raise DataError(f"{place}: the answer {shown!r} does not stand in the context; mend or delete it")
+    starts = [match.start() for match in re.finditer(f"(?={re.escape(answer.text)})", context)]
+    shortened = answer.text if len(answer.text) <= 40 else f"{answer.text[:40]}..."
+    if not starts:
+        raise DataError(f"{location}: the answer {shortened!r} does not stand in the context; mend or delete it")
     if misplaced == "error":
         raise DataError(
-            f"{place}: the answer {shown!r} does not stand at {answer.start} but at {there[0]}; mend the file, or "
+            f"{location}: the answer {shortened!r} does not stand at {answer.start} but at {starts[0]}; mend the file, or "
             'allow misplaced answers with misplaced = "nearest"'
         )
-    return min(there, key=lambda start: (abs(start - answer.start), start))
+    return min(starts, key=lambda start: (abs(start - answer.start), start))

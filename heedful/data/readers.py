@@ -23,18 +23,18 @@ from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
 from heedful.errors import DataError, RecipeError
 from heedful.files import NestedTooDeeplyError, parse_data
 
-LONGEST_LINE = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 """Bytes; a file that needs more for one line is not a text of sentences, and may not fill the memory."""
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _STANDARD_INPUT = Path("-")
-_CONTROL = re.compile(r"[\x07\x08\t\n\f\r]")
-_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile(r"[\x07\x08\t\n\f\r]")
+_UNENCODABLE = re.compile("[\0\ud800-\udfff]")
 """What JSON can spell and UTF-8 cannot: an escape for NUL or for half of a surrogate pair."""
 
 
-class Pair(NamedTuple):
+class SentencePair(NamedTuple):
     """A sentence, its translation, where they stand (`file:line`), the tags that stand before the sentence, which of
     their words are known to belong together, counted from 0, the document that they are of, as its text calls it, and
     the sentences before this one that are read with it.
@@ -42,17 +42,17 @@ class Pair(NamedTuple):
 
     source: str
     target: str
-    place: str
+    location: str
     tags: tuple[str, ...] = ()
     links: tuple[tuple[int, int], ...] = ()
     document: str = ""
-    before: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Reader(ABC, Generic[T_co]):
+class ExampleReader(ABC, Generic[T_co]):
     """Examples that can be read again and again, each time from the start, without holding them in memory.
 
     Iterating raises `DataError` where the policy of this module or the form of a file is broken; files that are missing
@@ -72,28 +72,28 @@ class Reader(ABC, Generic[T_co]):
 
 
 @final
-class LineAligned(Reader[Pair]):
+class LineAlignedReader(ExampleReader[SentencePair]):
     """Two files of which line n of one translates line n of the other."""
 
     def __init__(self, source: Path, target: Path) -> None:
         super().__init__(source, target)
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[SentencePair]:
         source, target = self.paths
         lines = zip_longest(read_lines(source), read_lines(target))
-        for number, (left, right) in enumerate(lines, 1):
-            if left is None or right is None:
-                longer = number + sum(1 for _ in lines)
-                counts = (number - 1, longer) if left is None else (longer, number - 1)
+        for line_number, (source_line, target_line) in enumerate(lines, 1):
+            if source_line is None or target_line is None:
+                longer_count = line_number + sum(1 for _ in lines)
+                counts = (line_number - 1, longer_count) if source_line is None else (longer_count, line_number - 1)
                 raise DataError(
                     f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must "
                     "have equally many, so find where they part"
                 )
-            yield Pair(_side(left), _side(right), f"{source}:{number}")
+            yield SentencePair(_clean_text(source_line), _clean_text(target_line), f"{source}:{line_number}")
 
 
 @final
-class TabSeparated(Reader[Pair]):
+class TsvPairReader(ExampleReader[SentencePair]):
     """One file with a pair on each line, in two of its tab-separated columns, counted from 0.
 
     A further column may say of which document a pair is. Other columns are ignored. A line of nothing but whitespace
@@ -108,18 +108,20 @@ class TabSeparated(Reader[Pair]):
             raise RecipeError(f"columns are counted from 0, so {min(self._columns)} is none")
         super().__init__(path)
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[SentencePair]:
         source, target, *document = self._columns
-        needed = max(self._columns) + 1
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            place = f"{self.paths[0]}:{number}"
-            fields = columns(line, needed, place=place) if line.strip() else [""] * needed
-            name = fields[document[0]] if document else ""
-            yield Pair(_side(fields[source]), _side(fields[target]), place, document=name)
+        num_columns = max(self._columns) + 1
+        for line_number, line in enumerate(read_lines(self.paths[0]), 1):
+            location = f"{self.paths[0]}:{line_number}"
+            fields = split_columns(line, num_columns, location=location) if line.strip() else [""] * num_columns
+            document_name = fields[document[0]] if document else ""
+            yield SentencePair(
+                _clean_text(fields[source]), _clean_text(fields[target]), location, document=document_name
+            )
 
 
 @final
-class JsonLines(Reader[Pair]):
+class JsonlPairReader(ExampleReader[SentencePair]):
     """One file with a JSON object on each line, of which two fields are the pair; other fields are ignored.
 
     A further field may say of which document a pair is, as a text or a number. A line of nothing but whitespace is a
@@ -138,123 +140,125 @@ class JsonLines(Reader[Pair]):
         self._fields = (source_field, target_field)
         self._document = document_field
 
-    def __iter__(self) -> Iterator[Pair]:
+    def __iter__(self) -> Iterator[SentencePair]:
         source, target = self._fields
-        for number, line in enumerate(read_lines(self.paths[0]), 1):
-            place = f"{self.paths[0]}:{number}"
-            record = Record.read(line, place=place) if line.strip() else None
+        for line_number, line in enumerate(read_lines(self.paths[0]), 1):
+            location = f"{self.paths[0]}:{line_number}"
+            record = JsonRecord.from_line(line, location=location) if line.strip() else None
             if record is None:
-                yield Pair("", "", place)
+                yield SentencePair("", "", location)
                 continue
-            name = "" if self._document is None else record.scalar(self._document)
-            yield Pair(record.text(source), record.text(target), place, document=name)
+            document_name = "" if self._document is None else record.get_scalar(self._document)
+            yield SentencePair(record.get_text(source), record.get_text(target), location, document=document_name)
 
 
 @final
 @dataclass(frozen=True)
-class Record:
+class JsonRecord:
     """A JSON object and where it stands; what is missing or of another type is a `DataError` that says so."""
 
     fields: Mapping[str, object]
-    place: str
+    location: str
 
     @classmethod
-    def read(cls, text: str, *, place: str) -> Record:
+    def from_line(cls, line: str, *, location: str) -> JsonRecord:
         """The object that a line is; `DataError` for anything else."""
         try:
-            value: object = parse_data(text)
+            value: object = parse_data(line)
         except NestedTooDeeplyError:
-            raise DataError(f"{place}: JSON nested too deeply; each line must be one flat object") from None
+            raise DataError(f"{location}: JSON nested too deeply; each line must be one flat object") from None
         except ValueError as error:
-            raise DataError(f"{place}: not valid JSON ({error}); each line must be one object") from None
+            raise DataError(f"{location}: not valid JSON ({error}); each line must be one object") from None
         if not isinstance(value, dict):
-            raise DataError(f"{place}: a JSON {type(value).__name__} where an object is needed")
-        return cls(value, place=place)
+            raise DataError(f"{location}: a JSON {type(value).__name__} where an object is needed")
+        return cls(value, location=location)
 
     def __contains__(self, name: str) -> bool:
         return self.fields.get(name) is not None
 
-    def text(self, name: str) -> str:
+    def get_text(self, name: str) -> str:
         """A text; one of nothing but white space is empty."""
-        value: str = self._value(name, "text", str)
-        if _UNWRITABLE.search(value):
-            raise DataError(f"{self.place}: field {name!r} holds NUL or half a surrogate pair; mend the line")
-        return _side(value)
+        value: str = self._get_value(name, "text", str)
+        if _UNENCODABLE.search(value):
+            raise DataError(f"{self.location}: field {name!r} holds NUL or half a surrogate pair; mend the line")
+        return _clean_text(value)
 
-    def integer(self, name: str) -> int:
+    def get_int(self, name: str) -> int:
         """A whole number."""
-        return int(self._value(name, "a whole number", int))
+        return int(self._get_value(name, "a whole number", int))
 
-    def flag(self, name: str) -> bool:
+    def get_bool(self, name: str) -> bool:
         """True or false, which may be written 1 and 0."""
-        value = self._value(name, "true or false", bool, int)
+        value = self._get_value(name, "true or false", bool, int)
         if value not in (0, 1):
-            raise self._wrong(name, "true or false")
+            raise self._build_type_error(name, "true or false")
         return bool(value)
 
-    def scalar(self, name: str) -> str:
+    def get_scalar(self, name: str) -> str:
         """A text, a number, or `true` and `false`, as it is written in JSON without quotes."""
-        value = self._value(name, "a text, a number or a truth value", str, bool, int, float)
-        return self.text(name) if isinstance(value, str) else json.dumps(value)
+        value = self._get_value(name, "a text, a number or a truth value", str, bool, int, float)
+        return self.get_text(name) if isinstance(value, str) else json.dumps(value)
 
-    def texts(self, name: str) -> tuple[str, ...]:
+    def get_texts(self, name: str) -> tuple[str, ...]:
         """A list of texts."""
-        items = self._list(name, "a list of texts", of=str)
-        return tuple(Record({name: item}, place=self.place).text(name) for item in items)
+        items = self._get_list(name, "a list of texts", item_type=str)
+        return tuple(JsonRecord({name: item}, location=self.location).get_text(name) for item in items)
 
-    def integers(self, name: str) -> list[int]:
+    def get_ints(self, name: str) -> list[int]:
         """A list of whole numbers."""
-        return self._list(name, "a list of whole numbers", of=int)
+        return self._get_list(name, "a list of whole numbers", item_type=int)
 
-    def inner(self, name: str) -> Record:
+    def get_object(self, name: str) -> JsonRecord:
         """An object."""
-        return Record(self._value(name, "an object", dict), place=self.place)
+        return JsonRecord(self._get_value(name, "an object", dict), location=self.location)
 
-    def inners(self, name: str) -> list[Record]:
+    def get_objects(self, name: str) -> list[JsonRecord]:
         """A list of objects; the place of each names the field and its number, from 0."""
-        items = self._list(name, "a list of objects", of=dict)
-        return [Record(item, place=f"{self.place} {name}[{number}]") for number, item in enumerate(items)]
+        items = self._get_list(name, "a list of objects", item_type=dict)
+        return [JsonRecord(item, location=f"{self.location} {name}[{index}]") for index, item in enumerate(items)]
 
-    def _value(self, name: str, wanted: str, *kinds: type) -> Any:
+    def _get_value(self, name: str, expected: str, *types: type) -> Any:
         if name not in self.fields:
-            present = ", ".join(map(repr, list(self.fields)[:8])) or "none"
-            raise DataError(f"{self.place}: no field {name!r} (there: {present}); mend the line or choose other fields")
+            present_names = ", ".join(map(repr, list(self.fields)[:8])) or "none"
+            raise DataError(
+                f"{self.location}: no field {name!r} (there: {present_names}); mend the line or choose other fields"
+            )
         value = self.fields[name]
-        if type(value) not in kinds:
-            raise self._wrong(name, wanted)
+        if type(value) not in types:
+            raise self._build_type_error(name, expected)
         return value
 
-    def _list(self, name: str, wanted: str, *, of: type) -> list[Any]:
-        items: list[Any] = self._value(name, wanted, list)
-        if not all(type(item) is of for item in items):
-            raise self._wrong(name, wanted)
+    def _get_list(self, name: str, expected: str, *, item_type: type) -> list[Any]:
+        items: list[Any] = self._get_value(name, expected, list)
+        if not all(type(item) is item_type for item in items):
+            raise self._build_type_error(name, expected)
         return items
 
-    def _wrong(self, name: str, wanted: str) -> DataError:
-        kind = type(self.fields[name]).__name__
-        return DataError(f"{self.place}: field {name!r} is {kind} where {wanted} is needed; mend the line")
+    def _build_type_error(self, name: str, expected: str) -> DataError:
+        type_name = type(self.fields[name]).__name__
+        return DataError(f"{self.location}: field {name!r} is {type_name} where {expected} is needed; mend the line")
 
 
 @final
-class JsonRecords(Reader[T_co]):
+class JsonRecordReader(ExampleReader[T_co]):
     """What `convert` makes of the JSON object on each line; lines of nothing but white space are left out."""
 
-    def __init__(self, path: Path, convert: Callable[[Record], Iterable[T_co]]) -> None:
+    def __init__(self, path: Path, convert: Callable[[JsonRecord], Iterable[T_co]]) -> None:
         super().__init__(path)
         self._convert = convert
 
     def __iter__(self) -> Iterator[T_co]:
-        for _, record in records(self.paths[0]):
+        for _, record in read_records(self.paths[0]):
             yield from self._convert(record)
 
 
-def records(path: Path) -> Iterator[tuple[int, Record]]:
+def read_records(path: Path) -> Iterator[tuple[int, JsonRecord]]:
     """The JSON object on each line, behind the line's number."""
-    for number, place, line in placed_lines(path):
-        yield number, Record.read(line, place=place)
+    for line_number, location, line in read_numbered_lines(path):
+        yield line_number, JsonRecord.from_line(line, location=location)
 
 
-def json_file(path: Path) -> Record:
+def read_json_object(path: Path) -> JsonRecord:
     """The one object of a whole file, plain or gzip; `DataError` where it is none."""
     text = "\n".join(read_lines(path))
     try:
@@ -270,25 +274,25 @@ def json_file(path: Path) -> Record:
         raise DataError(f"{path}: not valid JSON ({error}); is this the right file?") from None
     if not isinstance(value, dict):
         raise DataError(f"{path}: a JSON {type(value).__name__} where an object is needed; is this the right file?")
-    return Record(value, place=str(path))
+    return JsonRecord(value, location=str(path))
 
 
-def columns(line: str, needed: int, *, place: str) -> list[str]:
+def split_columns(line: str, min_columns: int, *, location: str) -> list[str]:
     """The tab-separated columns of a line; `DataError` where there are fewer than are needed."""
     fields = line.split("\t")
-    if len(fields) < needed:
+    if len(fields) < min_columns:
         raise DataError(
-            f"{place}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {needed} are needed; mend the "
+            f"{location}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {min_columns} are needed; mend the "
             "line or choose other columns"
         )
     return fields
 
 
-def placed_lines(path: Path) -> Iterator[tuple[int, str, str]]:
+def read_numbered_lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """Number, place (`file:line`) and text of each line of a file; those of nothing but white space are left out."""
-    for number, line in enumerate(read_lines(path), 1):
+    for line_number, line in enumerate(read_lines(path), 1):
         if line.strip():
-            yield number, f"{path}:{number}", line
+            yield line_number, f"{path}:{line_number}", line
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
@@ -302,23 +306,23 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
         source = sys.stdin.buffer
     if isinstance(source, Path):
         _require_file(source)
-        return _decoded(_raw_lines(source), name=str(source))
-    named = getattr(source, "name", None)
-    name = named if isinstance(named, str) and named != "<stdin>" else "standard input"
-    return _decoded(_cut(source.readline, name=name), name=name)
+        return _decode_lines(_read_raw_lines(source), name=str(source))
+    stream_name = getattr(source, "name", None)
+    name = stream_name if isinstance(stream_name, str) and stream_name != "<stdin>" else "standard input"
+    return _decode_lines(_split_lines(source.readline, name=name), name=name)
 
 
-def _decoded(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
-    for number, raw in enumerate(lines, 1):
+def _decode_lines(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
+    for line_number, raw in enumerate(lines, 1):
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise DataError(
-                f"{name}:{number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
+                f"{name}:{line_number}: byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8; "
                 "convert the file to UTF-8"
             ) from None
         if "\0" in text:
-            raise DataError(f"{name}:{number}: a NUL character; convert the file to UTF-8 text or mend the line")
+            raise DataError(f"{name}:{line_number}: a NUL character; convert the file to UTF-8 text or mend the line")
         yield text
 
 
@@ -326,45 +330,45 @@ def _require_file(path: Path) -> None:
     if path == _STANDARD_INPUT:
         return
     if not path.exists():
-        raise DataError(f"{path}: there is no such file; check the path{_escaped(path)}")
+        raise DataError(f"{path}: there is no such file; check the path{_explain_escapes(path)}")
     if path.is_dir():
         raise DataError(f"{path}: this is a folder where a file is needed; name a file in it")
 
 
-def _escaped(path: Path) -> str:
+def _explain_escapes(path: Path) -> str:
     r"""What to say of a path that holds what `\n` and `\t` mean in quotes."""
-    if not _CONTROL.search(str(path)):
+    if not _CONTROL_CHARACTERS.search(str(path)):
         return ""
     escapes = r"as \n and \t are in double quotes"
     return f"; it holds a line end or a tab, {escapes}: write it in single quotes, or with forward slashes"
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
+def _read_raw_lines(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as plain:
-            zipped = plain.peek(2)[:2] == _GZIP
-            if path.suffix == ".gz" and not zipped:
+            is_gzip = plain.peek(2)[:2] == _GZIP
+            if path.suffix == ".gz" and not is_gzip:
                 raise DataError(f"{path}: not a gzip file in spite of its name; compress it again or drop the .gz")
-            stream = gzip.GzipFile(fileobj=plain) if zipped else plain
-            yield from _cut(stream.readline, name=str(path))
+            stream = gzip.GzipFile(fileobj=plain) if is_gzip else plain
+            yield from _split_lines(stream.readline, name=str(path))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
 
 
-def _cut(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
-    line = readline(LONGEST_LINE + 1)
-    number = 1
+def _split_lines(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
+    line = readline(MAX_LINE_BYTES + 1)
+    line_number = 1
     if line.startswith(_BOM):
-        line = line[len(_BOM) :] or readline(LONGEST_LINE + 1)
+        line = line[len(_BOM) :] or readline(MAX_LINE_BYTES + 1)
     while line:
-        if len(line) > LONGEST_LINE:
-            raise DataError(f"{name}:{number}: a line of more than {LONGEST_LINE} bytes; is this a text file?")
+        if len(line) > MAX_LINE_BYTES:
+            raise DataError(f"{name}:{line_number}: a line of more than {MAX_LINE_BYTES} bytes; is this a text file?")
         yield line.removesuffix(b"\n").removesuffix(b"\r")
-        line = readline(LONGEST_LINE + 1)
-        number += 1
+        line = readline(MAX_LINE_BYTES + 1)
+        line_number += 1
 
 
-def _side(text: str) -> str:
+def _clean_text(text: str) -> str:
     return text if text.strip() else ""

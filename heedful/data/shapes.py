@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-Plane: TypeAlias = Float[np.ndarray, "size size"]
+PixelGrid: TypeAlias = Float[np.ndarray, "size size"]
 
 COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
     "red": (220, 40, 40),
@@ -20,16 +20,16 @@ COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
 }
 
 
-def _cross(x: Plane, y: Plane, r: float) -> Plane:
-    lying, standing = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
-    return np.asarray(np.minimum(lying, standing))
+def _cross_distance(x: PixelGrid, y: PixelGrid, r: float) -> PixelGrid:
+    horizontal, vertical = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
+    return np.asarray(np.minimum(horizontal, vertical))
 
 
-SHAPES: Final[Mapping[str, Callable[[Plane, Plane, float], Plane]]] = {
+SHAPES: Final[Mapping[str, Callable[[PixelGrid, PixelGrid, float], PixelGrid]]] = {
     "circle": lambda x, y, r: np.hypot(x, y) - r,
     "square": lambda x, y, r: np.maximum(abs(x), abs(y)) - 0.88 * r,
     "diamond": lambda x, y, r: (abs(x) + abs(y) - 1.1 * r) / np.sqrt(2),
     "triangle": lambda x, y, r: np.maximum(0.87 * abs(x) - 0.5 * y, y) - 0.6 * r,
-    "cross": _cross,
+    "cross": _cross_distance,
 }
 """Distances from the edge in pixels, negative inside, of a shape of radius r around the origin."""

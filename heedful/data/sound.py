@@ -24,23 +24,23 @@ from torch import Tensor
 from heedful.errors import DataError, MissingExtraError
 from heedful.files import open_regular
 
-_ZEROS: Final = 16
+_ZERO_CROSSINGS: Final = 16
 """Zero crossings of the sinc on each side of a resampled point."""
 _ROLLOFF: Final = 0.95
 """Where resampling begins to cut, as a share of the lower Nyquist frequency."""
-_AT_A_TIME: Final = 2**19
+_PRODUCTS_PER_BLOCK: Final = 2**19
 """Products that are added up together; each takes some 64 bytes meanwhile."""
-_READ: Final = 2**20
+_NUMBERS_PER_BLOCK: Final = 2**20
 """Numbers of all channels that are decoded together."""
-_FASTEST: Final = 768_000
+_MAX_RATE: Final = 768_000
 """Samples a second; of a rate that nobody records at, the sinc would become as long as the memory."""
-_LONGEST_HEADER: Final = 64
+_MAX_FORMAT_BYTES: Final = 64
 """Bytes that are read of what a WAV file says of its samples; the extensible form has 40."""
-_WHOLE_NUMBERS, _EXTENSIBLE = 1, 0xFFFE
-_OF_RIFF: Final = bytes.fromhex("000000001000800000aa00389b71")
+_FORMAT_PCM, _FORMAT_EXTENSIBLE = 1, 0xFFFE
+_GUID_TAIL: Final = bytes.fromhex("000000001000800000aa00389b71")
 """What follows the kind of samples in the extensible form, where the kind is one of the plain form."""
-_SILENCE: Final = 1e-10
-_QUIET: Final = 1e-8
+_MIN_POWER: Final = 1e-10
+_MIN_RELATIVE_POWER: Final = 1e-8
 """Power below which nothing is told apart, as a share of the loudest of a sound: 80 dB."""
 
 
@@ -60,185 +60,187 @@ def read_sound(path: Path) -> Sound:
     """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check the path")
-    return decoded_sound(path, name=str(path))
+    return decode_sound(path, name=str(path))
 
 
-def decoded_sound(content: Path | BytesIO, *, name: str, longest: float = math.inf) -> Sound:
+def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math.inf) -> Sound:
     """The sound in a file, or in what a file holds; `name` tells in messages which one.
 
     Args:
-        content: whatever it claims, no more of it is decoded than is wanted.
+        source: whatever it claims, no more of it is decoded than is wanted.
         name: of the sound.
-        longest: seconds.
+        max_seconds: seconds.
 
     Raises:
         DataError: it is no sound, empty, longer than that, or holds what is no number.
         MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
     """
     try:
-        found, rate = _plain(content, name, longest)
-    except _NotPlainError:
-        found, rate = _other(content, name, longest)
+        array, rate = _read_pcm_wav(source, name, max_seconds)
+    except _NotPcmWavError:
+        array, rate = _read_with_soundfile(source, name, max_seconds)
     except OSError as error:
         raise DataError(f"{name}: cannot be read ({error.strerror}); check its rights") from None
-    samples = torch.from_numpy(found)
+    samples = torch.from_numpy(array)
     if not len(samples):
         raise DataError(f"{name}: holds no sound; record it again")
-    if len(samples) > longest * rate:
-        raise DataError(f"{name}: has more than {longest:g} s; split it")
+    if len(samples) > max_seconds * rate:
+        raise DataError(f"{name}: has more than {max_seconds:g} s; split it")
     if not bool(samples.isfinite().all()):
         raise DataError(f"{name}: holds samples that are no numbers; convert it again")
     return Sound(samples, rate)
 
 
-def decoding_memory(content: BytesIO, *, name: str, longest: float, rate: int) -> int:
-    """Estimate the bytes of memory that `decoded_sound` takes, and to bring the samples to another rate, at most.
+def estimate_sound_memory(content: BytesIO, *, name: str, max_seconds: float, target_rate: int) -> int:
+    """Estimate the bytes of memory that `decode_sound` takes, and to bring the samples to another rate, at most.
 
     The header is read, and nothing is decoded.
 
     Args:
         content: what a sound file holds.
         name: of the sound, for messages.
-        longest: seconds that are decoded.
-        rate: samples a second that a model reads.
+        max_seconds: seconds that are decoded.
+        target_rate: samples a second that a model reads.
 
     Raises:
         DataError: it is no sound.
         MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
     """
     try:
-        with _opened(content) as file:
-            header, _ = _chunks(file, name, longest=0)
-        found = header.rate
-        whole = len(content.getbuffer()) // (header.width * header.channels)
-        samples = int(min(whole, longest * found + 1))
+        with _open_stream(content) as file:
+            header, _ = _read_wav_chunks(file, name, max_seconds=0)
+        source_rate = header.rate
+        num_samples = len(content.getbuffer()) // (header.bytes_per_sample * header.channels)
+        samples = int(min(num_samples, max_seconds * source_rate + 1))
         size = 16 * header.channels * samples
-    except _NotPlainError:
+    except _NotPcmWavError:
         content.seek(0)
-        with _soundfile(content, name) as other:
-            found, frames = int(other.samplerate), int(other.frames)
-        samples = int(min(max(0, frames), longest * found + 1))
-        size = 12 * samples + 8 * _READ
+        with _open_soundfile(content, name) as other:
+            source_rate, frames = int(other.samplerate), int(other.frames)
+        samples = int(min(max(0, frames), max_seconds * source_rate + 1))
+        size = 12 * samples + 8 * _NUMBERS_PER_BLOCK
     content.seek(0)
-    return size + (resampling_memory(samples) if found != rate else 0)
+    return size + (estimate_resampling_memory(samples) if source_rate != target_rate else 0)
 
 
-def resampling_memory(samples: int) -> int:
+def estimate_resampling_memory(num_samples: int) -> int:
     """Estimate the bytes of memory that it takes to bring this many samples to another rate, at most."""
-    return 8 * samples + 72 * _AT_A_TIME
+    return 8 * num_samples + 72 * _PRODUCTS_PER_BLOCK
 
 
-class _NotPlainError(Exception):
+class _NotPcmWavError(Exception):
     """No WAV of whole numbers."""
 
 
 @dataclass(frozen=True)
-class _Header:
+class _WavHeader:
     """What a WAV file says of its samples."""
 
-    width: int
+    bytes_per_sample: int
     channels: int
     rate: int
 
 
-def _plain(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
-    with _opened(content) as file:
-        header, whole = _chunks(file, name, longest)
-    width, channels, rate = header.width, header.channels, header.rate
-    whole = whole[: len(whole) // (width * channels) * width * channels]  # a cut file ends somewhere
+def _read_pcm_wav(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
+    with _open_stream(source) as file:
+        header, raw = _read_wav_chunks(file, name, max_seconds)
+    width, channels, rate = header.bytes_per_sample, header.channels, header.rate
+    raw = raw[: len(raw) // (width * channels) * width * channels]  # a cut file ends somewhere
     if width == 1:  # the only width without a sign
-        numbers = np.frombuffer(whole, np.uint8).astype(np.float32) - 128.0
+        numbers = np.frombuffer(raw, np.uint8).astype(np.float32) - 128.0
     elif width == 3:
-        padded = np.zeros((len(whole) // 3, 4), np.uint8)
-        padded[:, 1:] = np.frombuffer(whole, np.uint8).reshape(-1, 3)
+        padded = np.zeros((len(raw) // 3, 4), np.uint8)
+        padded[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
         numbers = padded.view("<i4")[:, 0].astype(np.float32) / 256.0
     else:
-        numbers = np.frombuffer(whole, f"<i{width}").astype(np.float32)
+        numbers = np.frombuffer(raw, f"<i{width}").astype(np.float32)
     return (numbers.reshape(-1, channels) / 2.0 ** (8 * width - 1)).mean(1, dtype=np.float32), rate
 
 
 @contextmanager
-def _opened(content: Path | BytesIO) -> Iterator[BinaryIO]:
-    if isinstance(content, BytesIO):
-        content.seek(0)
-        yield content
+def _open_stream(source: Path | BytesIO) -> Iterator[BinaryIO]:
+    if isinstance(source, BytesIO):
+        source.seek(0)
+        yield source
         return
-    with open_regular(content) as file:
+    with open_regular(source) as file:
         yield file
 
 
-def _chunks(file: BinaryIO, name: str, longest: float) -> tuple[_Header, bytes]:
+def _read_wav_chunks(file: BinaryIO, name: str, max_seconds: float) -> tuple[_WavHeader, bytes]:
     """The header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
 
     A writer that could not go back, as into a pipe, says 0 or 2^32 - 1 for the size of what it writes; then, and where
     the size is beyond the file, the samples reach to its end. Several parts of samples are one sound.
     """
-    kind, whole, form = file.read(4), int.from_bytes(file.read(4), "little"), file.read(4)
-    if kind != b"RIFF" or form != b"WAVE":
-        raise _NotPlainError
-    unsaid = {2**32 - 1} if whole == 4 + _left(file) else {0, 2**32 - 1}
-    header: _Header | None = None
-    found, most = bytearray(), math.inf
-    while len(part := file.read(8)) == 8 and len(found) < most:
-        size = int.from_bytes(part[4:], "little")
-        if part[:4] == b"fmt ":
-            header = _header(file.read(min(size, _LONGEST_HEADER)), name)
-            most = (longest * header.rate + 1) * header.width * header.channels
-            file.seek(max(0, size - _LONGEST_HEADER) + size % 2, SEEK_CUR)
-        elif part[:4] == b"data" and header is None:
-            raise _NotPlainError
-        elif part[:4] == b"data" and (size in unsaid or size > _left(file)):
-            found += file.read() if most == math.inf else file.read(int(most - len(found)))
+    riff_id, riff_size, wave_id = file.read(4), int.from_bytes(file.read(4), "little"), file.read(4)
+    if riff_id != b"RIFF" or wave_id != b"WAVE":
+        raise _NotPcmWavError
+    unknown_sizes = {2**32 - 1} if riff_size == 4 + _count_remaining_bytes(file) else {0, 2**32 - 1}
+    header: _WavHeader | None = None
+    samples, max_bytes = bytearray(), math.inf
+    while len(chunk_header := file.read(8)) == 8 and len(samples) < max_bytes:
+        size = int.from_bytes(chunk_header[4:], "little")
+        if chunk_header[:4] == b"fmt ":
+            header = _parse_format_chunk(file.read(min(size, _MAX_FORMAT_BYTES)), name)
+            max_bytes = (max_seconds * header.rate + 1) * header.bytes_per_sample * header.channels
+            file.seek(max(0, size - _MAX_FORMAT_BYTES) + size % 2, SEEK_CUR)
+        elif chunk_header[:4] == b"data" and header is None:
+            raise _NotPcmWavError
+        elif chunk_header[:4] == b"data" and (size in unknown_sizes or size > _count_remaining_bytes(file)):
+            samples += file.read() if max_bytes == math.inf else file.read(int(max_bytes - len(samples)))
             break
-        elif part[:4] == b"data":
-            taken = file.read(int(min(size, most - len(found))))
-            found += taken
-            file.seek(size - len(taken) + size % 2, SEEK_CUR)
+        elif chunk_header[:4] == b"data":
+            block = file.read(int(min(size, max_bytes - len(samples))))
+            samples += block
+            file.seek(size - len(block) + size % 2, SEEK_CUR)
         else:
             file.seek(size + size % 2, SEEK_CUR)
     if header is None:
-        raise _NotPlainError
-    return header, bytes(found)
+        raise _NotPcmWavError
+    return header, bytes(samples)
 
 
-def _left(file: BinaryIO) -> int:
+def _count_remaining_bytes(file: BinaryIO) -> int:
     """Bytes behind the place where a file is read."""
-    here = file.tell()
+    position = file.tell()
     end = file.seek(0, SEEK_END)
-    file.seek(here)
-    return end - here
+    file.seek(position)
+    return end - position
 
 
-def _header(part: bytes, name: str) -> _Header:
+def _parse_format_chunk(chunk: bytes, name: str) -> _WavHeader:
     """What stands in the part `fmt ` of a WAV file; of the extensible form the kind of its samples stands behind."""
-    if len(part) < 16:
-        raise _NotPlainError
-    kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", part[:16])
-    if kind == _EXTENSIBLE and len(part) >= 40:
-        kind = int.from_bytes(part[24:26], "little") if part[26:40] == _OF_RIFF else 0
+    if len(chunk) < 16:
+        raise _NotPcmWavError
+    format_code, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
+    if format_code == _FORMAT_EXTENSIBLE and len(chunk) >= 40:
+        format_code = int.from_bytes(chunk[24:26], "little") if chunk[26:40] == _GUID_TAIL else 0
     width = (bits + 7) // 8
-    if kind != _WHOLE_NUMBERS or not 1 <= width <= 4 or not channels:
-        raise _NotPlainError
-    return _Header(width, channels, _rate(rate, name))
+    if format_code != _FORMAT_PCM or not 1 <= width <= 4 or not channels:
+        raise _NotPcmWavError
+    return _WavHeader(width, channels, _check_rate(rate, name))
 
 
-def _other(content: Path | BytesIO, name: str, longest: float) -> tuple[Float[np.ndarray, " N"], int]:
-    parts = [np.zeros(0, np.float32)]
-    with _soundfile(content, name) as file:
-        rate = _rate(int(file.samplerate), name)
-        most = longest * rate + 1
-        while most > 0:
+def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
+    blocks = [np.zeros(0, np.float32)]
+    with _open_soundfile(source, name) as file:
+        rate = _check_rate(int(file.samplerate), name)
+        remaining = max_seconds * rate + 1
+        while remaining > 0:
             # what a file says of its length may be anything
-            part = file.read(int(min(most, _READ // file.channels + 1)), dtype="float32", always_2d=True)
-            if not len(part):
+            block = file.read(
+                int(min(remaining, _NUMBERS_PER_BLOCK // file.channels + 1)), dtype="float32", always_2d=True
+            )
+            if not len(block):
                 break
-            parts.append(part.mean(1, dtype=np.float32))
-            most -= len(part)
-    return np.concatenate(parts), rate
+            blocks.append(block.mean(1, dtype=np.float32))
+            remaining -= len(block)
+    return np.concatenate(blocks), rate
 
 
 @contextmanager
-def _soundfile(content: Path | BytesIO, name: str) -> Iterator[Any]:
+def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
     """The file as soundfile reads it while the block runs."""
     try:
         import soundfile
@@ -248,52 +250,56 @@ def _soundfile(content: Path | BytesIO, name: str) -> Iterator[Any]:
             "pip install heedful[audio]"
         ) from None
     try:
-        with _held(content) as held, soundfile.SoundFile(held, closefd=False) as file:
+        with _to_file(source) as file_or_descriptor, soundfile.SoundFile(file_or_descriptor, closefd=False) as file:
             yield file
     except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
-        why = getattr(error, "error_string", error)
-        raise DataError(f"{name}: is no sound that can be read ({why}); convert it to WAV or FLAC") from None
+        reason = getattr(error, "error_string", error)
+        raise DataError(f"{name}: is no sound that can be read ({reason}); convert it to WAV or FLAC") from None
 
 
 @contextmanager
-def _held(content: Path | BytesIO) -> Iterator[Path | int]:
+def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
     """A file, or one without a name: what reads from memory prints what is wrong with it."""
-    if isinstance(content, Path):
-        yield content
+    if isinstance(source, Path):
+        yield source
         return
     with TemporaryFile() as file:
-        file.write(content.getbuffer())
+        file.write(source.getbuffer())
         file.seek(0)
         yield file.fileno()
 
 
-def _rate(rate: int, name: str) -> int:
-    if not 1 <= rate <= _FASTEST:
+def _check_rate(rate: int, name: str) -> int:
+    if not 1 <= rate <= _MAX_RATE:
         raise DataError(f"{name}: says that it has {rate} samples a second; convert it again")
     return rate
 
 
-def resampled(samples: Float[Tensor, " N"], before: int, after: int) -> Float[Tensor, " M"]:
-    """The same sound with `after` samples a second instead of `before`.
+def resample(samples: Float[Tensor, " N"], old_rate: int, new_rate: int) -> Float[Tensor, " M"]:
+    """The same sound with `new_rate` samples a second instead of `old_rate`.
 
     Each new sample is the sum of the old ones around it, weighed by a sinc that lets through what both rates can hold,
     under a Hann window of sixteen zero crossings on each side (Smith, Digital Audio Resampling, ccrma.stanford.edu).
     """
-    if before == after:
+    if old_rate == new_rate:
         return samples
-    cut = _ROLLOFF * min(1.0, after / before)  # of the old Nyquist frequency
-    reach = math.ceil(_ZEROS / cut)
-    padded = torch.nn.functional.pad(samples, (reach, reach + 1))
-    taps = torch.arange(-reach, reach + 2, device=samples.device)
-    found = []
-    for part in torch.split(torch.arange(-(-len(samples) * after // before)), max(1, _AT_A_TIME // len(taps))):
+    cutoff = _ROLLOFF * min(1.0, new_rate / old_rate)  # of the old Nyquist frequency
+    half_width = math.ceil(_ZERO_CROSSINGS / cutoff)
+    padded = torch.nn.functional.pad(samples, (half_width, half_width + 1))
+    taps = torch.arange(-half_width, half_width + 2, device=samples.device)
+    blocks = []
+    for indices in torch.split(
+        torch.arange(-(-len(samples) * new_rate // old_rate)), max(1, _PRODUCTS_PER_BLOCK // len(taps))
+    ):
         # whole numbers, so that an hour of sound is as exact as its first second
-        base, rest = part * before // after, (part * before % after).to(torch.float64) / after
-        distance = cut * (taps - rest.unsqueeze(1))
-        window = torch.where(distance.abs() < _ZEROS, torch.cos(distance * (math.pi / 2 / _ZEROS)).square(), 0.0)
-        weights = (cut * torch.sinc(distance) * window).to(samples.dtype)
-        found.append((padded[base.unsqueeze(1) + taps + reach] * weights).sum(1))
-    return torch.cat(found)
+        base, fraction = indices * old_rate // new_rate, (indices * old_rate % new_rate).to(torch.float64) / new_rate
+        distance = cutoff * (taps - fraction.unsqueeze(1))
+        window = torch.where(
+            distance.abs() < _ZERO_CROSSINGS, torch.cos(distance * (math.pi / 2 / _ZERO_CROSSINGS)).square(), 0.0
+        )
+        weights = (cutoff * torch.sinc(distance) * window).to(samples.dtype)
+        blocks.append((padded[base.unsqueeze(1) + taps + half_width] * weights).sum(1))
+    return torch.cat(blocks)
 
 
 @dataclass(frozen=True)
@@ -319,18 +325,18 @@ class LogMel:
     normalise: bool = True
 
     @property
-    def width(self) -> int:
+    def frame_length(self) -> int:
         """Samples in a frame."""
         return round(self.rate * self.window / 1000)
 
     @property
-    def step(self) -> int:
+    def hop_length(self) -> int:
         """Samples from one frame to the next."""
         return round(self.rate * self.hop / 1000)
 
-    def filters(self) -> Float[Tensor, "bins bands"]:
+    def build_filterbank(self) -> Float[Tensor, "bins bands"]:
         """The weight of each frequency in each band: triangles of height 1, whose feet are their neighbours' peaks."""
-        size = _power_of_two(self.width)
+        size = _get_next_power_of_two(self.frame_length)
         ends = torch.tensor([self.low, self.high or self.rate / 2], dtype=torch.float64)
         first, last = (2595 * torch.log10(1 + ends / 700)).tolist()
         mels = torch.linspace(first, last, self.bands + 2, dtype=torch.float64)
@@ -340,21 +346,21 @@ class LogMel:
         falling = (peaks[2:] - hertz) / (peaks[2:] - peaks[1:-1])
         return torch.minimum(rising, falling).clamp(min=0).float()
 
-    def frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
+    def compute_frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
         """The frames that lie inside a sound: none where it is shorter than one."""
-        samples = resampled(sound.samples, sound.rate, self.rate)
-        if len(samples) < self.width:
+        samples = resample(sound.samples, sound.rate, self.rate)
+        if len(samples) < self.frame_length:
             return samples.new_zeros(0, self.bands)
-        cut = samples.unfold(0, self.width, self.step) * torch.hann_window(self.width)
-        power = torch.fft.rfft(cut, _power_of_two(self.width)).abs().square() / self.width
-        bands = power @ self.filters()
-        logs: Tensor = bands.clamp(min=max(_SILENCE, _QUIET * float(bands.max()))).log()
+        windowed = samples.unfold(0, self.frame_length, self.hop_length) * torch.hann_window(self.frame_length)
+        power = torch.fft.rfft(windowed, _get_next_power_of_two(self.frame_length)).abs().square() / self.frame_length
+        bands = power @ self.build_filterbank()
+        log_power: Tensor = bands.clamp(min=max(_MIN_POWER, _MIN_RELATIVE_POWER * float(bands.max()))).log()
         if not self.normalise:
-            return logs
-        centred = logs - logs.mean(0)
-        normed: Tensor = centred / centred.square().mean(0).sqrt().clamp(min=1e-3)
-        return normed
+            return log_power
+        centred = log_power - log_power.mean(0)
+        normalised: Tensor = centred / centred.square().mean(0).sqrt().clamp(min=1e-3)
+        return normalised
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+def _get_next_power_of_two(minimum: int) -> int:
+    return 1 << (minimum - 1).bit_length()

@@ -23,33 +23,40 @@ import numpy as np
 import sentencepiece
 from jaxtyping import Bool
 
-from heedful.characters import without_invisible
-from heedful.data.normalisation import composed, normaliser, rules, spaced, valid, word_pattern
+from heedful.atomic_io import write_atomic
+from heedful.characters import remove_invisible
+from heedful.data.normalisation import (
+    build_normaliser,
+    get_rule_name,
+    get_word_pattern,
+    join_words,
+    normalise_nfc,
+    require_valid_unicode,
+)
 from heedful.errors import DataError, RecipeError
-from heedful.store import write_whole
 
 PAD = 0
 BOS = 1
 EOS = 2
 UNK = 3
 MASK = 4
-UNKNOWN = "⁇"
-FORMAT = 1
-COMPOSED = "composed_"
+UNKNOWN_TEXT = "⁇"
+FILE_FORMAT = 1
+NFC_PREFIX = "composed_"
 """Begins the kind, in files, of tokenizers that read NFC; older versions, which would read NFKC, refuse these."""
 
-_SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-_MASK = "<mask>"
+_SPECIAL_PIECES = ("<pad>", "<s>", "</s>", "<unk>")
+_MASK_PIECE = "<mask>"
 _SPACE = "▁"
-_HOLE = "\ue000"  # for private use, so no vocabulary knows it
+_MASK_PLACEHOLDER = "\ue000"  # for private use, so no vocabulary knows it
 _LINE_END = "↵"
 _ELLIPSIS = "\u2026"  # three points by NFKC, itself by NFC
 # Sentencepiece keeps positions inside a word in 16 bits, so long text without spaces must come in parts.
-_LONGEST_PART = 10_000
+_MAX_PART_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
-class Special:
+class SpecialIds:
     """The ids with a meaning of their own in one vocabulary.
 
     Padding is not among them: it is position -1, whatever id stands there.
@@ -69,14 +76,14 @@ class Special:
     others: frozenset[int] = frozenset()
 
     @property
-    def silent(self) -> frozenset[int]:
+    def skipped_ids(self) -> frozenset[int]:
         """All that no text is made of; what is unknown has a mark and is read aloud."""
-        return self.others | {number for number in (self.bos, self.eos, self.mask) if number is not None}
+        return self.others | {special_id for special_id in (self.bos, self.eos, self.mask) if special_id is not None}
 
     @property
-    def unspeakable(self) -> tuple[int, ...]:
+    def suppressed_ids(self) -> tuple[int, ...]:
         """What a model must never write: all that is silent but the end."""
-        return tuple(sorted(self.silent - {self.eos}))
+        return tuple(sorted(self.skipped_ids - {self.eos}))
 
 
 class Tokenizer(ABC):
@@ -89,73 +96,77 @@ class Tokenizer(ABC):
         special: the ids that stand for no text.
     """
 
-    _carries_space: ClassVar[bool]
+    _has_leading_spaces: ClassVar[bool]
     """Whether a piece that begins a word has the space before it in itself."""
-    opening: tuple[int, ...] = ()
+    prefix_ids: tuple[int, ...] = ()
     """what is put before the ids of every text that is not empty, as BART's <s>"""
-    tags: Mapping[str, int] = MappingProxyType({})
+    tag_ids: Mapping[str, int] = MappingProxyType({})
     """ids of pieces that no text has: what is said of a text stands before it in these, such as the language wanted"""
-    composes: bool = False
+    uses_nfc: bool = False
     """whether text is read as `normalisation.composed` has it, so that what is written keeps its own marks"""
-    compatible: bool = False
-    """whether texts are read in NFKC first, whatever the vocabulary has: a source side of one that `composes`"""
-    folds: bool = False
+    uses_nfkc_first: bool = False
+    """whether texts are read in NFKC first, whatever the vocabulary has: a source side of one that `uses_nfc`"""
+    lowercases: bool = False
     """whether texts are read in lower case, whatever the vocabulary has"""
 
-    def __init__(self, *, size: int, special: Special) -> None:
+    def __init__(self, *, size: int, special: SpecialIds) -> None:
         self.size = size
         self.special = special
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size:,} ids)"
 
-    def opened(self, tags: Sequence[str]) -> Self:
+    def with_tags(self, tags: Sequence[str]) -> Self:
         """A tokenizer that puts tags before every text that is not empty; `RecipeError` where there is no such tag."""
         for tag in tags:
-            if tag not in self.tags:
-                known = ", ".join(self.tags) or "none"
+            if tag not in self.tag_ids:
+                known = ", ".join(self.tag_ids) or "none"
                 raise RecipeError(f"{tag}: no tag of this vocabulary (it has: {known}); choose one of these")
-        other = copy(self)
-        other.opening = (*self.opening, *(self.tags[tag] for tag in tags))
-        return other
+        tokenizer = copy(self)
+        tokenizer.prefix_ids = (*self.prefix_ids, *(self.tag_ids[tag] for tag in tags))
+        return tokenizer
 
-    def folded(self) -> Self:
+    def with_lowercase(self) -> Self:
         """A tokenizer that reads every text in lower case; what it makes of ids stays the same."""
-        other = copy(self)
-        other.folds = True
-        return other
+        tokenizer = copy(self)
+        tokenizer.lowercases = True
+        return tokenizer
 
-    def for_sources(self) -> Self:
+    def with_nfkc(self) -> Self:
         """A tokenizer that reads every text in NFKC, so that what looks alike is one source; its ids stay the same."""
-        other = copy(self)
-        other.compatible = True
-        return other
+        tokenizer = copy(self)
+        tokenizer.uses_nfkc_first = True
+        return tokenizer
 
     def normalise(self, text: str) -> str:
         """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
-        return self._normalise(self._readable(text))
+        return self._normalise_text(self._preprocess(text))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without begin and end; `DataError` where it is not valid Unicode."""
-        ids = self._encode(self._readable(text))
-        return [*self.opening, *ids] if ids else ids
+        ids = self._encode_text(self._preprocess(text))
+        return [*self.prefix_ids, *ids] if ids else ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, silent about those that stand for none."""
-        silent = self.special.silent
-        return self._decode([number for number in map(int, ids) if number not in silent])
+        skipped = self.special.skipped_ids
+        return self._decode_ids([token_id for token_id in map(int, ids) if token_id not in skipped])
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
+    def to_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
-        return [self._piece(int(number)) for number in ids]
+        return [self._get_piece(int(token_id)) for token_id in ids]
 
-    def assemble(self, pieces: Iterable[str]) -> str:
-        """The text of what `pieces` gave, or another program that knows their names; what is no piece is unknown."""
-        numbers = {self._piece(number): number for number in range(self.size)}
-        unknown = [] if self.special.unk is None else [self.special.unk]
-        return self.decode(number for piece in pieces for number in ([numbers[piece]] if piece in numbers else unknown))
+    def decode_pieces(self, pieces: Iterable[str]) -> str:
+        """The text of what `to_pieces` gave, or another program that knows their names; what is no piece is unknown."""
+        ids_by_piece = {self._get_piece(token_id): token_id for token_id in range(self.size)}
+        unknown_ids = [] if self.special.unk is None else [self.special.unk]
+        return self.decode(
+            token_id
+            for piece in pieces
+            for token_id in ([ids_by_piece[piece]] if piece in ids_by_piece else unknown_ids)
+        )
 
-    def cloze(self, text: str, *, blank: str = "[MASK]") -> list[int]:
+    def encode_with_masks(self, text: str, *, blank: str = "[MASK]") -> list[int]:
         """The ids of a text in which `blank` stands for what is hidden: one mask each.
 
         A space in front of a blank belongs to what is hidden where pieces carry the space before them.
@@ -164,108 +175,116 @@ class Tokenizer(ABC):
         mask = self.special.mask
         if mask is None:
             raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
-        holed = valid(text).replace(_HOLE, " ").replace(blank, _HOLE)
+        marked = require_valid_unicode(text).replace(_MASK_PLACEHOLDER, " ").replace(blank, _MASK_PLACEHOLDER)
         ids: list[int] = []
-        for number, surface in zip(self._encode(holed), self._surfaces(holed), strict=True):
-            if _HOLE not in surface:
-                ids.append(number)
+        for token_id, surface in zip(self._encode_text(marked), self._split_surfaces(marked), strict=True):
+            if _MASK_PLACEHOLDER not in surface:
+                ids.append(token_id)
                 continue
-            if self._carries_space and ids and self._piece(ids[-1]) == _SPACE:
+            if self._has_leading_spaces and ids and self._get_piece(ids[-1]) == _SPACE:
                 ids.pop()
-            ids += [mask] * surface.count(_HOLE)
+            ids += [mask] * surface.count(_MASK_PLACEHOLDER)
         return ids
 
-    def continues(self) -> Bool[np.ndarray, " size"]:
+    def get_continuation_mask(self) -> Bool[np.ndarray, " size"]:
         """Of each id, whether it goes on with the word of the piece before it."""
-        return np.array([self._continues(number) for number in range(self.size)])
+        return np.array([self._is_continuation(token_id) for token_id in range(self.size)])
 
-    def surfaces(self, text: str) -> list[str]:
+    def get_surfaces(self, text: str) -> list[str]:
         """What of the normalised text each of its ids stands for, also where that is `UNK`; without spaces around."""
-        found = [surface.strip(" ") for surface in self._surfaces(self._readable(text))]
-        return [*("" for _ in self.opening), *found] if found else found
+        surfaces = [surface.strip(" ") for surface in self._split_surfaces(self._preprocess(text))]
+        return [*("" for _ in self.prefix_ids), *surfaces] if surfaces else surfaces
 
-    def _readable(self, text: str) -> str:
-        read = normaliser(lowercase=False)(valid(text)) if self.compatible else valid(text)
-        read = composed(read) if self.composes else read
-        return read.lower() if self.folds else read
+    def _preprocess(self, text: str) -> str:
+        prepared = (
+            build_normaliser(lowercase=False)(require_valid_unicode(text))
+            if self.uses_nfkc_first
+            else require_valid_unicode(text)
+        )
+        prepared = normalise_nfc(prepared) if self.uses_nfc else prepared
+        return prepared.lower() if self.lowercases else prepared
 
     def save(self, path: Path) -> None:
         """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
-        write_whole(path, self._contents())
+        write_atomic(path, self._to_bytes())
 
     @property
     def sha256(self) -> str:
         """Of that file."""
-        return hashlib.sha256(self._contents()).hexdigest()
+        return hashlib.sha256(self._to_bytes()).hexdigest()
 
     @abstractmethod
-    def _normalise(self, text: str) -> str: ...
+    def _normalise_text(self, text: str) -> str: ...
 
     @abstractmethod
-    def _encode(self, text: str) -> list[int]: ...
+    def _encode_text(self, text: str) -> list[int]: ...
 
     @abstractmethod
-    def _surfaces(self, text: str) -> list[str]: ...
+    def _split_surfaces(self, text: str) -> list[str]: ...
 
     @abstractmethod
-    def _decode(self, ids: list[int]) -> str: ...
+    def _decode_ids(self, ids: list[int]) -> str: ...
 
     @abstractmethod
-    def _piece(self, number: int) -> str: ...
+    def _get_piece(self, token_id: int) -> str: ...
 
     @abstractmethod
-    def _continues(self, number: int) -> bool: ...
+    def _is_continuation(self, token_id: int) -> bool: ...
 
     @abstractmethod
-    def _contents(self) -> bytes: ...
+    def _to_bytes(self) -> bytes: ...
 
 
 @final
-class SentencePiece(Tokenizer):
+class SentencePieceTokenizer(Tokenizer):
     """Subwords, in sentencepiece's own file format (Kudo and Richardson 2018).
 
     `decode` gives back the normalised text wherever every character has a piece.
     """
 
-    _carries_space = True
+    _has_leading_spaces = True
 
     def __init__(self, model: bytes) -> None:
         self.model = model
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        size, name = self._processor.vocab_size(), self._processor.id_to_piece
-        masked = size > MASK and name(MASK) == _MASK
-        first = len(_reserved(masked=masked))
-        self.tags = {name(number): number for number in range(first, size) if self._processor.is_control(number)}
-        self.composes = self._normalise(_ELLIPSIS) == _ELLIPSIS
-        super().__init__(size=size, special=_special(masked=masked, tags=self.tags))
+        size, get_piece = self._processor.vocab_size(), self._processor.id_to_piece
+        has_mask = size > MASK and get_piece(MASK) == _MASK_PIECE
+        num_reserved = len(_get_reserved_pieces(masked=has_mask))
+        self.tag_ids = {
+            get_piece(token_id): token_id
+            for token_id in range(num_reserved, size)
+            if self._processor.is_control(token_id)
+        }
+        self.uses_nfc = self._normalise_text(_ELLIPSIS) == _ELLIPSIS
+        super().__init__(size=size, special=_build_special_ids(masked=has_mask, tags=self.tag_ids))
 
-    def _normalise(self, text: str) -> str:
-        return str(self._processor.normalize(without_invisible(text))).replace(_SPACE, " ").strip(" ")
+    def _normalise_text(self, text: str) -> str:
+        return str(self._processor.normalize(remove_invisible(text))).replace(_SPACE, " ").strip(" ")
 
-    def _encode(self, text: str) -> list[int]:
-        ids: list[int] = self._processor.encode(without_invisible(text))
+    def _encode_text(self, text: str) -> list[int]:
+        ids: list[int] = self._processor.encode(remove_invisible(text))
         return ids
 
-    def _surfaces(self, text: str) -> list[str]:
-        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(without_invisible(text))]
+    def _split_surfaces(self, text: str) -> list[str]:
+        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(remove_invisible(text))]
 
-    def _decode(self, ids: list[int]) -> str:
+    def _decode_ids(self, ids: list[int]) -> str:
         return str(self._processor.decode(ids))
 
-    def _piece(self, number: int) -> str:
-        return str(self._processor.id_to_piece(number))
+    def _get_piece(self, token_id: int) -> str:
+        return str(self._processor.id_to_piece(token_id))
 
-    def _continues(self, number: int) -> bool:
-        return not self._piece(number).startswith(_SPACE)
+    def _is_continuation(self, token_id: int) -> bool:
+        return not self._get_piece(token_id).startswith(_SPACE)
 
-    def _contents(self) -> bytes:
+    def _to_bytes(self) -> bytes:
         return self.model
 
 
-class _Listed(Tokenizer):
+class _PieceListTokenizer(Tokenizer):
     """Pieces that were counted, behind the special ones and tags; `kind` says in files how text is cut."""
 
-    _carries_space = False
+    _has_leading_spaces = False
 
     def __init__(
         self,
@@ -275,42 +294,44 @@ class _Listed(Tokenizer):
         lowercase: bool,
         masked: bool,
         tags: Sequence[str] = (),
-        composes: bool = False,
+        uses_nfc: bool = False,
     ) -> None:
-        if composes and (lowercase or kind == "verbatim"):
+        if uses_nfc and (lowercase or kind == "verbatim"):
             raise ValueError("text in NFC is neither lowercased nor taken as it is")
-        first = (*_reserved(masked=masked), *tags)
-        self.tags = {tag: number for number, tag in enumerate(tags, len(first) - len(tags))}
-        self._pieces = (*first, *pieces)
-        self._ids = {piece: i for i, piece in enumerate(pieces, len(first))}
+        reserved_pieces = (*_get_reserved_pieces(masked=masked), *tags)
+        self.tag_ids = {tag: token_id for token_id, tag in enumerate(tags, len(reserved_pieces) - len(tags))}
+        self._pieces = (*reserved_pieces, *pieces)
+        self._ids = {piece: i for i, piece in enumerate(pieces, len(reserved_pieces))}
         self._kind = kind
         self._lowercase = lowercase
-        self.composes = composes
-        super().__init__(size=len(self._pieces), special=_special(masked=masked, tags=self.tags))
+        self.uses_nfc = uses_nfc
+        super().__init__(size=len(self._pieces), special=_build_special_ids(masked=masked, tags=self.tag_ids))
 
-    def _normalise(self, text: str) -> str:
-        return _reading(lowercase=self._lowercase, verbatim=self._kind == "verbatim", composes=self.composes)(text)
+    def _normalise_text(self, text: str) -> str:
+        return _select_normaliser(lowercase=self._lowercase, verbatim=self._kind == "verbatim", uses_nfc=self.uses_nfc)(
+            text
+        )
 
-    def _encode(self, text: str) -> list[int]:
-        return [self._ids.get(piece, UNK) for piece in self._surfaces(text)]
+    def _encode_text(self, text: str) -> list[int]:
+        return [self._ids.get(piece, UNK) for piece in self._split_surfaces(text)]
 
-    def _piece(self, number: int) -> str:
-        return self._pieces[number]
+    def _get_piece(self, token_id: int) -> str:
+        return self._pieces[token_id]
 
-    def _known(self, ids: list[int]) -> Iterator[str]:
-        return (UNKNOWN if number == UNK else self._pieces[number] for number in ids)
+    def _get_known_pieces(self, ids: list[int]) -> Iterator[str]:
+        return (UNKNOWN_TEXT if token_id == UNK else self._pieces[token_id] for token_id in ids)
 
-    def _contents(self) -> bytes:
-        more: dict[str, object] = {} if self.special.mask is None else {"masked": True}
-        if self.tags:
-            more["tags"] = list(self.tags)
-        kind = f"{COMPOSED}{self._kind}" if self.composes else self._kind
-        record = {"format": FORMAT, "kind": kind, "lowercase": self._lowercase, **more}
+    def _to_bytes(self) -> bytes:
+        extras: dict[str, object] = {} if self.special.mask is None else {"masked": True}
+        if self.tag_ids:
+            extras["tags"] = list(self.tag_ids)
+        kind = f"{NFC_PREFIX}{self._kind}" if self.uses_nfc else self._kind
+        record = {"format": FILE_FORMAT, "kind": kind, "lowercase": self._lowercase, **extras}
         return (json.dumps({**record, "pieces": list(self._ids)}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 @final
-class Characters(_Listed):
+class CharacterTokenizer(_PieceListTokenizer):
     """Every character is a piece, the space too.
 
     `decode` gives back the normalised text wherever every character has a piece.
@@ -320,8 +341,8 @@ class Characters(_Listed):
         lowercase: whether case is folded first.
         verbatim: the text is taken as it is: nothing is normalised, and line ends and spaces count.
         masked: whether there is an id that hides a character.
-        tags: further pieces, which no text has.
-        composes: whether text is read in NFC.
+        tag_ids: further pieces, which no text has.
+        uses_nfc: whether text is read in NFC.
     """
 
     def __init__(
@@ -332,26 +353,26 @@ class Characters(_Listed):
         verbatim: bool = False,
         masked: bool = False,
         tags: Sequence[str] = (),
-        composes: bool = False,
+        uses_nfc: bool = False,
     ) -> None:
         kind = "verbatim" if verbatim else "characters"
-        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
+        super().__init__(characters, kind=kind, lowercase=lowercase, masked=masked, tags=tags, uses_nfc=uses_nfc)
 
-    def _surfaces(self, text: str) -> list[str]:
-        return list(self._normalise(text))
+    def _split_surfaces(self, text: str) -> list[str]:
+        return list(self._normalise_text(text))
 
-    def _decode(self, ids: list[int]) -> str:
-        return "".join(self._known(ids))
+    def _decode_ids(self, ids: list[int]) -> str:
+        return "".join(self._get_known_pieces(ids))
 
-    def _piece(self, number: int) -> str:
-        return self._pieces[number].replace(" ", _SPACE).replace("\n", _LINE_END)
+    def _get_piece(self, token_id: int) -> str:
+        return self._pieces[token_id].replace(" ", _SPACE).replace("\n", _LINE_END)
 
-    def _continues(self, number: int) -> bool:
-        return not self._pieces[number].isspace()
+    def _is_continuation(self, token_id: int) -> bool:
+        return not self._pieces[token_id].isspace()
 
 
 @final
-class Words(_Listed):
+class WordTokenizer(_PieceListTokenizer):
     """Whole words and single punctuation marks, for languages with spaces between words.
 
     Where spaces stood is forgotten; `decode` puts them by the rules of `normalisation.spaced`.
@@ -364,18 +385,18 @@ class Words(_Listed):
         lowercase: bool,
         masked: bool = False,
         tags: Sequence[str] = (),
-        composes: bool = False,
+        uses_nfc: bool = False,
     ) -> None:
-        super().__init__(words, kind="words", lowercase=lowercase, masked=masked, tags=tags, composes=composes)
+        super().__init__(words, kind="words", lowercase=lowercase, masked=masked, tags=tags, uses_nfc=uses_nfc)
 
-    def _surfaces(self, text: str) -> list[str]:
-        words: list[str] = word_pattern().findall(self._normalise(text))
+    def _split_surfaces(self, text: str) -> list[str]:
+        words: list[str] = get_word_pattern().findall(self._normalise_text(text))
         return words
 
-    def _decode(self, ids: list[int]) -> str:
-        return spaced(self._known(ids))
+    def _decode_ids(self, ids: list[int]) -> str:
+        return join_words(self._get_known_pieces(ids))
 
-    def _continues(self, number: int) -> bool:
+    def _is_continuation(self, token_id: int) -> bool:
         return False
 
 
@@ -386,11 +407,11 @@ def learn_sentencepiece(
     size: int,
     lowercase: bool,
     character_coverage: float = 1.0,
-    sentences: int = 5_000_000,
+    max_sentences: int = 5_000_000,
     masked: bool = False,
     tags: Sequence[str] = (),
-    composes: bool = False,
-) -> SentencePiece:
+    uses_nfc: bool = False,
+) -> SentencePieceTokenizer:
     """Subwords of some texts; the same texts and options give the same bytes.
 
     Args:
@@ -400,10 +421,10 @@ def learn_sentencepiece(
         lowercase: fold the case of everything that is ever encoded.
         character_coverage: share of the characters in the texts that must have a piece, 0.98 to 1; 0.9995
             suits languages with thousands of characters.
-        sentences: of more texts than this an even sample is used, so that memory stays bounded.
+        max_sentences: of more texts than this an even sample is used, so that memory stays bounded.
         masked: whether one more id hides a piece.
         tags: further pieces, which no text has.
-        composes: whether text is read in NFC, not in NFKC; nothing is lowercased then.
+        uses_nfc: whether text is read in NFC, not in NFKC; nothing is lowercased then.
 
     Raises:
         DataError: there is nothing to read in the texts, or they do not allow this size.
@@ -411,35 +432,37 @@ def learn_sentencepiece(
     """
     if not 0.98 <= character_coverage <= 1:
         raise RecipeError(f"character_coverage is {character_coverage}; it must lie between 0.98 and 1")
-    reserved = len(_reserved(masked=masked)) + len(tags)
-    if size <= reserved:
-        raise _too_small(size, smallest=reserved + 1)
-    model, failed = io.BytesIO(), list[BaseException]()
+    num_reserved = len(_get_reserved_pieces(masked=masked)) + len(tags)
+    if size <= num_reserved:
+        raise _build_size_error(size, min_size=num_reserved + 1)
+    model, errors = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_parts(map(composed, map(valid, texts)) if composes else texts, failed),
+            sentence_iterator=_split_long_texts(
+                map(normalise_nfc, map(require_valid_unicode, texts)) if uses_nfc else texts, errors
+            ),
             model_writer=model,
             model_type=kind,
             vocab_size=size,
             hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
-            normalization_rule_name="identity" if composes else rules(lowercase=lowercase),
-            max_sentence_length=4 * _LONGEST_PART + 1,  # in bytes; what is longer would be dropped silently
-            input_sentence_size=sentences,
+            normalization_rule_name="identity" if uses_nfc else get_rule_name(lowercase=lowercase),
+            max_sentence_length=4 * _MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
+            input_sentence_size=max_sentences,
             pad_id=PAD,
             bos_id=BOS,
             eos_id=EOS,
             unk_id=UNK,
-            unk_surface=UNKNOWN,
-            control_symbols=[*([_MASK] if masked else []), *tags],
+            unk_surface=UNKNOWN_TEXT,
+            control_symbols=[*([_MASK_PIECE] if masked else []), *tags],
             num_threads=1,  # the sum of floats depends on who finishes first
             minloglevel=3,
         )
     except RuntimeError as error:
-        if failed:
-            raise failed[0] from None
-        raise _learning_error(str(error), size=size) from None
-    return SentencePiece(model.getvalue())
+        if errors:
+            raise errors[0] from None
+        raise _build_learning_error(str(error), size=size) from None
+    return SentencePieceTokenizer(model.getvalue())
 
 
 def learn_characters(
@@ -450,16 +473,20 @@ def learn_characters(
     verbatim: bool = False,
     masked: bool = False,
     tags: Sequence[str] = (),
-    composes: bool = False,
-) -> Characters:
+    uses_nfc: bool = False,
+) -> CharacterTokenizer:
     """The most frequent characters of some texts: at most `size` with the special pieces, or all of them.
 
     `DataError` where there is nothing to read.
     """
-    read = _reading(lowercase=lowercase, verbatim=verbatim, composes=composes)
-    counts = Counter(character for text in texts for character in read(valid(text)))
-    found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
-    return Characters(found, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags, composes=composes)
+    normalise = _select_normaliser(lowercase=lowercase, verbatim=verbatim, uses_nfc=uses_nfc)
+    counts = Counter(character for text in texts for character in normalise(require_valid_unicode(text)))
+    frequent = _select_most_frequent(
+        counts, size=size, num_reserved=len(_get_reserved_pieces(masked=masked)) + len(tags)
+    )
+    return CharacterTokenizer(
+        frequent, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags, uses_nfc=uses_nfc
+    )
 
 
 def learn_words(
@@ -469,68 +496,70 @@ def learn_words(
     lowercase: bool,
     masked: bool = False,
     tags: Sequence[str] = (),
-    composes: bool = False,
-) -> Words:
+    uses_nfc: bool = False,
+) -> WordTokenizer:
     """The most frequent words of some texts: at most `size` with the special pieces, or all of them.
 
     `DataError` where there is nothing to read.
     """
-    normalise, pattern = _reading(lowercase=lowercase, verbatim=False, composes=composes), word_pattern()
-    counts = Counter(word for text in texts for word in pattern.findall(normalise(valid(text))))
-    found = _most_frequent(counts, size=size, reserved=len(_reserved(masked=masked)) + len(tags))
-    return Words(found, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
+    normalise, pattern = _select_normaliser(lowercase=lowercase, verbatim=False, uses_nfc=uses_nfc), get_word_pattern()
+    counts = Counter(word for text in texts for word in pattern.findall(normalise(require_valid_unicode(text))))
+    frequent = _select_most_frequent(
+        counts, size=size, num_reserved=len(_get_reserved_pieces(masked=masked)) + len(tags)
+    )
+    return WordTokenizer(frequent, lowercase=lowercase, masked=masked, tags=tags, uses_nfc=uses_nfc)
 
 
-def _reading(*, lowercase: bool, verbatim: bool, composes: bool) -> Callable[[str], str]:
-    if composes:
-        return composed
+def _select_normaliser(*, lowercase: bool, verbatim: bool, uses_nfc: bool) -> Callable[[str], str]:
+    if uses_nfc:
+        return normalise_nfc
     if not verbatim:
-        return normaliser(lowercase=lowercase)
+        return build_normaliser(lowercase=lowercase)
     return str.lower if lowercase else str
 
 
-def _reserved(*, masked: bool) -> tuple[str, ...]:
-    return (*_SPECIAL, _MASK) if masked else _SPECIAL
+def _get_reserved_pieces(*, masked: bool) -> tuple[str, ...]:
+    return (*_SPECIAL_PIECES, _MASK_PIECE) if masked else _SPECIAL_PIECES
 
 
-def _special(*, masked: bool, tags: Mapping[str, int]) -> Special:
-    return Special(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD, *tags.values())))
+def _build_special_ids(*, masked: bool, tags: Mapping[str, int]) -> SpecialIds:
+    return SpecialIds(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD, *tags.values())))
 
 
-def _most_frequent(counts: Counter[str], *, size: int | None, reserved: int) -> list[str]:
+def _select_most_frequent(counts: Counter[str], *, size: int | None, num_reserved: int) -> list[str]:
     if not counts:
-        raise _nothing()
-    size = len(counts) + reserved if size is None else size
-    if size <= reserved:
-        raise _too_small(size, smallest=reserved + 1)
-    return sorted(counts, key=lambda piece: (-counts[piece], piece))[: size - reserved]
+        raise _build_no_text_error()
+    size = len(counts) + num_reserved if size is None else size
+    if size <= num_reserved:
+        raise _build_size_error(size, min_size=num_reserved + 1)
+    return sorted(counts, key=lambda piece: (-counts[piece], piece))[: size - num_reserved]
 
 
-def _nothing() -> DataError:
+def _build_no_text_error() -> DataError:
     return DataError("there is no text to learn a vocabulary from; check the training files")
 
 
-def _too_small(size: int, *, smallest: int) -> DataError:
+def _build_size_error(size: int, *, min_size: int) -> DataError:
     return DataError(
-        f"a vocabulary of {size} pieces is too small for the training text, which needs {smallest}; "
+        f"a vocabulary of {size} pieces is too small for the training text, which needs {min_size}; "
         "set a size of at least that or lower the character coverage"
     )
 
 
-def _learning_error(message: str, *, size: int) -> DataError:
-    if found := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
-        return _too_small(size, smallest=int(found[1]))
+def _build_learning_error(message: str, *, size: int) -> DataError:
+    if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
+        return _build_size_error(size, min_size=int(match[1]))
     if "sentences_.empty()" in message or "all_chars_count" in message:
-        return _nothing()
+        return _build_no_text_error()
     return DataError(f"sentencepiece cannot learn {size} pieces from this text: {message.strip()}")
 
 
-def _parts(texts: Iterable[str], failed: list[BaseException]) -> Iterator[str]:
-    """The texts in parts; what is raised is kept in `failed`, since sentencepiece makes its own of every exception."""
+def _split_long_texts(texts: Iterable[str], errors: list[BaseException]) -> Iterator[str]:
+    """The texts in parts; what is raised is kept in `errors`, since sentencepiece makes its own of every exception."""
     try:
-        for text in map(without_invisible, map(valid, texts)):
-            for start in range(0, len(text), _LONGEST_PART):
-                yield text[start : start + _LONGEST_PART]
+        for text in map(remove_invisible, map(require_valid_unicode, texts)):
+            for start in range(0, len(text), _MAX_PART_CHARACTERS):
+                yield text[start : start + _MAX_PART_CHARACTERS]
     except BaseException as error:
-        failed.append(error)
+        errors.append(error)
         raise

@@ -13,36 +13,36 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
-from heedful.blocks.recurrent import Cell
-from heedful.engines.products import STEPS, Product
+from heedful.blocks.recurrent import RecurrentCell
+from heedful.engines.int8_kernels import WEIGHT_LEVELS, Int8Product
 
-LEAST: Final = 4096
+MIN_ELEMENTS: Final = 4096
 """Numbers of a matrix that is stored as bytes."""
-SCALE: Final = ".scale"
+SCALE_SUFFIX: Final = ".scale"
 """What the names of scales end with, behind that of their matrix, where both are stored."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bytes:
+class Int8Matrix:
     """A matrix as whole numbers from -127 to 127, and what a row of them is to be multiplied by."""
 
     rows: Int8[Tensor, "n k"]
     scale: Float[Tensor, " n"]
 
     @classmethod
-    def of(cls, weight: Float[Tensor, "n k"]) -> Bytes:
+    def from_weight(cls, weight: Float[Tensor, "n k"]) -> Int8Matrix:
         """The nearest: the largest entry of each row becomes 127."""
         exact = weight.detach().float()
-        scale = exact.abs().amax(1) / STEPS
+        scale = exact.abs().amax(1) / WEIGHT_LEVELS
         rows = (exact / scale.clamp(min=torch.finfo().tiny).unsqueeze(1)).round_().to(torch.int8)
         return cls(rows, scale)
 
     @staticmethod
-    def fits(rows: Tensor, scale: Tensor) -> bool:
+    def is_valid(rows: Tensor, scale: Tensor) -> bool:
         """Whether two tensors are such."""
         return (rows.dtype, rows.dim(), scale.dtype) == (torch.int8, 2, torch.float32) and scale.shape == rows.shape[:1]
 
-    def floats(self) -> Float[Tensor, "n k"]:
+    def dequantize(self) -> Float[Tensor, "n k"]:
         """The matrix that they stand for."""
         return self.rows.float() * self.scale.unsqueeze(1)
 
@@ -55,27 +55,29 @@ class Int8Linear(nn.Linear):
 
     def __init__(
         self,
-        matrix: Bytes,
+        matrix: Int8Matrix,
         bias: nn.Parameter | None,
         *,
         dtype: torch.dtype = torch.float32,
-        kind: type[Product] = Product,
+        product_class: type[Int8Product] = Int8Product,
     ) -> None:
         nn.Module.__init__(self)  # nn.Linear would make a weight
         self.out_features, self.in_features = matrix.rows.shape
         self.register_parameter("bias", bias)
         self.matrix, self._dtype = matrix, dtype
-        self.product = kind(matrix.rows, matrix.scale) if matrix.rows.numel() >= kind.worth else None
+        self.product = (
+            product_class(matrix.rows, matrix.scale) if matrix.rows.numel() >= product_class.min_elements else None
+        )
 
     @property
-    def rounds(self) -> bool:
+    def rounds_inputs(self) -> bool:
         """Whether vectors are rounded, as W is large enough for a product of bytes to be worth it."""
         return self.product is not None
 
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
         """W in floating point, for those who use it otherwise."""
-        return self.matrix.floats().to(self._dtype).t().contiguous().t()
+        return self.matrix.dequantize().to(self._dtype).t().contiguous().t()
 
     def forward(self, x: Float[Tensor, "*B k"]) -> Float[Tensor, "*B n"]:
         """One vector for each."""
@@ -87,7 +89,7 @@ class Int8Linear(nn.Linear):
 class Int8Embedding(nn.Embedding):
     """A table whose rows are bytes."""
 
-    def __init__(self, matrix: Bytes, *, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, matrix: Int8Matrix, *, dtype: torch.dtype = torch.float32) -> None:
         nn.Module.__init__(self)
         self.num_embeddings, self.embedding_dim = matrix.rows.shape
         self.padding_idx = self.max_norm = None
@@ -98,54 +100,63 @@ class Int8Embedding(nn.Embedding):
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
         """The table in floating point, for those who use it otherwise."""
-        return self.matrix.floats().to(self.scale.dtype)
+        return self.matrix.dequantize().to(self.scale.dtype)
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B d"]:
         """A row for each."""
         return self.matrix.rows[ids].to(self.scale.dtype) * self.scale[ids].unsqueeze(-1)
 
 
-def matrices(model: nn.Module) -> dict[str, nn.Linear | nn.Embedding]:
+def find_quantizable(model: nn.Module) -> dict[str, nn.Linear | nn.Embedding]:
     """The linear maps and tables of a model whose weights are stored as bytes, under all names that they have."""
     return {
         name: module
         for name, module in model.named_modules(remove_duplicate=False)
         if type(module) in (nn.Linear, nn.Embedding)
         and isinstance(module, nn.Linear | nn.Embedding)
-        and module.weight.numel() >= LEAST
+        and module.weight.numel() >= MIN_ELEMENTS
     }
 
 
-def to_bytes(model: nn.Module, stored: Mapping[str, Bytes] | None = None, *, kind: type[Product] = Product) -> None:
+def quantize_to_int8(
+    model: nn.Module,
+    quantized: Mapping[str, Int8Matrix] | None = None,
+    *,
+    product_class: type[Int8Product] = Int8Product,
+) -> None:
     """Puts bytes in the place of the large matrices of a model, in place; those that share a weight go on sharing it.
 
     The model learns nothing any more, but gradients of what it reads go through it.
 
     Args:
         model: on a CPU.
-        stored: what stands for weights already, by their names.
-        kind: how vectors are multiplied with them.
+        quantized: what stands for weights already, by their names.
+        product_class: how vectors are multiplied with them.
     """
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
             remove_parametrizations(module, "weight")
-    given, made = dict(stored or {}), dict[int, Bytes]()
-    found = matrices(model)
-    for name, module in found.items():
-        if (matrix := given.get(f"{name}.weight")) is not None:
-            made[id(module.weight)] = matrix
-    replaced: dict[int, nn.Module] = {}
-    for name, module in found.items():
-        if id(module) not in replaced:
-            matrix = made.get(id(module.weight)) or made.setdefault(id(module.weight), Bytes.of(module.weight))
-            replaced[id(module)] = (
-                Int8Linear(matrix, module.bias, dtype=module.weight.dtype, kind=kind)
+    known, matrices_by_id = dict(quantized or {}), dict[int, Int8Matrix]()
+    modules = find_quantizable(model)
+    for name, module in modules.items():
+        if (matrix := known.get(f"{name}.weight")) is not None:
+            matrices_by_id[id(module.weight)] = matrix
+    replacements: dict[int, nn.Module] = {}
+    for name, module in modules.items():
+        if id(module) not in replacements:
+            matrix = matrices_by_id.get(id(module.weight)) or matrices_by_id.setdefault(
+                id(module.weight), Int8Matrix.from_weight(module.weight)
+            )
+            replacements[id(module)] = (
+                Int8Linear(matrix, module.bias, dtype=module.weight.dtype, product_class=product_class)
                 if isinstance(module, nn.Linear)
                 else Int8Embedding(matrix, dtype=module.weight.dtype)
             )
-        outside, _, own = name.rpartition(".")
-        setattr(model.get_submodule(outside), own, replaced[id(module)])
+        parent_name, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(parent_name), attribute, replacements[id(module)])
     for module in model.modules():
-        if isinstance(module, Cell) and any(isinstance(each, Int8Linear) and each.rounds for each in module.children()):
-            module.by_kernel = False
+        if isinstance(module, RecurrentCell) and any(
+            isinstance(child, Int8Linear) and child.rounds_inputs for child in module.children()
+        ):
+            module.uses_kernel = False
     model.requires_grad_(requires_grad=False)

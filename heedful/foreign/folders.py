@@ -7,13 +7,13 @@ from typing import Final
 
 from heedful.files import read_json
 
-CONFIG: Final = "config.json"
+CONFIG_FILE: Final = "config.json"
 
 
-def is_hugging_face(folder: Path) -> bool:
+def is_hugging_face_folder(folder: Path) -> bool:
     """Whether a folder holds a model of Hugging Face, as far as its config.json says."""
     try:
-        content = read_json(folder / CONFIG)
+        content = read_json(folder / CONFIG_FILE)
     except (OSError, ValueError):
         return False
     return (

@@ -8,13 +8,13 @@ from typing import Any, Final, assert_never
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import Tokenizer
-from heedful.foreign.onnx_graphs import Graph, Graphs
-from heedful.tasks.origin import Origin
+from heedful.foreign.onnx_graphs import ExportGraph, ExportGraphs
+from heedful.tasks.portable_model import PortableModel
 
-_FORMAT: Final = 1
+_FORMAT_VERSION: Final = 1
 
 
-def card(origin: Origin, graphs: Graphs, files: Mapping[str, str]) -> dict[str, Any]:
+def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[str, str]) -> dict[str, Any]:
     """The content of heedful.json.
 
     Args:
@@ -22,71 +22,71 @@ def card(origin: Origin, graphs: Graphs, files: Mapping[str, str]) -> dict[str, 
         graphs: of it, by name.
         files: of the tokenizers, by the side that they are for.
     """
-    config, longest = origin.model, origin.model.longest
-    found: dict[str, Any] = {
-        "format": _FORMAT,
+    config, limit = origin.model, origin.model.length_limit
+    content: dict[str, Any] = {
+        "format": _FORMAT_VERSION,
         "heads": config.heads,
-        "longest": origin.longest if longest is None else longest.tokens,
-        "graphs": {name: _called(name, graph) for name, graph in graphs.items()},
+        "longest": origin.max_tokens if limit is None else limit.tokens,
+        "graphs": {name: _describe_graph(name, graph) for name, graph in graphs.items()},
     }
     match config:
         case TransformerConfig():
-            found |= {"kind": "translator", "layers": [config.encoder_layers, config.decoder_layers]}
-            found |= _translating(origin, files)
+            content |= {"kind": "translator", "layers": [config.encoder_layers, config.decoder_layers]}
+            content |= _describe_translation(origin, files)
         case DecoderConfig():
-            found |= {"kind": "writer", "layers": config.layers, "text": _writing(origin, files["text"])}
+            content |= {"kind": "writer", "layers": config.layers, "text": _describe_generation(origin, files["text"])}
         case EncoderConfig():
             kind = "encoder" if origin.head is None else "classifier"
-            found |= {"kind": kind, "layers": config.layers, "text": _reading(origin, files["text"])}
+            content |= {"kind": kind, "layers": config.layers, "text": _describe_input(origin, files["text"])}
         case _:
             assert_never(config)
     if origin.head is not None:
-        found["head"] = {"of": origin.head.of, "names": list(origin.head.names)}
-    return found
+        content["head"] = {"of": origin.head.output_type, "names": list(origin.head.class_names)}
+    return content
 
 
-def _called(name: str, graph: Graph) -> dict[str, Any]:
-    inputs = {each: given.shape for each, given in graph.inputs.items()}
+def _describe_graph(name: str, graph: ExportGraph) -> dict[str, Any]:
+    inputs = {key: value.shape for key, value in graph.inputs.items()}
     return {"file": f"{name}.onnx", "inputs": inputs, "outputs": list(graph.outputs)}
 
 
-def _translating(origin: Origin, files: Mapping[str, str]) -> dict[str, Any]:
+def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> dict[str, Any]:
     """A source and its end; a translation begins as its vocabulary says."""
     assert isinstance(origin.tokenizer, tuple)
     source, target = origin.tokenizer
     special = target.special
     return {
-        "source": _read(source, files["source"], before=source.opening)
-        | ({"tags": dict(source.tags)} if source.tags else {}),
-        "target": _written(
-            target, files["target"], start=(special.bos, *target.opening), never=set(special.unspeakable)
+        "source": _describe_reading(source, files["source"], prefix=source.prefix_ids)
+        | ({"tags": dict(source.tag_ids)} if source.tag_ids else {}),
+        "target": _describe_writing(
+            target, files["target"], start=(special.bos, *target.prefix_ids), forbidden=set(special.suppressed_ids)
         ),
     }
 
 
-def _writing(origin: Origin, file: str) -> dict[str, Any]:
+def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
     """What stands before a document is the end of the one before it; what is unknown is not written either."""
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
     special = tokenizer.special
-    never = {*special.unspeakable, *(() if special.unk is None else (special.unk,))}
-    return _written(tokenizer, file, start=(special.eos, *tokenizer.opening), never=never)
+    forbidden = {*special.suppressed_ids, *(() if special.unk is None else (special.unk,))}
+    return _describe_writing(tokenizer, file, start=(special.eos, *tokenizer.prefix_ids), forbidden=forbidden)
 
 
-def _reading(origin: Origin, file: str) -> dict[str, Any]:
+def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:
     """A text between begin and end."""
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
-    return _read(tokenizer, file, before=(tokenizer.special.bos, *tokenizer.opening))
+    return _describe_reading(tokenizer, file, prefix=(tokenizer.special.bos, *tokenizer.prefix_ids))
 
 
-def _read(tokenizer: Tokenizer, file: str, *, before: Sequence[int]) -> dict[str, Any]:
+def _describe_reading(tokenizer: Tokenizer, file: str, *, prefix: Sequence[int]) -> dict[str, Any]:
     special = tokenizer.special
-    around = {"before": list(before), "after": [special.eos]}
+    around = {"before": list(prefix), "after": [special.eos]}
     return {"tokenizer": file, **around, "unknown": special.unk, "mask": special.mask}
 
 
-def _written(tokenizer: Tokenizer, file: str, *, start: Sequence[int], never: set[int]) -> dict[str, Any]:
+def _describe_writing(tokenizer: Tokenizer, file: str, *, start: Sequence[int], forbidden: set[int]) -> dict[str, Any]:
     special = tokenizer.special
-    ids = {"start": list(start), "end": special.eos, "unknown": special.unk, "never": sorted(never)}
+    ids = {"start": list(start), "end": special.eos, "unknown": special.unk, "never": sorted(forbidden)}
     return {"tokenizer": file, **ids}

@@ -16,28 +16,34 @@ from torch import Tensor, nn
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import StackConfig
-from heedful.data.foreign_tokenizers import HuggingFace
-from heedful.data.tokenizers import SentencePiece, Tokenizer
+from heedful.atomic_io import atomic_folder, load_parameters, write_json
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer
+from heedful.data.tokenizers import SentencePieceTokenizer, Tokenizer
 from heedful.errors import MissingExtraError, RunError
-from heedful.foreign.families.settings import require
-from heedful.foreign.onnx_card import card
-from heedful.foreign.onnx_graphs import Graph, Graphs, encoder_graphs, translator_graphs, writer_graphs
+from heedful.foreign.families.config_mapping import require_supported
+from heedful.foreign.onnx_card import build_onnx_card
+from heedful.foreign.onnx_graphs import (
+    ExportGraph,
+    ExportGraphs,
+    build_decoder_graphs,
+    build_encoder_graphs,
+    build_translator_graphs,
+)
 from heedful.models.language_model import LanguageModel
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.store import fill, whole_folder, write_json
-from heedful.tasks.origin import Origin
+from heedful.tasks.portable_model import PortableModel
 
-CARD: Final = "heedful.json"
+CARD_FILE: Final = "heedful.json"
 """The file that says what a caller must know."""
 _OPSET: Final = 20
-_NEEDED: Final = ("onnx", "onnxscript")
+_REQUIRED_PACKAGES: Final = ("onnx", "onnxscript")
 
 _SCORES: Final = ("scaled_dot", "dot", "exp_dot", "general", "concat", "additive")
-_CHOICES: Final = ("softmax", "proportional")
+_WEIGHT_FUNCTIONS: Final = ("softmax", "proportional")
 
 
-def save_onnx(origin: Origin, model: nn.Module, folder: Path) -> tuple[str, ...]:
+def save_onnx(origin: PortableModel, model: nn.Module, folder: Path) -> tuple[str, ...]:
     """Writes a model as a folder of ONNX graphs, with its tokenizers.
 
     Args:
@@ -52,27 +58,29 @@ def save_onnx(origin: Origin, model: nn.Module, folder: Path) -> tuple[str, ...]
         RunError: it has something that no graph can have, or `folder` holds something.
         MissingExtraError: onnx or onnxscript is not installed.
     """
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+    if missing := [name for name in _REQUIRED_PACKAGES if find_spec(name) is None]:
         raise MissingExtraError(f"exporting to ONNX needs the package {missing[0]}: pip install 'heedful[onnx]'")
     origin.require_no_factors("a graph of heedful's")
-    _require(origin.model)
-    fill(model, origin.tensors, place=str(origin.folder))
-    graphs = _graphs(model.float().eval())
-    with whole_folder(folder, use="export to") as target:
+    _require_exportable(origin.model)
+    load_parameters(model, origin.tensors, location=str(origin.folder))
+    graphs = _build_graphs(model.float().eval())
+    with atomic_folder(folder, purpose="export to") as target:
         for name, graph in graphs.items():
-            _write(graph, target / f"{name}.onnx")
-        files = {side: _save_tokenizer(each, side, target) for side, each in _sides(origin).items()}
-        write_json(target / CARD, card(origin, graphs, files))
-    left = [] if origin.head else sorted({name for name, _ in model.named_children()} - _written(model))
-    return (f"left out of the graphs: {', '.join(left)}",) if left else ()
+            _write_graph(graph, target / f"{name}.onnx")
+        files = {
+            side: _save_tokenizer(tokenizer, side, target) for side, tokenizer in _tokenizers_by_side(origin).items()
+        }
+        write_json(target / CARD_FILE, build_onnx_card(origin, graphs, files))
+    omitted = [] if origin.head else sorted({name for name, _ in model.named_children()} - _list_exported_parts(model))
+    return (f"left out of the graphs: {', '.join(omitted)}",) if omitted else ()
 
 
-def _require(config: StackConfig) -> None:
+def _require_exportable(config: StackConfig) -> None:
     """Refuses what depends on the numbers themselves, not on their sizes alone, so that no graph can say it."""
-    has = {"self_attention.score": _SCORES, "self_attention.weights": _CHOICES}
+    supported = {"self_attention.score": _SCORES, "self_attention.weights": _WEIGHT_FUNCTIONS}
     if isinstance(config, TransformerConfig):
-        has |= {"cross_attention.score": _SCORES, "cross_attention.weights": _CHOICES}
-    require(config, "the export to ONNX", has)
+        supported |= {"cross_attention.score": _SCORES, "cross_attention.weights": _WEIGHT_FUNCTIONS}
+    require_supported(config, "the export to ONNX", supported)
     if isinstance(config, EncoderClassifierConfig) and config.bag is not None:
         raise RunError(
             f"model.bag.longest = {config.bag.longest}: the export to ONNX has no n-grams; train a model without "
@@ -80,16 +88,16 @@ def _require(config: StackConfig) -> None:
         )
 
 
-def _graphs(model: nn.Module) -> Graphs:
+def _build_graphs(model: nn.Module) -> ExportGraphs:
     match model:
         case SequenceToSequence():
-            return translator_graphs(model)
+            return build_translator_graphs(model)
         case LanguageModel():
-            return writer_graphs(model)
-    return encoder_graphs(model)
+            return build_decoder_graphs(model)
+    return build_encoder_graphs(model)
 
 
-def _written(model: nn.Module) -> set[str]:
+def _list_exported_parts(model: nn.Module) -> set[str]:
     """The parts of a model without a fine-tuned head that its graphs have."""
     match model:
         case SequenceToSequence() | LanguageModel():
@@ -99,36 +107,36 @@ def _written(model: nn.Module) -> set[str]:
     return {"encoder"}
 
 
-def _write(graph: Graph, path: Path) -> None:
+def _write_graph(graph: ExportGraph, path: Path) -> None:
     """One file; of a graph of more than 1.5 GB the weights stand beside it."""
     inputs = graph.inputs.values()
-    with _quietly(), torch.no_grad():
+    with _suppress_exporter_output(), torch.no_grad():
         program = torch.onnx.export(
-            _Flat(graph.module).eval(),
-            tuple(each.example for each in inputs),
+            _PositionalInputs(graph.module).eval(),
+            tuple(input.example for input in inputs),
             dynamo=True,
             input_names=list(graph.inputs),
             output_names=list(graph.outputs),
-            dynamic_shapes=(tuple(dict(each.axes) for each in inputs),),
+            dynamic_shapes=(tuple(dict(input.axes) for input in inputs),),
             opset_version=_OPSET,
             verbose=False,
         )
     assert program is not None
-    _tidy(program.model.graph)
+    _clean_graph(program.model.graph)
     program.save(path)
 
 
-def _tidy(graph: Any) -> None:
+def _clean_graph(graph: Any) -> None:
     """Takes away what nodes say of the files that they come from, and names inside that an output has too."""
-    outside = {id(each) for each in graph.outputs}
-    inside = (each for node in graph.all_nodes() for each in node.outputs if id(each) not in outside)
-    for number, each in enumerate(inside):
-        each.name = f"inner.{number}"
+    output_ids = {id(value) for value in graph.outputs}
+    inner_values = (value for node in graph.all_nodes() for value in node.outputs if id(value) not in output_ids)
+    for number, value in enumerate(inner_values):
+        value.name = f"inner.{number}"
     for node in graph.all_nodes():
         node.metadata_props.clear()
 
 
-class _Flat(nn.Module):
+class _PositionalInputs(nn.Module):
     """A part of a model whose inputs are one sequence, so that its axes are named by one too."""
 
     def __init__(self, part: nn.Module) -> None:
@@ -141,7 +149,7 @@ class _Flat(nn.Module):
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _suppress_exporter_output() -> Iterator[None]:
     """Without what torch's exporter says of itself: packages that it misses, names that it gives to axes."""
     log = logging.getLogger("torch.onnx")
     level = log.level
@@ -154,16 +162,20 @@ def _quietly() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _sides(origin: Origin) -> Mapping[str, Tokenizer]:
-    both = origin.tokenizer
-    return {"text": both} if isinstance(both, Tokenizer) else dict(zip(("source", "target"), both, strict=True))
+def _tokenizers_by_side(origin: PortableModel) -> Mapping[str, Tokenizer]:
+    tokenizer = origin.tokenizer
+    return (
+        {"text": tokenizer}
+        if isinstance(tokenizer, Tokenizer)
+        else dict(zip(("source", "target"), tokenizer, strict=True))
+    )
 
 
 def _save_tokenizer(tokenizer: Tokenizer, side: str, folder: Path) -> str:
     """The name of its file."""
-    if isinstance(tokenizer, HuggingFace):
+    if isinstance(tokenizer, HuggingFaceTokenizer):
         write_json(folder / f"{side}.json", tokenizer.content)
         return f"{side}.json"
-    name = f"{side}.spm" if isinstance(tokenizer, SentencePiece) else f"heedful.{side}"
+    name = f"{side}.spm" if isinstance(tokenizer, SentencePieceTokenizer) else f"heedful.{side}"
     tokenizer.save(folder / name)
     return name

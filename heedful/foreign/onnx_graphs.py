@@ -10,25 +10,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.keys import KeyValues
-from heedful.attention.sight import Slots
+from heedful.attention.kv_cache import KVCache
+from heedful.attention.mask import CacheLayout
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.state import LayerState, StackState
-from heedful.models.encoders import TransformerEncoder, mean_of_tokens
+from heedful.models.encoders import TransformerEncoder, mean_pool
 from heedful.models.language_model import LanguageModel
-from heedful.models.masked_language_model import MaskedHead, MaskedLanguageModel
+from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import SOURCE, Memory, Tokens
+from heedful.tensors import SOURCE, Memory, Tokens
 
 _ROWS, _SOURCE, _PAST, _TOKENS = 2, 5, 4, 3
 """Sizes of the examples: no two alike and none 1, so that none is taken for another, or for one that never changes."""
 
 
 @dataclass(frozen=True)
-class Input:
+class GraphInput:
     """One tensor that a graph reads.
 
     Attributes:
@@ -42,22 +42,22 @@ class Input:
     @property
     def shape(self) -> list[int | str]:
         """The length of each axis, or its name."""
-        return [self.axes.get(place, size) for place, size in enumerate(self.example.shape)]
+        return [self.axes.get(index, size) for index, size in enumerate(self.example.shape)]
 
 
 @dataclass(frozen=True)
-class Graph:
+class ExportGraph:
     """A part of a model that is computed in one call; `module` takes the inputs and gives the outputs in this order."""
 
     module: nn.Module
-    inputs: Mapping[str, Input]
+    inputs: Mapping[str, GraphInput]
     outputs: Sequence[str]
 
 
-Graphs: TypeAlias = Mapping[str, Graph]
+ExportGraphs: TypeAlias = Mapping[str, ExportGraph]
 
 
-class Encoding(nn.Module):
+class EncodingGraph(nn.Module):
     """What an encoder says of each token, and the mean over the tokens, which is the text's embedding."""
 
     def __init__(self, encoder: TransformerEncoder) -> None:
@@ -69,10 +69,10 @@ class Encoding(nn.Module):
     ) -> tuple[Float[Tensor, "B T d_model"], Float[Tensor, "B d_model"]]:
         """Hidden vectors and embeddings."""
         memory = self.encoder(Tokens(ids, positions, segments))
-        return memory.values, mean_of_tokens(memory.values, memory.positions)
+        return memory.values, mean_pool(memory.values, memory.positions)
 
 
-class Judging(nn.Module):
+class ClassifierGraph(nn.Module):
     """The logits of a fine-tuned encoder: of each text, or of each token."""
 
     def __init__(self, model: TextClassifier | TokenClassifier) -> None:
@@ -87,10 +87,10 @@ class Judging(nn.Module):
         return logits
 
 
-class Filling(nn.Module):
+class MaskedLogitsGraph(nn.Module):
     """The logits of what may be hidden, of hidden vectors that somebody has picked."""
 
-    def __init__(self, head: MaskedHead) -> None:
+    def __init__(self, head: MaskedLMHead) -> None:
         super().__init__()
         self.head = head
 
@@ -100,7 +100,7 @@ class Filling(nn.Module):
         return logits
 
 
-class Beginning(nn.Module):
+class DecoderInitGraph(nn.Module):
     """What each layer of a decoder makes of its memory, before the first token."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
@@ -111,11 +111,11 @@ class Beginning(nn.Module):
         self, hidden: Float[Tensor, "B S d_model"], positions: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B H S d"], ...]:
         """Keys and values of the first layer, of the second and so on."""
-        state = self.decoder.begin(Memory(hidden, hidden, positions, mean_of_tokens(hidden, positions)))
-        return tuple(_flat(layer.memories[SOURCE] for layer in state.layers))
+        state = self.decoder.init_state(Memory(hidden, hidden, positions, mean_pool(hidden, positions)))
+        return tuple(_flatten_keys_values(layer.memories[SOURCE] for layer in state.layers))
 
 
-class Stepping(nn.Module):
+class DecoderStepGraph(nn.Module):
     """Logits of what follows each token of a chunk, and the cache behind it: a prompt, one token, or anything between.
 
     Args:
@@ -137,110 +137,127 @@ class Stepping(nn.Module):
             state: the same as comes out, before the chunk; then positions, keys and values of the memory, if there is
                 one.
         """
-        own = 1 + 2 * len(self.decoder.stack.layers)
-        hidden, after = self.decoder(Tokens(ids, positions), _state(state[:own], state[own:]))
-        return self.output(hidden), *_past(after)
+        num_own = 1 + 2 * len(self.decoder.stack.layers)
+        hidden, next_state = self.decoder(Tokens(ids, positions), _unflatten_state(state[:num_own], state[num_own:]))
+        return self.output(hidden), *_flatten_past(next_state)
 
 
-def _state(past: Sequence[Tensor], memory: Sequence[Tensor]) -> StackState:
+def _unflatten_state(past: Sequence[Tensor], memory: Sequence[Tensor]) -> StackState:
     """What a stack remembers, of positions, keys and values."""
-    pasts = _pairs(past[1:])
-    memories = [{SOURCE: each} for each in _pairs(memory[1:])] or [{} for _ in pasts]
-    layers = tuple(LayerState(*each) for each in zip(pasts, memories, strict=True))
-    return StackState(Slots(past[0]), {SOURCE: Slots(memory[0])} if memory else {}, layers)
+    pasts = _pair_keys_values(past[1:])
+    memories = [{SOURCE: pair} for pair in _pair_keys_values(memory[1:])] or [{} for _ in pasts]
+    layers = tuple(LayerState(*pair) for pair in zip(pasts, memories, strict=True))
+    return StackState(CacheLayout(past[0]), {SOURCE: CacheLayout(memory[0])} if memory else {}, layers)
 
 
-def _past(state: StackState) -> Iterator[Tensor]:
+def _flatten_past(state: StackState) -> Iterator[Tensor]:
     """The same as flat tensors, without the memory, which does not change."""
     assert state.past is not None
     yield state.past.positions
-    yield from _flat(layer.past for layer in state.layers if layer.past is not None)
+    yield from _flatten_keys_values(layer.past for layer in state.layers if layer.past is not None)
 
 
-def _pairs(tensors: Sequence[Tensor]) -> list[KeyValues]:
-    return [KeyValues(*pair) for pair in zip(tensors[::2], tensors[1::2], strict=True)]
+def _pair_keys_values(tensors: Sequence[Tensor]) -> list[KVCache]:
+    return [KVCache(*pair) for pair in zip(tensors[::2], tensors[1::2], strict=True)]
 
 
-def _flat(parts: Iterable[KeyValues]) -> Iterator[Tensor]:
+def _flatten_keys_values(parts: Iterable[KVCache]) -> Iterator[Tensor]:
     for part in parts:
         yield part.key
         yield part.value
 
 
-def encoder_graphs(model: nn.Module) -> Graphs:
+def build_encoder_graphs(model: nn.Module) -> ExportGraphs:
     """Those of a fine-tuned encoder: its logits; of any other: `encoder`, and `masked` where it fills gaps."""
     encoder = model.get_submodule("encoder")
     assert isinstance(encoder, TransformerEncoder)
     if isinstance(model, TextClassifier | TokenClassifier):
-        return {"classifier": Graph(Judging(model), _read(encoder), ("logits",))}
-    graphs = {"encoder": Graph(Encoding(encoder), _read(encoder), ("hidden", "embedding"))}
+        return {"classifier": ExportGraph(ClassifierGraph(model), _encoder_inputs(encoder), ("logits",))}
+    graphs = {"encoder": ExportGraph(EncodingGraph(encoder), _encoder_inputs(encoder), ("hidden", "embedding"))}
     if isinstance(model, MaskedLanguageModel):
         weight = model.masked.dense.weight
-        picked = Input(weight.new_zeros(_TOKENS, weight.size(1)), {0: "tokens"})
-        graphs["masked"] = Graph(Filling(model.masked), {"hidden": picked}, ("logits",))
+        hidden = GraphInput(weight.new_zeros(_TOKENS, weight.size(1)), {0: "tokens"})
+        graphs["masked"] = ExportGraph(MaskedLogitsGraph(model.masked), {"hidden": hidden}, ("logits",))
     return graphs
 
 
-def translator_graphs(model: SequenceToSequence[Tokens]) -> Graphs:
+def build_translator_graphs(model: SequenceToSequence[Tokens]) -> ExportGraphs:
     """`encoder` and `begin`, which are called once for a source, and `step`."""
     encoder, decoder = model.encoder, model.decoder
     assert isinstance(encoder, TransformerEncoder)
     assert isinstance(decoder, TransformerDecoder)
     with torch.no_grad():
-        memory = encoder(_tokens(_SOURCE))
-    kept = {"hidden": Input(memory.values, _axes("source")), "positions": Input(memory.positions, _axes("source"))}
-    inputs, outputs = _stepped(decoder, memory)
-    begun = [name for name in inputs if name.startswith("memory.") and name != "memory.positions"]
+        memory = encoder(_example_tokens(_SOURCE))
+    memory_inputs = {
+        "hidden": GraphInput(memory.values, _variable_axes("source")),
+        "positions": GraphInput(memory.positions, _variable_axes("source")),
+    }
+    inputs, outputs = _step_inputs_and_outputs(decoder, memory)
+    init_outputs = [name for name in inputs if name.startswith("memory.") and name != "memory.positions"]
     return {
-        "encoder": Graph(Encoding(encoder), _read(encoder), ("hidden", "embedding")),
-        "begin": Graph(Beginning(decoder), kept, begun),
-        "step": Graph(Stepping(decoder, model.output), inputs, outputs),
+        "encoder": ExportGraph(EncodingGraph(encoder), _encoder_inputs(encoder), ("hidden", "embedding")),
+        "begin": ExportGraph(DecoderInitGraph(decoder), memory_inputs, init_outputs),
+        "step": ExportGraph(DecoderStepGraph(decoder, model.output), inputs, outputs),
     }
 
 
-def writer_graphs(model: LanguageModel) -> Graphs:
+def build_decoder_graphs(model: LanguageModel) -> ExportGraphs:
     """`step` alone, which begins with a cache of length 0."""
     assert isinstance(model.decoder, TransformerDecoder)
-    inputs, outputs = _stepped(model.decoder, None)
-    return {"step": Graph(Stepping(model.decoder, model.output), inputs, outputs)}
+    inputs, outputs = _step_inputs_and_outputs(model.decoder, None)
+    return {"step": ExportGraph(DecoderStepGraph(model.decoder, model.output), inputs, outputs)}
 
 
-def _read(encoder: TransformerEncoder) -> dict[str, Input]:
+def _encoder_inputs(encoder: TransformerEncoder) -> dict[str, GraphInput]:
     """Tokens, and of which part of a text they are where the encoder knows several."""
-    tokens, embedding = _tokens(_SOURCE), encoder.stack.embedding
+    tokens, embedding = _example_tokens(_SOURCE), encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
-    inputs = {"ids": Input(tokens.ids, _axes("source")), "positions": Input(tokens.positions, _axes("source"))}
+    inputs = {
+        "ids": GraphInput(tokens.ids, _variable_axes("source")),
+        "positions": GraphInput(tokens.positions, _variable_axes("source")),
+    }
     if embedding.segments is not None:
-        inputs["segments"] = Input(torch.zeros_like(tokens.ids), _axes("source"))
+        inputs["segments"] = GraphInput(torch.zeros_like(tokens.ids), _variable_axes("source"))
     return inputs
 
 
 @torch.no_grad()
-def _stepped(decoder: TransformerDecoder, memory: Memory | None) -> tuple[dict[str, Input], list[str]]:
+def _step_inputs_and_outputs(
+    decoder: TransformerDecoder, memory: Memory | None
+) -> tuple[dict[str, GraphInput], list[str]]:
     """What a step reads, as it is after some tokens, and the names of what it gives."""
-    _, state = decoder(_tokens(_PAST), decoder.begin(memory))
-    tokens, layers = _tokens(_TOKENS, first=_PAST), len(state.layers)
-    inputs = {"ids": Input(tokens.ids, _axes("tokens")), "positions": Input(tokens.positions, _axes("tokens"))}
-    inputs |= _named("past", _past(state), layers)
+    _, state = decoder(_example_tokens(_PAST), decoder.init_state(memory))
+    tokens, layers = _example_tokens(_TOKENS, start=_PAST), len(state.layers)
+    inputs = {
+        "ids": GraphInput(tokens.ids, _variable_axes("tokens")),
+        "positions": GraphInput(tokens.positions, _variable_axes("tokens")),
+    }
+    inputs |= _name_tensors("past", _flatten_past(state), layers)
     if memory is not None:
-        projected = _flat(layer.memories[SOURCE] for layer in state.layers)
-        inputs |= _named("memory", (memory.positions, *projected), layers, axis="source")
-    return inputs, ["logits", *_names("next", layers)]
+        memory_tensors = _flatten_keys_values(layer.memories[SOURCE] for layer in state.layers)
+        inputs |= _name_tensors("memory", (memory.positions, *memory_tensors), layers, axis="source")
+    return inputs, ["logits", *_state_names("next", layers)]
 
 
-def _named(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: str = "past") -> dict[str, Input]:
-    named = zip(_names(prefix, layers), tensors, strict=True)
-    return {name: Input(each.clone(), _axes(axis, place=2 if each.dim() == 4 else 1)) for name, each in named}
+def _name_tensors(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: str = "past") -> dict[str, GraphInput]:
+    pairs = zip(_state_names(prefix, layers), tensors, strict=True)
+    return {
+        name: GraphInput(tensor.clone(), _variable_axes(axis, index=2 if tensor.dim() == 4 else 1))
+        for name, tensor in pairs
+    }
 
 
-def _names(prefix: str, layers: int) -> list[str]:
-    return [f"{prefix}.positions", *(f"{prefix}.{n}.{part}" for n in range(layers) for part in ("key", "value"))]
+def _state_names(prefix: str, layers: int) -> list[str]:
+    return [
+        f"{prefix}.positions",
+        *(f"{prefix}.{layer}.{part}" for layer in range(layers) for part in ("key", "value")),
+    ]
 
 
-def _axes(name: str, *, place: int = 1) -> dict[int, str]:
-    return {0: "batch", place: name}
+def _variable_axes(name: str, *, index: int = 1) -> dict[int, str]:
+    return {0: "batch", index: name}
 
 
-def _tokens(length: int, *, first: int = 0) -> Tokens:
+def _example_tokens(length: int, *, start: int = 0) -> Tokens:
     ids = torch.zeros(_ROWS, length, dtype=torch.long)
-    return Tokens(ids, torch.arange(first, first + length).repeat(_ROWS, 1))
+    return Tokens(ids, torch.arange(start, start + length).repeat(_ROWS, 1))

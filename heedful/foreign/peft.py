@@ -14,27 +14,38 @@ import torch
 from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
-from heedful.adapters.lora import Lora
+from heedful.adapters.lora import LoraAdapter
+from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
-from heedful.foreign.families.heads import HEADS, without_head, written_head
-from heedful.foreign.families.renaming import LINEAR, READS_SINES_FIRST, TRANSPOSED, WRITES_SINES_FIRST, Rename, Table
-from heedful.foreign.families.settings import Family, StackConfigs
-from heedful.foreign.hugging_face_export import ENCODERS, family_for
+from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
+from heedful.foreign.families.heads import HEAD_LOCATIONS, drop_head_tensors, export_head
+from heedful.foreign.families.tensor_names import (
+    LINEAR_PARAMETERS,
+    READS_SINES_FIRST,
+    TRANSPOSED_LAYOUT,
+    WRITES_SINES_FIRST,
+    StateDictMapping,
+    TensorRename,
+)
+from heedful.foreign.hugging_face_export import ENCODER_FAMILIES, choose_family
 from heedful.foreign.safetensors_files import read_safetensors
-from heedful.foreign.vocabularies import read_json
-from heedful.store import save_tensors, whole_folder, write_json
-from heedful.tasks.origin import Origin
+from heedful.foreign.vocabularies import read_json_object
+from heedful.tasks.portable_model import PortableModel
 
-CONFIG: Final = "adapter_config.json"
-WEIGHTS: Final = "adapter_model.safetensors"
-_ABOVE: Final = "base_model.model."
+PEFT_CONFIG_FILE: Final = "adapter_config.json"
+PEFT_WEIGHTS_FILE: Final = "adapter_model.safetensors"
+_NAME_PREFIX: Final = "base_model.model."
 """What the names of all tensors begin with."""
 _LORA: Final = re.compile(r"(?P<map>.+)\.lora_(?P<side>[AB])(\.default)?\.weight")
-_HEADED: Final = {"class": "SEQ_CLS", "number": "SEQ_CLS", "token": "TOKEN_CLS", "ends": "QUESTION_ANS"}
+_HEAD_TASK_TYPES: Final = {"class": "SEQ_CLS", "number": "SEQ_CLS", "token": "TOKEN_CLS", "ends": "QUESTION_ANS"}
 """Their task types by what our heads are of."""
-_TASKS: Final = {"pretraining": "FEATURE_EXTRACTION", "language_modelling": "CAUSAL_LM", "translation": "SEQ_2_SEQ_LM"}
+_TASK_TYPES: Final = {
+    "pretraining": "FEATURE_EXTRACTION",
+    "language_modelling": "CAUSAL_LM",
+    "translation": "SEQ_2_SEQ_LM",
+}
 """The same by what a family is for."""
-_PLAIN: Final[Mapping[str, tuple[Any, ...]]] = {
+_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "peft_type": ("LORA",),
     "bias": ("none", None),
     "use_dora": (False, None),
@@ -48,35 +59,37 @@ _PLAIN: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 @dataclass(frozen=True)
-class _Place:
+class _AdaptedLayer:
     """One of their maps, and which of our maps, or parts of such, stand below each other in it."""
 
-    theirs: str
+    foreign_name: str
     parts: tuple[tuple[str, str], ...]
-    rename: Rename
+    rename: TensorRename
 
-    def ours(self, side: str, tensor: Tensor) -> Tensor:
+    def to_heedful(self, side: str, tensor: Tensor) -> Tensor:
         """A matrix A or B with dimensions in our order."""
-        return self.rename.arrangement.ours(tensor) if self._is_renumbered(side) else tensor
+        return self.rename.layout.to_heedful(tensor) if self._is_permuted(side) else tensor
 
-    def arranged(self, side: str, tensor: Tensor) -> Tensor:
+    def to_foreign(self, side: str, tensor: Tensor) -> Tensor:
         """The same in theirs."""
-        return self.rename.arrangement.theirs(tensor) if self._is_renumbered(side) else tensor
+        return self.rename.layout.to_foreign(tensor) if self._is_permuted(side) else tensor
 
-    def _is_renumbered(self, side: str) -> bool:
+    def _is_permuted(self, side: str) -> bool:
         """Columns of W are those of A, rows of W those of B."""
-        arrangement = self.rename.arrangement
+        arrangement = self.rename.layout
         if side == "A":
             return arrangement is READS_SINES_FIRST
         return arrangement is WRITES_SINES_FIRST or arrangement.rows
 
 
-def is_peft(folder: Path) -> bool:
+def is_peft_folder(folder: Path) -> bool:
     """Whether a folder holds an adapter of PEFT."""
-    return (folder / CONFIG).is_file()
+    return (folder / PEFT_CONFIG_FILE).is_file()
 
 
-def read_peft(folder: Path, model: StackConfigs, *, family: Family | None = None) -> tuple[Adapter, dict[str, Tensor]]:
+def read_peft_adapter(
+    folder: Path, model: ModelConfig, *, family: ModelFamily | None = None
+) -> tuple[Adapter, dict[str, Tensor]]:
     """The adapter in a folder, with its tensors by our names; alpha and rank are in B already.
 
     Args:
@@ -87,32 +100,38 @@ def read_peft(folder: Path, model: StackConfigs, *, family: Family | None = None
     Raises:
         RunError: it is damaged, no plain LoRA, or adapts something that this architecture has not.
     """
-    content = read_json(folder / CONFIG)
-    for key, possible in _PLAIN.items():
-        if key in content and content[key] not in possible:
+    content = read_json_object(folder / PEFT_CONFIG_FILE)
+    for key, supported in _SUPPORTED.items():
+        if key in content and content[key] not in supported:
             raise RunError(
-                f"{folder / CONFIG}: {key} = {content[key]!r}: heedful reads {possible[0]!r} alone; take a plain LoRA"
+                f"{folder / PEFT_CONFIG_FILE}: {key} = {content[key]!r}: heedful reads {supported[0]!r} alone; take a plain LoRA"
             )
-    tensors = {name.removeprefix(_ABOVE): each for name, each in read_safetensors(folder / WEIGHTS).items()}
-    family = family or family_for(model)
-    table = family.table(model)
-    places = {place.theirs: place for place in _places(table)}
-    found: dict[str, Tensor] = {}
+    tensors = {
+        name.removeprefix(_NAME_PREFIX): value for name, value in read_safetensors(folder / PEFT_WEIGHTS_FILE).items()
+    }
+    family = family or choose_family(model)
+    table = family.build_mapping(model)
+    layers = {layer.foreign_name: layer for layer in _iter_adapted_layers(table)}
+    result: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        meant = _LORA.fullmatch(name)
-        if meant is None:
-            found[_ours(name, family, table, folder=folder)] = tensor
-        elif meant["side"] == "A":
+        match = _LORA.fullmatch(name)
+        if match is None:
+            result[_import_name(name, family, table, folder=folder)] = tensor
+        elif match["side"] == "A":
             up = tensors.get(name.replace("lora_A", "lora_B"))
-            place = places.get(meant["map"], places.get(table.prefix + meant["map"]))
-            if up is None or place is None or up.dim() != 2 or up.size(0) % len(place.parts):
-                raise RunError(f"{folder / WEIGHTS}: {name} adapts nothing that this model has; name another model")
-            found |= _read(place, tensor, up * _scale(content, meant["map"], rank=len(tensor), place=folder / CONFIG))
-    return Lora(rank=1, alpha=1.0), found
+            layer = layers.get(match["map"], layers.get(table.prefix + match["map"]))
+            if up is None or layer is None or up.dim() != 2 or up.size(0) % len(layer.parts):
+                raise RunError(
+                    f"{folder / PEFT_WEIGHTS_FILE}: {name} adapts nothing that this model has; name another model"
+                )
+            result |= _import_lora(
+                layer, tensor, up * _read_scale(content, match["map"], rank=len(tensor), path=folder / PEFT_CONFIG_FILE)
+            )
+    return LoraAdapter(rank=1, alpha=1.0), result
 
 
-def save_peft(
-    origin: Origin, adapter: Adapter, tensors: Mapping[str, Tensor], folder: Path, *, base: str
+def save_peft_adapter(
+    origin: PortableModel, adapter: Adapter, tensors: Mapping[str, Tensor], folder: Path, *, base: str
 ) -> tuple[str, ...]:
     """Writes an adapter as a folder that `PeftModel.from_pretrained` reads.
 
@@ -132,132 +151,138 @@ def save_peft(
     Raises:
         RunError: the adapter is no LoRA, or the format has no place for something.
     """
-    if not isinstance(adapter, Lora):
+    if not isinstance(adapter, LoraAdapter):
         raise RunError(f"{origin.folder}: has bottlenecks, which PEFT has not; train an adapter of kind lora")
-    family = family_for(origin.model)
-    table, cut = family.table(origin.model), origin.head is None and family in ENCODERS
-    family.write(origin.model, origin.tensors)  # refuses what transformers has not
-    written: dict[str, Tensor] = {}
+    family = choose_family(origin.model)
+    table, drop_prefix = family.build_mapping(origin.model), origin.head is None and family in ENCODER_FAMILIES
+    family.write_config(origin.model, origin.tensors)  # refuses what transformers has not
+    exported: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
-    for place in _places(table):
-        if (both := _write(place, tensors)) is not None:
-            name = place.theirs.removeprefix(table.prefix) if cut else place.theirs
-            written |= {f"{_ABOVE}{name}.lora_{side}.weight": each for side, each in zip("AB", both, strict=True)}
-            ranks[name] = len(both[0])
-    own = {name: tensor for name, tensor in tensors.items() if not adapter.is_own(name)}
-    head, saved = _head(origin, own, family=family, table=table)
-    written |= {f"{_ABOVE}{name}": tensor for name, tensor in head.items()}
-    kind = _TASKS[family.task] if origin.head is None else _HEADED.get(origin.head.of)
-    with whole_folder(folder, use="export to") as target:
-        save_tensors(target / WEIGHTS, written)
-        content = {"task_type": kind, "base_model_name_or_path": base, "modules_to_save": saved or None}
-        turned = any(place.rename.arrangement is TRANSPOSED for place in _places(table))
-        write_json(target / CONFIG, _config(adapter, ranks, turned=turned) | content)
+    for layer in _iter_adapted_layers(table):
+        if (matrices := _export_lora(layer, tensors)) is not None:
+            name = layer.foreign_name.removeprefix(table.prefix) if drop_prefix else layer.foreign_name
+            exported |= {
+                f"{_NAME_PREFIX}{name}.lora_{side}.weight": matrix for side, matrix in zip("AB", matrices, strict=True)
+            }
+            ranks[name] = len(matrices[0])
+    extra = {name: tensor for name, tensor in tensors.items() if not adapter.is_adapter_parameter(name)}
+    head, saved_modules = _export_trained_modules(origin, extra, family=family, table=table)
+    exported |= {f"{_NAME_PREFIX}{name}": tensor for name, tensor in head.items()}
+    kind = _TASK_TYPES[family.task] if origin.head is None else _HEAD_TASK_TYPES.get(origin.head.output_type)
+    with atomic_folder(folder, purpose="export to") as target:
+        save_tensors(target / PEFT_WEIGHTS_FILE, exported)
+        content = {"task_type": kind, "base_model_name_or_path": base, "modules_to_save": saved_modules or None}
+        transposed = any(layer.rename.layout is TRANSPOSED_LAYOUT for layer in _iter_adapted_layers(table))
+        write_json(target / PEFT_CONFIG_FILE, _build_config(adapter, ranks, transposed=transposed) | content)
     return (f"the weights stay in {base}; heedful export writes these for transformers",)
 
 
-def _places(table: Table) -> Iterator[_Place]:
+def _iter_adapted_layers(table: StateDictMapping) -> Iterator[_AdaptedLayer]:
     """All maps that may be adapted."""
     for rename in table.renames:
-        if rename.parameters != LINEAR or "norm" in rename.ours[0] or rename.head is not None:
+        if rename.parameters != LINEAR_PARAMETERS or "norm" in rename.heedful_names[0] or rename.head is not None:
             continue
-        shares = rename.shares or (1,) * len(rename.ours)
+        shares = rename.shares or (1,) * len(rename.heedful_names)
         units = [
-            (ours, part)
-            for ours, share in zip(rename.ours, shares, strict=True)
-            for part in (("key", "value") if share > 1 else (ours.rpartition(".")[2],))
+            (heedful_name, part)
+            for heedful_name, share in zip(rename.heedful_names, shares, strict=True)
+            for part in (("key", "value") if share > 1 else (heedful_name.rpartition(".")[2],))
         ]
-        each = len(units) // len(rename.theirs)
-        for number, theirs in enumerate(rename.theirs):
-            yield _Place(theirs, tuple(units[number * each : (number + 1) * each]), rename)
+        per_layer = len(units) // len(rename.foreign_names)
+        for number, foreign_name in enumerate(rename.foreign_names):
+            yield _AdaptedLayer(foreign_name, tuple(units[number * per_layer : (number + 1) * per_layer]), rename)
 
 
-def _read(place: _Place, down: Tensor, up: Tensor) -> dict[str, Tensor]:
+def _import_lora(layer: _AdaptedLayer, down: Tensor, up: Tensor) -> dict[str, Tensor]:
     """Ours of theirs; what is not changed at all is left away."""
-    down, up = place.ours("A", down), place.ours("B", up)
-    found: dict[str, Tensor] = {}
-    for (name, part), rows in zip(place.parts, up.chunk(len(place.parts)), strict=True):
+    down, up = layer.to_heedful("A", down), layer.to_heedful("B", up)
+    result: dict[str, Tensor] = {}
+    for (name, part), rows in zip(layer.parts, up.chunk(len(layer.parts)), strict=True):
         if rows.any():
             lora = f"{name}.lora.{part}"
-            found |= {f"{lora}.down.weight": down, f"{lora}.up.weight": rows.contiguous()}
-    return found
+            result |= {f"{lora}.down.weight": down, f"{lora}.up.weight": rows.contiguous()}
+    return result
 
 
-def _write(place: _Place, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+def _export_lora(layer: _AdaptedLayer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
     """A and B of theirs; None where nothing is adapted."""
     downs, ups = (
-        [tensors.get(f"{name}.lora.{part}.{side}.weight") for name, part in place.parts] for side in ("down", "up")
+        [tensors.get(f"{name}.lora.{part}.{side}.weight") for name, part in layer.parts] for side in ("down", "up")
     )
-    there = [up for up in ups if up is not None]
-    if not there:
+    present = [up for up in ups if up is not None]
+    if not present:
         return None
-    blocks = [there[0].new_zeros(len(there[0]), 0) if up is None else up for up in ups]
-    down = torch.cat([each for each in downs if each is not None])
-    return place.arranged("A", down).contiguous(), place.arranged("B", torch.block_diag(*blocks)).contiguous()  # type: ignore[no-untyped-call]
+    blocks = [present[0].new_zeros(len(present[0]), 0) if up is None else up for up in ups]
+    down = torch.cat([matrix for matrix in downs if matrix is not None])
+    return layer.to_foreign("A", down).contiguous(), layer.to_foreign("B", torch.block_diag(*blocks)).contiguous()  # type: ignore[no-untyped-call]
 
 
-def _head(
-    origin: Origin, own: Mapping[str, Tensor], *, family: Family, table: Table
+def _export_trained_modules(
+    origin: PortableModel, trained: Mapping[str, Tensor], *, family: ModelFamily, table: StateDictMapping
 ) -> tuple[dict[str, Tensor], Sequence[str]]:
     """What was learned beside the adapter, by their names, and the modules that this is of."""
-    found: dict[str, Tensor] = {}
-    left = dict(own)
-    if origin.head is not None and family.model_type in HEADS:
-        placed = HEADS[family.model_type][origin.head.of]
-        without_head(placed, origin.tensors)
-        found = written_head(origin.head, placed, own)[1]
-        of_head = ("output.",) if placed.summary is None else ("output.", "encoder.summary.")
-        left = {name: each for name, each in own.items() if not name.startswith(of_head)}
-    alike = {each.ours[0]: each.theirs[0] for each in table.renames if len(each.ours) == len(each.theirs) == 1}
-    for name, tensor in left.items():
-        map_, _, parameter = name.rpartition(".")
-        if map_ not in alike:
+    result: dict[str, Tensor] = {}
+    others = dict(trained)
+    if origin.head is not None and family.model_type in HEAD_LOCATIONS:
+        head_location = HEAD_LOCATIONS[family.model_type][origin.head.output_type]
+        drop_head_tensors(head_location, origin.tensors)
+        result = export_head(origin.head, head_location, trained)[1]
+        prefixes = ("output.",) if head_location.summary is None else ("output.", "encoder.summary.")
+        others = {name: rename for name, rename in trained.items() if not name.startswith(prefixes)}
+    simple_names = {
+        rename.heedful_names[0]: rename.foreign_names[0]
+        for rename in table.renames
+        if len(rename.heedful_names) == len(rename.foreign_names) == 1
+    }
+    for name, tensor in others.items():
+        part, _, parameter = name.rpartition(".")
+        if part not in simple_names:
             raise RunError(f"{origin.folder}: {name} was learned beside the adapter, and PEFT has no place for it")
-        found[f"{alike[map_]}.{parameter}"] = tensor
-    modules = [name.rpartition(".")[0].removeprefix(table.prefix).partition(".")[0] for name in found]
-    return found, list(dict.fromkeys(modules))
+        result[f"{simple_names[part]}.{parameter}"] = tensor
+    modules = [name.rpartition(".")[0].removeprefix(table.prefix).partition(".")[0] for name in result]
+    return result, list(dict.fromkeys(modules))
 
 
-def _config(adapter: Lora, ranks: Mapping[str, int], *, turned: bool) -> dict[str, Any]:
-    """What adapter_config.json says of the maps; `turned` where their weights have a column for each output."""
-    usual = Counter(ranks.values()).most_common(1)[0][0]
-    others = {name: rank for name, rank in ranks.items() if rank != usual}
-    alpha = adapter.scale * usual
+def _build_config(adapter: LoraAdapter, ranks: Mapping[str, int], *, transposed: bool) -> dict[str, Any]:
+    """What adapter_config.json says of the maps; `transposed` where their weights have a column for each output."""
+    common_rank = Counter(ranks.values()).most_common(1)[0][0]
+    other_ranks = {name: rank for name, rank in ranks.items() if rank != common_rank}
+    alpha = adapter.scale * common_rank
     return {
         "peft_type": "LORA",
-        "r": usual,
+        "r": common_rank,
         "lora_alpha": int(alpha) if alpha == int(alpha) else alpha,
         "lora_dropout": adapter.dropout,
         "bias": "none",
         "target_modules": list(ranks),
-        "rank_pattern": others,
-        "alpha_pattern": {name: adapter.scale * rank for name, rank in others.items()},
-        "fan_in_fan_out": turned,
+        "rank_pattern": other_ranks,
+        "alpha_pattern": {name: adapter.scale * rank for name, rank in other_ranks.items()},
+        "fan_in_fan_out": transposed,
         "inference_mode": True,
         "init_lora_weights": True,
         "use_rslora": False,
     }
 
 
-def _scale(content: Mapping[str, Any], name: str, *, rank: int, place: Path) -> float:
+def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path) -> float:
     """Alpha / r of one of their maps, or alpha / sqrt(r) (Kalajdzievski 2023)."""
     patterns = content.get("alpha_pattern") or {}
-    own = [alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name)]
-    alpha = own[0] if own else content.get("lora_alpha")
+    matches = [alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name)]
+    alpha = matches[0] if matches else content.get("lora_alpha")
     if not isinstance(alpha, int | float) or rank < 1:
-        raise RunError(f"{place}: lora_alpha = {alpha!r} is no number; take a complete copy")
+        raise RunError(f"{path}: lora_alpha = {alpha!r} is no number; take a complete copy")
     return alpha / (math.sqrt(rank) if content.get("use_rslora") else rank)
 
 
-def _ours(name: str, family: Family, table: Table, *, folder: Path) -> str:
+def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, folder: Path) -> str:
     """Our name of a tensor that was learned beside the adapter."""
-    map_, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
-    for placed in HEADS.get(family.model_type, {}).values():
-        if map_ == placed.output:
+    part, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
+    for head_location in HEAD_LOCATIONS.get(family.model_type, {}).values():
+        if part == head_location.output:
             return f"output.{parameter}"
-        if map_ == placed.summary:
+        if part == head_location.summary:
             return f"encoder.summary.dense.{parameter}"
     for rename in table.renames:
-        if rename.theirs == (map_,) and len(rename.ours) == 1 and parameter in rename.parameters:
-            return f"{rename.ours[0]}.{parameter}"
-    raise RunError(f"{folder / WEIGHTS}: holds {name}, for which heedful has no place; take a plain LoRA")
+        if rename.foreign_names == (part,) and len(rename.heedful_names) == 1 and parameter in rename.parameters:
+            return f"{rename.heedful_names[0]}.{parameter}"
+    raise RunError(f"{folder / PEFT_WEIGHTS_FILE}: holds {name}, for which heedful has no place; take a plain LoRA")

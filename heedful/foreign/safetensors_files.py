@@ -8,10 +8,10 @@ from typing import Final
 from safetensors import SafetensorError
 from torch import Tensor
 
+from heedful.atomic_io import describe_error, read_tensors
 from heedful.errors import RunError
-from heedful.store import read_tensors, reason
 
-PICKLED: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 """How files end that torch has pickled."""
 
 
@@ -21,7 +21,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     Raises:
         RunError: there is none, it is damaged, or a pickled file lies in its place.
     """
-    if not path.exists() and (pickled := pickled_file(path.parent)) is not None:
+    if not path.exists() and (pickled := find_pickled_file(path.parent)) is not None:
         raise RunError(
             f"{pickled}: heedful reads no pickled weights, because opening them may run a program; where you trust "
             f"this file, save it as {path.name} beside it: python -c 'import sys, torch; from safetensors.torch import "
@@ -30,11 +30,13 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     try:
         tensors = read_tensors(path)
     except (OSError, SafetensorError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read ({reason(error)}); take a complete copy") from None
+        raise RunError(f"{path}: cannot be read ({describe_error(error)}); take a complete copy") from None
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
 
-def pickled_file(folder: Path) -> Path | None:
+def find_pickled_file(folder: Path) -> Path | None:
     """The first file of a folder whose name says that it is pickled."""
-    found = (path for path in sorted(folder.iterdir()) if path.suffix in PICKLED) if folder.is_dir() else iter(())
-    return next(found, None)
+    files = (
+        (path for path in sorted(folder.iterdir()) if path.suffix in PICKLED_SUFFIXES) if folder.is_dir() else iter(())
+    )
+    return next(files, None)

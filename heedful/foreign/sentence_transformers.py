@@ -12,14 +12,14 @@ from torch import nn
 
 from heedful.errors import RunError
 from heedful.foreign.safetensors_files import read_safetensors
-from heedful.foreign.vocabularies import read_json_if_there, read_json_list
-from heedful.models.sentence_vectors import MODES, Pooling, PoolingMode, SentenceVector, UnitLength
+from heedful.foreign.vocabularies import read_json_list, read_json_or_empty
+from heedful.models.sentence_vectors import POOLING_MODES, MultiModePooler, PoolingMode, SentencePooler, UnitNorm
 
-MODULES: Final = "modules.json"
-_POOLING: Final = "1_Pooling"
-_READING: Final = ("sentence_bert_config.json", "sentence_roberta_config.json")
-_PROMPTS: Final = "config_sentence_transformers.json"
-_FLAGS: Final[Mapping[str, PoolingMode]] = {
+MODULES_FILE: Final = "modules.json"
+_POOLING_FOLDER: Final = "1_Pooling"
+_LENGTH_FILES: Final = ("sentence_bert_config.json", "sentence_roberta_config.json")
+_PROMPTS_FILE: Final = "config_sentence_transformers.json"
+_POOLING_FLAGS: Final[Mapping[str, PoolingMode]] = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -46,17 +46,17 @@ class SentenceSettings:
         lowercase: whether texts are read in lower case, whatever the vocabulary does.
     """
 
-    summary: SentenceVector | None = None
+    summary: SentencePooler | None = None
     max_length: int | None = None
     lowercase: bool = False
 
     @property
-    def takes_means(self) -> bool:
+    def uses_mean_pooling(self) -> bool:
         """Whether a text's vector is the mean over its tokens, as it is where nobody says anything."""
         return self.summary is None or (self.summary.pooling.modes == ("mean",) and not len(self.summary.steps))
 
 
-def sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
+def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
     """What the files of sentence-transformers in a folder say.
 
     Args:
@@ -66,53 +66,55 @@ def sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
     Raises:
         RunError: a file is damaged, or asks for something that heedful has not; the message names it.
     """
-    max_length, lowercase = _reading(folder)
-    modules = _modules(folder)
+    max_length, lowercase = _read_length_and_case(folder)
+    modules = _read_modules(folder)
     if modules is None:
         return SentenceSettings(None, max_length, lowercase)
-    _refuse_prompt(folder)
+    _reject_default_prompt(folder)
     pooling, steps = None, list[nn.Module]()
     for kind, path in modules:
         if kind == "Pooling" and pooling is None:
-            pooling = _pooling(path, width=width)
+            pooling = _read_pooling(path, width=width)
             width *= len(pooling.modes)
         elif kind == "Dense" and pooling is not None:
-            dense, activation = _dense(path, width=width)
+            dense, activation = _read_dense(path, width=width)
             width = dense.out_features
             steps += [dense, activation]
         elif kind == "Normalize" and pooling is not None:
-            steps.append(UnitLength())
+            steps.append(UnitNorm())
         elif kind != "Dropout":  # which does nothing where nothing is learned
             raise RunError(
-                f"{folder / MODULES}: has the module {kind} in {path.name or 'the folder itself'}, and heedful reads "
+                f"{folder / MODULES_FILE}: has the module {kind} in {path.name or 'the folder itself'}, and heedful reads "
                 "one Pooling, and Dense and Normalize behind it; take another model"
             )
     if pooling is None:
-        raise RunError(f"{folder / MODULES}: names no Pooling, which makes one vector of a text; take another copy")
-    return SentenceSettings(SentenceVector(pooling, steps).eval(), max_length, lowercase)
+        raise RunError(
+            f"{folder / MODULES_FILE}: names no Pooling, which makes one vector of a text; take another copy"
+        )
+    return SentenceSettings(SentencePooler(pooling, steps).eval(), max_length, lowercase)
 
 
-def _modules(folder: Path) -> list[tuple[str, Path]] | None:
+def _read_modules(folder: Path) -> list[tuple[str, Path]] | None:
     """The kind and the folder of each module behind the encoder; None where nothing tells of any."""
-    listed = folder / MODULES
-    if not listed.exists():
-        return [("Pooling", folder / _POOLING)] if (folder / _POOLING / "config.json").exists() else None
-    content = read_json_list(listed)
-    found = []
-    for each in content:
-        kind = each.get("type") if isinstance(each, dict) else None
-        path = each.get("path", "") if isinstance(each, dict) else None
+    modules_file = folder / MODULES_FILE
+    if not modules_file.exists():
+        return [("Pooling", folder / _POOLING_FOLDER)] if (folder / _POOLING_FOLDER / "config.json").exists() else None
+    content = read_json_list(modules_file)
+    modules = []
+    for entry in content:
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        path = entry.get("path", "") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or not isinstance(path, str) or path != Path(path).name:
-            raise RunError(f"{listed}: does not say of each module its type and its folder; take another copy")
-        found.append((kind.rpartition(".")[2], folder / path if path else folder))
-    if not found or found[0][0] != "Transformer" or found[0][1] != folder:
-        raise RunError(f"{listed}: does not begin with the Transformer of this folder; take another model")
-    return found[1:]
+            raise RunError(f"{modules_file}: does not say of each module its type and its folder; take another copy")
+        modules.append((kind.rpartition(".")[2], folder / path if path else folder))
+    if not modules or modules[0][0] != "Transformer" or modules[0][1] != folder:
+        raise RunError(f"{modules_file}: does not begin with the Transformer of this folder; take another model")
+    return modules[1:]
 
 
-def _reading(folder: Path) -> tuple[int | None, bool]:
-    for name in _READING:
-        content = read_json_if_there(folder / name)
+def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
+    for name in _LENGTH_FILES:
+        content = read_json_or_empty(folder / name)
         length, lowercase = content.get("max_seq_length"), content.get("do_lower_case", False)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 3):
             raise RunError(f"{folder / name}: max_seq_length = {length!r} is no number of tokens from 3; mend the file")
@@ -121,51 +123,53 @@ def _reading(folder: Path) -> tuple[int | None, bool]:
     return None, False
 
 
-def _refuse_prompt(folder: Path) -> None:
-    content = read_json_if_there(folder / _PROMPTS)
+def _reject_default_prompt(folder: Path) -> None:
+    content = read_json_or_empty(folder / _PROMPTS_FILE)
     name, prompts = content.get("default_prompt_name"), content.get("prompts")
     prompt = prompts.get(name) if name is not None and isinstance(prompts, dict) else None
     if prompt:
         raise RunError(
-            f"{folder / _PROMPTS}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful does "
+            f"{folder / _PROMPTS_FILE}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful does "
             "not; take the key out, and write the prompt before your texts"
         )
 
 
-def _pooling(folder: Path, *, width: int) -> Pooling:
+def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
     path = folder / "config.json"
-    content = read_json_if_there(path)
-    given = content.get("pooling_mode")
-    if given is not None:
-        modes = [given] if isinstance(given, str) else given
+    content = read_json_or_empty(path)
+    pooling_mode = content.get("pooling_mode")
+    if pooling_mode is not None:
+        modes = [pooling_mode] if isinstance(pooling_mode, str) else pooling_mode
     else:
         flags = {"pooling_mode_mean_tokens": True, **content}
-        modes = [mode for flag, mode in _FLAGS.items() if flags.get(flag)]
-        if strange := [key for key, value in content.items() if key.startswith("pooling_mode_") and value]:
-            modes += [key for key in strange if key not in _FLAGS]
-    if not isinstance(modes, list) or not modes or not all(mode in MODES for mode in modes):
-        raise RunError(f"{path}: pools by {modes!r}: heedful has {', '.join(MODES)}; take a model with these")
-    told = content.get("word_embedding_dimension", content.get("embedding_dimension", width))
-    if told != width:
-        raise RunError(f"{path}: pools vectors of {told!r} numbers, and the encoder has {width}; take another copy")
-    return Pooling(modes)
+        modes = [mode for flag, mode in _POOLING_FLAGS.items() if flags.get(flag)]
+        if unknown := [key for key, value in content.items() if key.startswith("pooling_mode_") and value]:
+            modes += [key for key in unknown if key not in _POOLING_FLAGS]
+    if not isinstance(modes, list) or not modes or not all(mode in POOLING_MODES for mode in modes):
+        raise RunError(f"{path}: pools by {modes!r}: heedful has {', '.join(POOLING_MODES)}; take a model with these")
+    dimension = content.get("word_embedding_dimension", content.get("embedding_dimension", width))
+    if dimension != width:
+        raise RunError(
+            f"{path}: pools vectors of {dimension!r} numbers, and the encoder has {width}; take another copy"
+        )
+    return MultiModePooler(modes)
 
 
-def _dense(folder: Path, *, width: int) -> tuple[nn.Linear, nn.Module]:
+def _read_dense(folder: Path, *, width: int) -> tuple[nn.Linear, nn.Module]:
     path = folder / "config.json"
-    content = read_json_if_there(path)
+    content = read_json_or_empty(path)
     inputs, outputs, bias = content.get("in_features"), content.get("out_features"), bool(content.get("bias", True))
-    named = str(content.get("activation_function", "torch.nn.modules.activation.Tanh"))
-    activation = _ACTIVATIONS.get(named.rpartition(".")[2])
+    activation_name = str(content.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    activation = _ACTIVATIONS.get(activation_name.rpartition(".")[2])
     if activation is None:
         raise RunError(
-            f"{path}: activation_function = {named!r}: heedful has {', '.join(_ACTIVATIONS)}; take a model with these"
+            f"{path}: activation_function = {activation_name!r}: heedful has {', '.join(_ACTIVATIONS)}; take a model with these"
         )
     tensors = read_safetensors(folder / "model.safetensors")
-    wanted: dict[str, tuple[Any, ...]] = {"linear.weight": (outputs, inputs)} | (
+    expected_shapes: dict[str, tuple[Any, ...]] = {"linear.weight": (outputs, inputs)} | (
         {"linear.bias": (outputs,)} if bias else {}
     )
-    if inputs != width or {name: tuple(each.shape) for name, each in tensors.items()} != wanted:
+    if inputs != width or {name: tuple(tensor.shape) for name, tensor in tensors.items()} != expected_shapes:
         raise RunError(
             f"{folder}: in_features = {inputs!r} and out_features = {outputs!r} do not fit its weights or the vectors "
             f"of {width} numbers that come before; take another copy"

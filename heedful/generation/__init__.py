@@ -1,62 +1,130 @@
 """Answers from anything that steps: greedy, beam search, sampling, forced decoding."""
 
-from heedful.generation.bans import Ban, NoRepeat, NotBefore, Unwritten, Word
-from heedful.generation.columns import Stream, sample
-from heedful.generation.ensemble import Average, Ensemble, OfLogProbabilities, OfProbabilities
-from heedful.generation.hypotheses import After, Found, Hypotheses, Hypothesis
-from heedful.generation.penalties import AverageLength, LengthPenalty, NoPenalty, Penalty, Power, RepetitionPenalty, Wu
-from heedful.generation.pick import Best, Filter, Forbid, MinimumLength, MinP, Multinomial, Pick, Progress, TopK, TopP
-from heedful.generation.ranking import Top, top_k
-from heedful.generation.scoring import Scores, score
-from heedful.generation.search import beam_search, greedy_search, sampled_search
-from heedful.generation.stopping import AnyOf, AtToken, Deadline, Stop, Until
-from heedful.generation.window import Windowed, kept_of
+from heedful.deprecation import module_getattr
+from heedful.generation.ensemble import Ensemble, EnsembleAverage, LogProbabilityMean, ProbabilityMean
+from heedful.generation.logits_masks import BadWord, BadWords, LogitsMask, MinNewTokens, NoRepeatNGram
+from heedful.generation.penalties import (
+    AverageLength,
+    GNMTLengthPenalty,
+    LengthPenalty,
+    LogitsProcessor,
+    NoLengthPenalty,
+    PowerLengthPenalty,
+    RepetitionPenalty,
+)
+from heedful.generation.results import Hypotheses, Hypothesis, ResumeState, SearchResult
+from heedful.generation.rolling_context import RollingContextEngine, count_kept_tokens
+from heedful.generation.samplers import (
+    GreedySampler,
+    LogitsFilter,
+    MinimumLength,
+    MinPFilter,
+    MultinomialSampler,
+    Sampler,
+    SamplerContext,
+    SuppressTokens,
+    TopKFilter,
+    TopPFilter,
+)
+from heedful.generation.sampling import TokenStream, stream_samples
+from heedful.generation.scoring import TargetScores, score_target
+from heedful.generation.search import beam_search, greedy_search, sampling_search
+from heedful.generation.stopping_criteria import (
+    AnyCriterion,
+    Deadline,
+    InterruptCondition,
+    StopOnToken,
+    StoppingCriterion,
+)
+from heedful.generation.topk import TopKResult, top_k
 
 __all__ = [
-    "After",
-    "AnyOf",
-    "AtToken",
-    "Average",
+    "AnyCriterion",
     "AverageLength",
-    "Ban",
-    "Best",
+    "BadWord",
+    "BadWords",
     "Deadline",
     "Ensemble",
-    "Filter",
-    "Forbid",
-    "Found",
+    "EnsembleAverage",
+    "GNMTLengthPenalty",
+    "GreedySampler",
     "Hypotheses",
     "Hypothesis",
+    "InterruptCondition",
     "LengthPenalty",
-    "MinP",
+    "LogProbabilityMean",
+    "LogitsFilter",
+    "LogitsMask",
+    "LogitsProcessor",
+    "MinNewTokens",
+    "MinPFilter",
     "MinimumLength",
-    "Multinomial",
-    "NoPenalty",
-    "NoRepeat",
-    "NotBefore",
-    "OfLogProbabilities",
-    "OfProbabilities",
-    "Penalty",
-    "Pick",
-    "Power",
-    "Progress",
+    "MultinomialSampler",
+    "NoLengthPenalty",
+    "NoRepeatNGram",
+    "PowerLengthPenalty",
+    "ProbabilityMean",
     "RepetitionPenalty",
-    "Scores",
-    "Stop",
-    "Stream",
-    "Top",
-    "TopK",
-    "TopP",
-    "Until",
-    "Unwritten",
-    "Windowed",
-    "Word",
-    "Wu",
+    "ResumeState",
+    "RollingContextEngine",
+    "Sampler",
+    "SamplerContext",
+    "SearchResult",
+    "StopOnToken",
+    "StoppingCriterion",
+    "SuppressTokens",
+    "TargetScores",
+    "TokenStream",
+    "TopKFilter",
+    "TopKResult",
+    "TopPFilter",
     "beam_search",
+    "count_kept_tokens",
     "greedy_search",
-    "kept_of",
-    "sample",
-    "sampled_search",
-    "score",
+    "sampling_search",
+    "score_target",
+    "stream_samples",
     "top_k",
 ]
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "After": "ResumeState",
+        "AnyOf": "AnyCriterion",
+        "AtToken": "StopOnToken",
+        "Average": "EnsembleAverage",
+        "Ban": "LogitsMask",
+        "Best": "GreedySampler",
+        "Filter": "LogitsFilter",
+        "Forbid": "SuppressTokens",
+        "Found": "SearchResult",
+        "MinP": "MinPFilter",
+        "Multinomial": "MultinomialSampler",
+        "NoPenalty": "NoLengthPenalty",
+        "NoRepeat": "NoRepeatNGram",
+        "NotBefore": "MinNewTokens",
+        "OfLogProbabilities": "LogProbabilityMean",
+        "OfProbabilities": "ProbabilityMean",
+        "Penalty": "LogitsProcessor",
+        "Pick": "Sampler",
+        "Power": "PowerLengthPenalty",
+        "Progress": "SamplerContext",
+        "Scores": "TargetScores",
+        "Stop": "StoppingCriterion",
+        "Stream": "TokenStream",
+        "Top": "TopKResult",
+        "TopK": "TopKFilter",
+        "TopP": "TopPFilter",
+        "Until": "InterruptCondition",
+        "Unwritten": "BadWords",
+        "Windowed": "RollingContextEngine",
+        "Word": "BadWord",
+        "Wu": "GNMTLengthPenalty",
+        "kept_of": "count_kept_tokens",
+        "sample": "stream_samples",
+        "sampled_search": "sampling_search",
+        "score": "score_target",
+    },
+)
+"""Names of version 0.1, each with its new name; they are kept for one version."""

@@ -9,18 +9,18 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.errors import RecipeError
-from heedful.generation.hypotheses import Found
-from heedful.generation.search import Search
-from heedful.generation.start import Request
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.results import SearchResult
+from heedful.generation.search import SearchStrategy
 from heedful.models.interface import State, Step
 
-_LEAST: Final = 1e-4
+_MIN_ATTENTION: Final = 1e-4
 """What a token of the source got at least: attention that chooses may give one nothing, whose logarithm has no end."""
 
 
 @final
 @dataclass(frozen=True)
-class Covering(Search):
+class CoverageReranker(SearchStrategy):
     """The `n_best` of what another search finds, ranked by its scores and by coverage (Wu et al. 2016, equation 14).
 
     A score gets beta * sum_i log(min(sum_j p_ij, 1)) more, where p_ij is what token j of the text attended to token i
@@ -28,34 +28,39 @@ class Covering(Search):
     Those that were cut stay behind those that ended.
     """
 
-    search: Search
+    search: SearchStrategy
     beta: float
     n_best: int = 1
 
     @property
-    def rows(self) -> int:
+    def rows_per_sentence(self) -> int:
         """Those of the other search."""
-        return self.search.rows
+        return self.search.rows_per_sentence
 
-    def answer(self, step: Step, state: State, request: Request) -> Found:
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
         """At most `n_best` hypotheses for each row; `RecipeError` where nobody can say what they looked at."""
-        if request.looked is None:
+        if request.attention_lookup is None:
             raise RecipeError(
                 "coverage: asks what was attended to in the source, which translation alone tells; leave it out"
             )
-        found = self.search.answer(step, state, replace(request, looked=None))
-        rows = [row for row, own in enumerate(found.hypotheses) for _ in own]
-        weights = iter(request.looked(rows, [each.ids for own in found.hypotheses for each in own]))
-        order = []
-        for own in found.hypotheses:
-            scores = [each.score + self.beta * covered(next(weights)) for each in own]
-            ranks = sorted(
-                (not each.finished, -score, place) for place, (each, score) in enumerate(zip(own, scores, strict=True))
+        result = self.search.decode_request(step, state, replace(request, attention_lookup=None))
+        rows = [row for row, hypotheses in enumerate(result.hypotheses) for _ in hypotheses]
+        weights = iter(
+            request.attention_lookup(
+                rows, [hypothesis.ids for hypotheses in result.hypotheses for hypothesis in hypotheses]
             )
-            order.append([(place, scores[place]) for *_, place in ranks[: self.n_best]])
-        return found.ranked(order)
+        )
+        order = []
+        for hypotheses in result.hypotheses:
+            scores = [hypothesis.score + self.beta * compute_coverage(next(weights)) for hypothesis in hypotheses]
+            ranking = sorted(
+                (not hypothesis.finished, -score, index)
+                for index, (hypothesis, score) in enumerate(zip(hypotheses, scores, strict=True))
+            )
+            order.append([(index, scores[index]) for *_, index in ranking[: self.n_best]])
+        return result.rerank(order)
 
 
-def covered(weights: Float[Tensor, "T S"]) -> float:
+def compute_coverage(attention: Float[Tensor, "T S"]) -> float:
     """sum_i log(min(sum_j p_ij, 1)); 0 where every token of the source got as much as one of the text can give."""
-    return float(weights.sum(0).clamp(_LEAST, 1).log().sum())
+    return float(attention.sum(0).clamp(_MIN_ATTENTION, 1).log().sum())

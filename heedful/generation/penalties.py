@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heedful.errors import RecipeError
 from heedful.models.interface import State
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 class LengthPenalty(ABC):
@@ -25,16 +25,16 @@ class LengthPenalty(ABC):
     """
 
     @abstractmethod
-    def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The divisor at each of these lengths, all at least 1."""
 
 
 @final
 @dataclass(frozen=True)
-class NoPenalty(LengthPenalty):
+class NoLengthPenalty(LengthPenalty):
     """Scores are log-probabilities, which favours short hypotheses."""
 
-    def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 at every length."""
         return torch.ones_like(lengths)
 
@@ -44,13 +44,13 @@ class NoPenalty(LengthPenalty):
 class AverageLength(LengthPenalty):
     """Scores are log-probabilities per token."""
 
-    def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The length itself."""
         return lengths
 
 
 @dataclass(frozen=True)
-class Exponent(LengthPenalty):
+class AlphaLengthPenalty(LengthPenalty):
     """A power of what the length makes, with the exponent `alpha`; abstract."""
 
     alpha: float
@@ -62,33 +62,33 @@ class Exponent(LengthPenalty):
 
 @final
 @dataclass(frozen=True)
-class Wu(Exponent):
+class GNMTLengthPenalty(AlphaLengthPenalty):
     """((5 + length) / 6) ** alpha, Wu et al. 2016, equation 14; `alpha` 0 is no penalty, 0.6 is customary."""
 
-    def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 at length 1."""
         return ((5.0 + lengths) / 6.0) ** self.alpha
 
 
 @final
 @dataclass(frozen=True)
-class Power(Exponent):
+class PowerLengthPenalty(AlphaLengthPenalty):
     """length ** alpha: 0 is no penalty, 1 the average; what the transformers library means by its length_penalty."""
 
-    def divisor(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """1 at length 1."""
         return lengths**self.alpha
 
 
 @runtime_checkable
-class Penalty(Protocol):
+class LogitsProcessor(Protocol):
     """Changes logits in the light of the tokens so far; what it remembers goes in and comes out.
 
     A state is batch-first like every other, so `select` serves finished rows and beams. Penalties come before the
     temperature and before all filters, which need no history and pay for none.
     """
 
-    def begin(self, read: Tokens, /, *, vocabulary: int) -> State:
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> State:
         """The state after the prompt and the forced prefix."""
         ...
 
@@ -110,21 +110,21 @@ class RepetitionPenalty:
 
     Attributes:
         theta: above 1 against repetition, below 1 for it.
-        spared: tokens that are never changed, as the one that ends a document and also stands before it.
+        exempt_ids: tokens that are never changed, as the one that ends a document and also stands before it.
     """
 
     theta: float
-    spared: tuple[int, ...] = ()
+    exempt_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.theta > 0 and math.isfinite(self.theta)):
             raise RecipeError(f"repetition penalty: {self.theta}; must be above 0, and 1 changes nothing")
 
-    def begin(self, read: Tokens, /, *, vocabulary: int) -> Bool[Tensor, "N V"]:
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Bool[Tensor, "N V"]:
         """Which tokens each row has seen."""
-        seen = torch.zeros(len(read.ids), vocabulary + 1, dtype=torch.bool, device=read.ids.device)
-        seen.scatter_(1, torch.where(read.positions >= 0, read.ids, vocabulary), True)
-        return self._without_spared(seen[:, :vocabulary])
+        is_seen = torch.zeros(len(tokens.ids), vocab_size + 1, dtype=torch.bool, device=tokens.ids.device)
+        is_seen.scatter_(1, torch.where(tokens.positions >= 0, tokens.ids, vocab_size), True)
+        return self._clear_exempt_ids(is_seen[:, :vocab_size])
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Bool[Tensor, "N V"], /) -> Float[Tensor, "N V"]:
         """In a copy."""
@@ -133,9 +133,9 @@ class RepetitionPenalty:
 
     def extend(self, state: Bool[Tensor, "N V"], ids: Int[Tensor, " N"], /) -> Bool[Tensor, "N V"]:
         """With these tokens seen, too."""
-        return self._without_spared(state.scatter(1, ids.unsqueeze(1), True))
+        return self._clear_exempt_ids(state.scatter(1, ids.unsqueeze(1), True))
 
-    def _without_spared(self, seen: Bool[Tensor, "N V"]) -> Bool[Tensor, "N V"]:
-        for number in self.spared:
-            seen[:, number] = False
-        return seen
+    def _clear_exempt_ids(self, is_seen: Bool[Tensor, "N V"]) -> Bool[Tensor, "N V"]:
+        for token_id in self.exempt_ids:
+            is_seen[:, token_id] = False
+        return is_seen

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.models.interface import State, Step
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 @dataclass(frozen=True)
-class Scores:
+class TargetScores:
     """Log-probabilities of given answers, in nats.
 
     Attributes:
@@ -28,25 +28,25 @@ class Scores:
 
 
 @torch.no_grad()
-def score(step: Step, state: State, target: Tokens, *, labels: Int[Tensor, "B T"]) -> Scores:
+def score_target(step: Step, state: State, target: Tokens, *, labels: Int[Tensor, "B T"]) -> TargetScores:
     """Read answers as one chunk: `labels[:, t]` is what should follow `target` up to column t, -1 where
     nothing is asked.
 
     With `target` an answer behind its begin of sentence and `labels` the same answer before its end of sentence, the
     sum is the `log_probability` that a search gives that answer. Nothing is asked where `target` has no token.
     """
-    asked = torch.where(target.positions >= 0, labels, -1)
-    each = log_probabilities_of(asked, step(target, state)[0])
-    return Scores(each, each.sum(1), (asked >= 0).sum(1))
+    active_labels = torch.where(target.positions >= 0, labels, -1)
+    log_probabilities = gather_log_probabilities(active_labels, step(target, state)[0])
+    return TargetScores(log_probabilities, log_probabilities.sum(1), (active_labels >= 0).sum(1))
 
 
-def log_probabilities_of(labels: Int[Tensor, "B T"], logits: Float[Tensor, "B T V"]) -> Float[Tensor, "B T"]:
+def gather_log_probabilities(labels: Int[Tensor, "B T"], logits: Float[Tensor, "B T V"]) -> Float[Tensor, "B T"]:
     """Of each label; 0 where it is -1."""
-    logits = at_least_single(logits)
-    chosen = logits.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)
-    return torch.where(labels >= 0, chosen - logits.logsumexp(2), 0.0)
+    logits = upcast_logits(logits)
+    label_logits = logits.gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)
+    return torch.where(labels >= 0, label_logits - logits.logsumexp(2), 0.0)
 
 
-def at_least_single(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def upcast_logits(logits: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Logits in single precision, or double where they already are: half is too coarse to rank or add."""
     return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()

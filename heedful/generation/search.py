@@ -10,26 +10,26 @@ from typing import final
 from jaxtyping import Int
 from torch import Tensor
 
-from heedful.generation.bans import Ban
-from heedful.generation.beam import found_by_beams
-from heedful.generation.columns import found_by_sampling
-from heedful.generation.front import Growth
-from heedful.generation.groups import found_by_groups
-from heedful.generation.history import Manner
-from heedful.generation.hypotheses import Found, Hypotheses
-from heedful.generation.penalties import LengthPenalty, Penalty
-from heedful.generation.pick import Best, Filter, Pick
-from heedful.generation.start import Request
-from heedful.generation.stopping import Stop, Until, never
+from heedful.generation.beam_decoding import run_beam_search
+from heedful.generation.beam_state import BeamStep
+from heedful.generation.diverse_beam_decoding import run_diverse_beam_search
+from heedful.generation.logits_masks import LogitsMask
+from heedful.generation.penalties import LengthPenalty, LogitsProcessor
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.processors import LogitsPipeline
+from heedful.generation.results import Hypotheses, SearchResult
+from heedful.generation.samplers import GreedySampler, LogitsFilter, Sampler
+from heedful.generation.sampling import run_sampling
+from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.models.interface import State, Step
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
-class Search(ABC):
+class SearchStrategy(ABC):
     """A way to find good outputs."""
 
     @property
-    def rows(self) -> int:
+    def rows_per_sentence(self) -> int:
         """Rows of the model that each sentence takes while it is searched for."""
         return 1
 
@@ -39,38 +39,42 @@ class Search(ABC):
         state: State,
         prompt: Tokens,
         *,
-        limit: Int[Tensor, " B"],
+        max_new_tokens: Int[Tensor, " B"],
         prefix: Int[Tensor, "B L"] | None,
-        streams: Int[Tensor, " B"],
-        stop: Stop | None = None,
-        until: Until = never,
+        rng_streams: Int[Tensor, " B"],
+        stop: StoppingCriterion | None = None,
+        until: InterruptCondition = never_interrupt,
     ) -> Hypotheses:
-        """For each row of the prompt its hypotheses, best first; see `find`."""
-        return self.answer(step, state, Request(prompt, limit, prefix, streams, stop, until)).hypotheses
+        """For each row of the prompt its hypotheses, best first; see `decode_with_state`."""
+        return self.decode_request(
+            step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until)
+        ).hypotheses
 
-    def find(
+    def decode_with_state(
         self,
         step: Step,
         state: State,
         prompt: Tokens,
         *,
-        limit: Int[Tensor, " B"],
+        max_new_tokens: Int[Tensor, " B"],
         prefix: Int[Tensor, "B L"] | None,
-        streams: Int[Tensor, " B"],
-        stop: Stop | None = None,
-        until: Until = never,
-        keep: bool = True,
-    ) -> Found:
+        rng_streams: Int[Tensor, " B"],
+        stop: StoppingCriterion | None = None,
+        until: InterruptCondition = never_interrupt,
+        keep_state: bool = True,
+    ) -> SearchResult:
         """For each row of the prompt its hypotheses, best first, and where the model then stands.
 
         What comes back `after` a search is what the next one begins with: `after.state`, and `after.prompt(tokens)`.
-        Penalties know the tokens of their own prompt only. For the arguments see `answer` and `Request`.
+        Penalties know the tokens of their own prompt only. For the arguments see `decode_request` and `GenerationRequest`.
         """
-        return self.answer(step, state, Request(prompt, limit, prefix, streams, stop, until, keep))
+        return self.decode_request(
+            step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until, keep_state)
+        )
 
     @abstractmethod
-    def answer(self, step: Step, state: State, request: Request) -> Found:
-        """`find`, of a request.
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
+        """`decode_with_state`, of a request.
 
         Args:
             step: of the engine.
@@ -81,52 +85,54 @@ class Search(ABC):
 
 @final
 @dataclass(frozen=True)
-class Greedy(Search):
+class GreedySearch(SearchStrategy):
     """The most probable token at each step."""
 
     eos: int
-    filters: Sequence[Filter] = ()
-    penalties: Sequence[Penalty] = ()
-    bans: Sequence[Ban] = ()
+    filters: Sequence[LogitsFilter] = ()
+    penalties: Sequence[LogitsProcessor] = ()
+    logits_masks: Sequence[LogitsMask] = ()
 
     @property
-    def pick(self) -> Pick:
+    def sampler(self) -> Sampler:
         """How each token is taken."""
-        return Best(tuple(self.filters))
+        return GreedySampler(tuple(self.filters))
 
-    def answer(self, step: Step, state: State, request: Request) -> Found:
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
         """One hypothesis for each row."""
-        manner = Manner.of(request, eos=self.eos, penalties=self.penalties, bans=self.bans)
-        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=1, manner=manner)
+        pipeline = LogitsPipeline.from_request(
+            request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
+        )
+        return run_sampling(step, state, request, eos=self.eos, sampler=self.sampler, num_samples=1, pipeline=pipeline)
 
 
 @final
 @dataclass(frozen=True)
-class Beam(Search):
+class BeamSearch(SearchStrategy):
     """The `n_best` of `width` hypotheses that grow side by side; see `beam_search`."""
 
     eos: int
     width: int
     length_penalty: LengthPenalty
     n_best: int = 1
-    filters: Sequence[Filter] = ()
-    observe: Callable[[Growth], None] | None = None
-    penalties: Sequence[Penalty] = ()
-    bans: Sequence[Ban] = ()
+    filters: Sequence[LogitsFilter] = ()
+    on_step: Callable[[BeamStep], None] | None = None
+    penalties: Sequence[LogitsProcessor] = ()
+    logits_masks: Sequence[LogitsMask] = ()
 
     @property
-    def rows(self) -> int:
+    def rows_per_sentence(self) -> int:
         """One for each of its outputs."""
         return self.width
 
-    def answer(self, step: Step, state: State, request: Request) -> Found:
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
         """`n_best` hypotheses for each row."""
-        return found_by_beams(step, state, request, search=self)
+        return run_beam_search(step, state, request, search=self)
 
 
 @final
 @dataclass(frozen=True)
-class Diverse(Search):
+class DiverseBeamSearch(SearchStrategy):
     """The `n_best` of `width` hypotheses in `groups` that avoid each other (Vijayakumar et al. 2018).
 
     Each group is a beam of `width / groups`. At each step the groups choose one after the other, and `diversity` is
@@ -142,41 +148,45 @@ class Diverse(Search):
     diversity: float
     length_penalty: LengthPenalty
     n_best: int = 1
-    filters: Sequence[Filter] = ()
-    penalties: Sequence[Penalty] = ()
-    bans: Sequence[Ban] = ()
-    observe: Callable[[Growth], None] | None = None
+    filters: Sequence[LogitsFilter] = ()
+    penalties: Sequence[LogitsProcessor] = ()
+    logits_masks: Sequence[LogitsMask] = ()
+    on_step: Callable[[BeamStep], None] | None = None
 
     @property
-    def rows(self) -> int:
+    def rows_per_sentence(self) -> int:
         """One for each of its outputs."""
         return self.width
 
-    def answer(self, step: Step, state: State, request: Request) -> Found:
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
         """At most `n_best` hypotheses for each row; `RecipeError` where these are to hold terms."""
-        return found_by_groups(step, state, request, search=self)
+        return run_diverse_beam_search(step, state, request, search=self)
 
 
 @final
 @dataclass(frozen=True)
-class Sampling(Search):
-    """`n` outputs whose tokens are drawn by `pick`."""
+class SamplingSearch(SearchStrategy):
+    """`num_samples` outputs whose tokens are drawn by `sampler`."""
 
     eos: int
-    pick: Pick
-    n: int = 1
-    penalties: Sequence[Penalty] = ()
-    bans: Sequence[Ban] = ()
+    sampler: Sampler
+    num_samples: int = 1
+    penalties: Sequence[LogitsProcessor] = ()
+    logits_masks: Sequence[LogitsMask] = ()
 
     @property
-    def rows(self) -> int:
+    def rows_per_sentence(self) -> int:
         """One for each of its outputs."""
-        return self.n
+        return self.num_samples
 
-    def answer(self, step: Step, state: State, request: Request) -> Found:
-        """`n` hypotheses for each row."""
-        manner = Manner.of(request, eos=self.eos, penalties=self.penalties, bans=self.bans)
-        return found_by_sampling(step, state, request, eos=self.eos, pick=self.pick, n=self.n, manner=manner)
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
+        """`num_samples` hypotheses for each row."""
+        pipeline = LogitsPipeline.from_request(
+            request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
+        )
+        return run_sampling(
+            step, state, request, eos=self.eos, sampler=self.sampler, num_samples=self.num_samples, pipeline=pipeline
+        )
 
 
 def beam_search(
@@ -186,16 +196,16 @@ def beam_search(
     *,
     width: int,
     eos: int,
-    limit: int | Int[Tensor, " B"],
+    max_new_tokens: int | Int[Tensor, " B"],
     length_penalty: LengthPenalty,
     n_best: int = 1,
     prefix: Int[Tensor, "B L"] | None = None,
-    filters: Sequence[Filter] = (),
-    penalties: Sequence[Penalty] = (),
-    bans: Sequence[Ban] = (),
-    stop: Stop | None = None,
-    observe: Callable[[Growth], None] | None = None,
-    until: Until = never,
+    filters: Sequence[LogitsFilter] = (),
+    penalties: Sequence[LogitsProcessor] = (),
+    logits_masks: Sequence[LogitsMask] = (),
+    stop: StoppingCriterion | None = None,
+    on_step: Callable[[BeamStep], None] | None = None,
+    until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
     """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
 
@@ -209,7 +219,7 @@ def beam_search(
         prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
         width: live hypotheses of each sentence.
         eos: the token that ends a sentence.
-        limit: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
+        max_new_tokens: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
             those still alive are returned behind them, as unfinished.
         length_penalty: how hypotheses of different length compare.
         n_best: answers wanted, at most `width`; fewer come back where fewer exist.
@@ -217,13 +227,15 @@ def beam_search(
         filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
         penalties: change logits before filters do. Hypotheses are ranked by the probabilities that come of it, which
             add up to one again; `log_probability` stays that of the model.
-        bans: forbid tokens in the light of those before; ranking and log-probabilities are as with filters.
+        logits_masks: forbid tokens in the light of those before; ranking and log-probabilities are as with filters.
         stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
-        observe: is told of every step; nothing is computed for it unless given.
+        on_step: is told of every step; nothing is computed for it unless given.
         until: tells the search to give back the best that it has, ended or not.
     """
-    search = Beam(eos, width, length_penalty, n_best, filters, observe, penalties, bans)
-    return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
+    search = BeamSearch(eos, width, length_penalty, n_best, filters, on_step, penalties, logits_masks)
+    return search.decode_request(
+        step, state, GenerationRequest(prompt, max_new_tokens, prefix, stop=stop, until=until)
+    ).hypotheses
 
 
 def greedy_search(
@@ -232,40 +244,44 @@ def greedy_search(
     prompt: Tokens,
     *,
     eos: int,
-    limit: int | Int[Tensor, " B"],
+    max_new_tokens: int | Int[Tensor, " B"],
     prefix: Int[Tensor, "B L"] | None = None,
-    filters: Sequence[Filter] = (),
-    penalties: Sequence[Penalty] = (),
-    bans: Sequence[Ban] = (),
-    stop: Stop | None = None,
-    until: Until = never,
+    filters: Sequence[LogitsFilter] = (),
+    penalties: Sequence[LogitsProcessor] = (),
+    logits_masks: Sequence[LogitsMask] = (),
+    stop: StoppingCriterion | None = None,
+    until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
     """One answer for each sentence, each token the most probable one; arguments as in `beam_search`."""
-    search = Greedy(eos, filters, penalties, bans)
-    return search.answer(step, state, Request(prompt, limit, prefix, stop=stop, until=until)).hypotheses
+    search = GreedySearch(eos, filters, penalties, logits_masks)
+    return search.decode_request(
+        step, state, GenerationRequest(prompt, max_new_tokens, prefix, stop=stop, until=until)
+    ).hypotheses
 
 
-def sampled_search(
+def sampling_search(
     step: Step,
     state: State,
     prompt: Tokens,
     *,
     eos: int,
-    limit: int | Int[Tensor, " B"],
-    pick: Pick,
-    n: int = 1,
+    max_new_tokens: int | Int[Tensor, " B"],
+    sampler: Sampler,
+    num_samples: int = 1,
     prefix: Int[Tensor, "B L"] | None = None,
-    streams: Int[Tensor, " B"] | None = None,
-    penalties: Sequence[Penalty] = (),
-    bans: Sequence[Ban] = (),
-    stop: Stop | None = None,
-    until: Until = never,
+    rng_streams: Int[Tensor, " B"] | None = None,
+    penalties: Sequence[LogitsProcessor] = (),
+    logits_masks: Sequence[LogitsMask] = (),
+    stop: StoppingCriterion | None = None,
+    until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """`n` answers for each sentence, best first; other arguments as in `beam_search`.
+    """`num_samples` answers for each sentence, best first; other arguments as in `beam_search`.
 
-    Scores are log-probabilities, those of the model before penalties, temperature and filters. `streams` gives each
+    Scores are log-probabilities, those of the model before penalties, temperature and filters. `rng_streams` gives each
     sentence the number of its own source of chance, by default its row: a caller that batches sentences in another
     order passes their numbers in the original one, and every answer stays the same.
     """
-    search = Sampling(eos, pick, n, penalties, bans)
-    return search.answer(step, state, Request(prompt, limit, prefix, streams, stop, until)).hypotheses
+    search = SamplingSearch(eos, sampler, num_samples, penalties, logits_masks)
+    return search.decode_request(
+        step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until)
+    ).hypotheses

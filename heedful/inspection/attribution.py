@@ -12,23 +12,23 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.blocks.embedding import Embedding
+from heedful.blocks.embedding import InputEmbedding
 from heedful.errors import RecipeError
-from heedful.inspection.capture import Side
-from heedful.inspection.watch import Heard, listening
+from heedful.inspection.capture import ModelSide
+from heedful.inspection.watch import ForwardHook, register_hooks
 
 Method: TypeAlias = Literal["gradient", "integrated"]
 """Gradient times input, or integrated gradients (Sundararajan, Taly and Yan 2017)."""
 
-Read: TypeAlias = Callable[[int], Float[Tensor, "rows N"]]
+OutputFunction: TypeAlias = Callable[[int], Float[Tensor, "rows N"]]
 """Reads the same text in so many rows, none of which depends on another, and tells the N numbers to be explained."""
 
-_MOST = 2**14
+_MAX_TOKENS = 2**14
 """Tokens that are read at one time, which is what the memory of the backward pass grows with."""
 
 
 @dataclass(frozen=True)
-class Attributed:
+class TokenScores:
     """What each token is worth for each number that was explained.
 
     Attributes:
@@ -44,10 +44,15 @@ class Attributed:
     baselines: Float[np.ndarray, " N"] | None
 
 
-def attribute(
-    read: Read, sides: Mapping[nn.Module, Side], lengths: Mapping[str, int], *, method: Method, steps: int = 32
-) -> Attributed | None:
-    """Attributions of all numbers that `read` tells; None where nothing that is read has an embedding.
+def attribute_outputs(
+    compute_outputs: OutputFunction,
+    sides: Mapping[nn.Module, ModelSide],
+    lengths: Mapping[str, int],
+    *,
+    method: Method,
+    steps: int = 32,
+) -> TokenScores | None:
+    """Attributions of all numbers that `compute_outputs` tells; None where nothing that is read has an embedding.
 
     The word's own vector counts, as it is added to those of its position and of its part of the text, which stay. The
     baseline is a vector of zeros in place of each word. A score is the vector times the gradient at the word or, of
@@ -58,7 +63,7 @@ def attribute(
     It costs one row for each number, times the steps: as many forward and backward passes, many at a time.
 
     Args:
-        read: in evaluation mode.
+        compute_outputs: in evaluation mode.
         sides: parts of the model that embed tokens.
         lengths: tokens of each axis that may have columns.
         method: how.
@@ -74,122 +79,130 @@ def attribute(
         for part, side in sides.items()
         if side.axis in lengths
         for each in part.modules()
-        if isinstance(each, Embedding)
+        if isinstance(each, InputEmbedding)
     }
-    with torch.no_grad(), _noting(embeddings) as seen:
-        values = read(1)[0]
-    words = {axis: _by_place(calls) for axis, calls in seen.items()}
+    with torch.no_grad(), _record_embeddings(embeddings) as calls_by_axis:
+        values = compute_outputs(1)[0]
+    words = {axis: _order_by_position(calls) for axis, calls in calls_by_axis.items()}
     words = {axis: each for axis, each in words.items() if len(each) <= lengths[axis]}
     if not words or not len(values):
         return None
-    whole = _Words(embeddings, words)
-    places, weights = _way(steps) if method == "integrated" else (np.ones(1), np.ones(1))
+    embeddings_of_words = _WordVectors(embeddings, words)
+    points, weights = _make_quadrature(steps) if method == "integrated" else (np.ones(1), np.ones(1))
     sums = {axis: each.new_zeros(len(values), len(each)) for axis, each in words.items()}
-    room = max(1, _MOST // sum(map(len, words.values())))
-    every = [(number, place) for number in range(len(values)) for place in range(len(places))]
-    for start in range(0, len(every), room):
-        numbers, at = map(list, zip(*every[start : start + room], strict=True))
-        scores = whole.scores(read, numbers, places[at].tolist())
-        share = torch.from_numpy(weights[at])
+    max_rows = max(1, _MAX_TOKENS // sum(map(len, words.values())))
+    tasks = [(number, point) for number in range(len(values)) for point in range(len(points))]
+    for start in range(0, len(tasks), max_rows):
+        numbers, point_indices = map(list, zip(*tasks[start : start + max_rows], strict=True))
+        scores = embeddings_of_words.compute_scores(compute_outputs, numbers, points[point_indices].tolist())
+        row_weights = torch.from_numpy(weights[point_indices])
         for axis, each in scores.items():
-            sums[axis].index_add_(0, torch.tensor(numbers, device=each.device), each * share.to(each).unsqueeze(1))
+            sums[axis].index_add_(
+                0, torch.tensor(numbers, device=each.device), each * row_weights.to(each).unsqueeze(1)
+            )
     baselines = None
     if method == "integrated":
-        with torch.no_grad(), whole.at([0.0]):
-            baselines = read(1)[0]
-    columns = [_filled(_array(each), lengths[axis]) for axis, each in sums.items()]
-    return Attributed(
-        tuple(words), np.concatenate(columns, 1), _array(values), None if baselines is None else _array(baselines)
+        with torch.no_grad(), embeddings_of_words.scale_words([0.0]):
+            baselines = compute_outputs(1)[0]
+    columns = [_pad_columns(_to_array(each), lengths[axis]) for axis, each in sums.items()]
+    return TokenScores(
+        tuple(words), np.concatenate(columns, 1), _to_array(values), None if baselines is None else _to_array(baselines)
     )
 
 
 @dataclass(frozen=True)
-class _Words:
+class _WordVectors:
     """The words' vectors [T, d] of each axis, and the embeddings that bring them in."""
 
     embeddings: Mapping[nn.Module, str]
     words: Mapping[str, Tensor]
 
-    def scores(self, read: Read, numbers: Sequence[int], places: Sequence[float]) -> dict[str, Float[Tensor, "rows T"]]:
+    def compute_scores(
+        self, compute_outputs: OutputFunction, numbers: Sequence[int], points: Sequence[float]
+    ) -> dict[str, Float[Tensor, "rows T"]]:
         """Words times gradients in rows, each with its number and its place on the way."""
         # cuDNN's recurrent kernels have no backward pass in evaluation mode
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), self.at(places) as leaves:
-            said = read(len(numbers))
-            rows = torch.arange(len(numbers), device=said.device)
-            total = said[rows, torch.tensor(numbers, device=said.device)].sum()
+        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), self.scale_words(points) as leaves:
+            outputs = compute_outputs(len(numbers))
+            rows = torch.arange(len(numbers), device=outputs.device)
+            total = outputs[rows, torch.tensor(numbers, device=outputs.device)].sum()
             if not total.requires_grad:
                 raise RecipeError(
                     "attribution: gradients of what this model says do not reach what it read; leave it out"
                 )
-            found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+            gradients = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         return {
-            axis: leaf.new_zeros(leaf.shape[:2]) if each is None else (each * self.words[axis]).sum(-1)
-            for (axis, leaf), each in zip(leaves.items(), found, strict=True)
+            axis: leaf.new_zeros(leaf.shape[:2]) if gradient is None else (gradient * self.words[axis]).sum(-1)
+            for (axis, leaf), gradient in zip(leaves.items(), gradients, strict=True)
         }
 
     @contextmanager
-    def at(self, places: Sequence[float]) -> Iterator[dict[str, Float[Tensor, "rows T d"]]]:
+    def scale_words(self, points: Sequence[float]) -> Iterator[dict[str, Float[Tensor, "rows T d"]]]:
         """Inside the block a row reads its share of each word's vector; yields what stands for the words."""
         leaves = {
-            axis: (torch.tensor(places).to(each).view(-1, 1, 1) * each).requires_grad_()
+            axis: (torch.tensor(points).to(each).view(-1, 1, 1) * each).requires_grad_()
             for axis, each in self.words.items()
         }
 
-        def put(module: Embedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor) -> Tensor:
-            summands, positions = module.explain(*args), args[0].positions
+        def replace_words(
+            module: InputEmbedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor
+        ) -> Tensor:
+            summands, positions = module.embed_parts(*args), args[0].positions
             leaf = leaves[self.embeddings[module]]
             known = positions.clamp(min=0).unsqueeze(-1).expand(-1, -1, leaf.size(-1))
-            words = torch.where((positions >= 0).unsqueeze(-1), leaf.gather(1, known), summands.words)
-            return module.joined(replace(summands, words=words))
+            words = torch.where((positions >= 0).unsqueeze(-1), leaf.gather(1, known), summands.tokens)
+            return module.combine(replace(summands, tokens=words))
 
-        hooks: dict[nn.Module, Heard] = {each: put for each, axis in self.embeddings.items() if axis in leaves}
-        with listening(hooks):
+        hooks: dict[nn.Module, ForwardHook] = {
+            each: replace_words for each, axis in self.embeddings.items() if axis in leaves
+        }
+        with register_hooks(hooks):
             yield leaves
 
 
-_Calls: TypeAlias = list[tuple[Tensor, Tensor]]
+_EmbeddingCalls: TypeAlias = list[tuple[Tensor, Tensor]]
 """Positions [T] and vectors [T, d] of what was embedded, call by call."""
 
 
 @contextmanager
-def _noting(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str, _Calls]]:
+def _record_embeddings(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str, _EmbeddingCalls]]:
     """Collects what is embedded of each axis inside the block."""
-    seen: dict[str, _Calls] = {}
+    calls_by_axis: dict[str, _EmbeddingCalls] = {}
 
-    def note(module: Embedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor) -> None:
-        words = module.explain(*args).words
-        seen.setdefault(embeddings[module], []).append((args[0].positions[0], _wide(words[0])))
+    def record_call(module: InputEmbedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor) -> None:
+        words = module.embed_parts(*args).tokens
+        calls_by_axis.setdefault(embeddings[module], []).append((args[0].positions[0], _to_float32(words[0])))
 
-    hooks: dict[nn.Module, Heard] = dict.fromkeys(embeddings, note)
-    with listening(hooks):
-        yield seen
+    hooks: dict[nn.Module, ForwardHook] = dict.fromkeys(embeddings, record_call)
+    with register_hooks(hooks):
+        yield calls_by_axis
 
 
-def _by_place(calls: _Calls) -> Float[Tensor, "T d"]:
+def _order_by_position(calls: _EmbeddingCalls) -> Float[Tensor, "T d"]:
     """The vector at each position, however often and in which order they were embedded."""
-    positions, vectors = torch.cat([each for each, _ in calls]), torch.cat([each for _, each in calls])
-    real = positions >= 0
-    count = int(positions.max()) + 1 if real.any() else 0
+    positions, vectors = torch.cat([tensor for tensor, _ in calls]), torch.cat([tensor for _, tensor in calls])
+    is_token = positions >= 0
+    count = int(positions.max()) + 1 if is_token.any() else 0
     words = vectors.new_zeros(count, vectors.size(-1))
-    words[positions[real]] = vectors[real]
+    words[positions[is_token]] = vectors[is_token]
     return words
 
 
-def _way(steps: int) -> tuple[np.ndarray, np.ndarray]:
+def _make_quadrature(steps: int) -> tuple[np.ndarray, np.ndarray]:
     """Places between 0 and 1 and their weights, as Gauss and Legendre have them."""
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     return (nodes + 1) / 2, weights / 2
 
 
-def _filled(scores: Float[np.ndarray, "N T"], width: int) -> Float[np.ndarray, "N K"]:
+def _pad_columns(scores: Float[np.ndarray, "N T"], width: int) -> Float[np.ndarray, "N K"]:
     """With zeros for columns without a token."""
     return np.pad(scores, ((0, 0), (0, width - scores.shape[1])))
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def _to_float32(tensor: Tensor) -> Tensor:
     """In 32 bits or more."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-def _array(tensor: Tensor) -> np.ndarray:
-    return _wide(tensor.detach()).cpu().numpy()
+def _to_array(tensor: Tensor) -> np.ndarray:
+    return _to_float32(tensor.detach()).cpu().numpy()

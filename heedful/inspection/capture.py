@@ -12,17 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.attention.explained import Explained, Explaining
-from heedful.attention.positions import AbsolutePosition, Learned, Rotary, Shaw
-from heedful.attention.probe import Look, Role
-from heedful.blocks.embedding import Embedding, Summands
-from heedful.inspection.record import Embedded, Encoding, Map, Walk
-from heedful.inspection.scored import Width
-from heedful.inspection.watch import Heard, listening, watch
+from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
+from heedful.attention.hooks import AttentionKind, AttentionRole
+from heedful.attention.positions import AbsolutePosition, LearnedPosition, RotaryPosition, ShawPosition
+from heedful.blocks.embedding import EmbeddingSum, InputEmbedding
+from heedful.inspection.attribution_record import VectorSize
+from heedful.inspection.record import AttentionMap, AttentionSteps, EmbeddedTokens, PositionEncoding
+from heedful.inspection.watch import ForwardHook, register_hooks, watch_attention
 
 
 @dataclass(frozen=True)
-class Side:
+class ModelSide:
     """A part of a model that reads tokens: "encoder" or "decoder", and the axis of these tokens."""
 
     name: str
@@ -30,111 +30,117 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionSite:
     """Where an attention stands in its model.
 
     Attributes:
-        look: who looks at what.
+        declaration: who looks at what.
         layer: its number among those of the same role.
         heads: how many it has.
     """
 
-    look: Look
+    declaration: AttentionRole
     layer: int
     heads: int
 
 
-def places(model: nn.Module) -> dict[str, Place]:
+def find_attention_sites(model: nn.Module) -> dict[str, AttentionSite]:
     """Every attention of a model that says who looks at what, by its path and in the order of the layers."""
-    counts: Counter[Role] = Counter()
-    found = {}
+    counts: Counter[AttentionKind] = Counter()
+    sites = {}
     for path, module in model.named_modules():
-        if isinstance(module, Explaining) and (look := module.probe.look) is not None:
-            found[path] = Place(look, counts[look.role], module.heads)
-            counts[look.role] += 1
-    return found
+        if isinstance(module, TraceableAttention) and (declaration := module.probe.role) is not None:
+            sites[path] = AttentionSite(declaration, counts[declaration.kind], module.heads)
+            counts[declaration.kind] += 1
+    return sites
 
 
-def silent(model: nn.Module) -> list[str]:
+def find_undeclared_attention(model: nn.Module) -> list[str]:
     """The paths of attentions that do not say who looks at what, and so have no place."""
-    named = model.named_modules()
-    return [path for path, module in named if isinstance(module, Explaining) and module.probe.look is None]
+    modules = model.named_modules()
+    return [path for path, module in modules if isinstance(module, TraceableAttention) and module.probe.role is None]
 
 
 @dataclass
-class Captured:
+class AttentionCapture:
     """What was seen while a model read one text, as often as each part was called."""
 
-    places: dict[str, Place]
+    sites: dict[str, AttentionSite]
     weights: dict[str, list[Tensor]] = field(default_factory=dict)
-    explained: dict[str, list[Explained]] = field(default_factory=dict)
+    explained: dict[str, list[AttentionTrace]] = field(default_factory=dict)
     inputs: dict[str, list[Tensor]] = field(default_factory=dict)
     outputs: dict[str, list[Tensor]] = field(default_factory=dict)
-    embedded: dict[Side, Summands] = field(default_factory=dict)
+    embedded: dict[ModelSide, EmbeddingSum] = field(default_factory=dict)
 
-    def maps(self, *, heads: Sequence[int] | None = None, walks: bool = False) -> tuple[Map, ...]:
+    def build_maps(self, *, heads: Sequence[int] | None = None, with_steps: bool = False) -> tuple[AttentionMap, ...]:
         """A map for each attention, of the first row of the batch.
 
         Args:
             heads: those that are kept; all unless given.
-            walks: keep all that lies between queries and outputs.
+            with_steps: keep all that lies between queries and outputs.
         """
-        found = [self._map(path, place, walks=walks) for path, place in self.places.items() if path in self.weights]
-        return tuple(each if heads is None else each.only(heads) for each in found)
+        maps = [
+            self._build_map(path, site, with_steps=with_steps)
+            for path, site in self.sites.items()
+            if path in self.weights
+        ]
+        return tuple(attention_map if heads is None else attention_map.keep_heads(heads) for attention_map in maps)
 
-    def sides(self) -> tuple[Embedded, ...]:
+    def build_embedded_tokens(self) -> tuple[EmbeddedTokens, ...]:
         """The embedded tokens of each side."""
         return tuple(
-            Embedded(
+            EmbeddedTokens(
                 side=side.name,
                 axis=side.axis,
-                words=_array(each.words[0]),
-                places=None if each.places is None else _array(each.places[0]),
-                segments=None if each.segments is None else _array(each.segments[0]),
-                factors=None if each.factors is None else _array(each.factors[0]),
+                words=_to_array(summands.tokens[0]),
+                places=None if summands.positions is None else _to_array(summands.positions[0]),
+                segments=None if summands.segments is None else _to_array(summands.segments[0]),
+                factors=None if summands.factors is None else _to_array(summands.factors[0]),
             )
-            for side, each in self.embedded.items()
+            for side, summands in self.embedded.items()
         )
 
-    def widths(self) -> tuple[Width, ...]:
+    def list_vector_sizes(self) -> tuple[VectorSize, ...]:
         """How many numbers each side makes of a token before its first layer."""
-        return tuple(Width("embedding", side.name, each.words.size(-1)) for side, each in self.embedded.items())
-
-    def _map(self, path: str, place: Place, *, walks: bool) -> Map:
-        weights = torch.cat([each if each.dim() == 4 else each.unsqueeze(1) for each in self.weights[path]], 2)
-        return Map(
-            path=path,
-            role=place.look.role,
-            layer=place.layer,
-            heads=tuple(range(weights.size(1))),
-            queries=place.look.queries,
-            keys=place.look.keys,
-            weights=_array(weights[0]),
-            visible=torch.cat([each.visible for each in self.explained[path]], 1)[0].cpu().numpy(),
-            walk=self._walk(path) if walks else None,
-            edges=None if (edges := self.explained[path][0].edges) is None else _array(edges[0]),
+        return tuple(
+            VectorSize("embedding", side.name, summands.tokens.size(-1)) for side, summands in self.embedded.items()
         )
 
-    def _walk(self, path: str) -> Walk:
+    def _build_map(self, path: str, site: AttentionSite, *, with_steps: bool) -> AttentionMap:
+        weights = torch.cat([call if call.dim() == 4 else call.unsqueeze(1) for call in self.weights[path]], 2)
+        return AttentionMap(
+            path=path,
+            role=site.declaration.kind,
+            layer=site.layer,
+            heads=tuple(range(weights.size(1))),
+            queries=site.declaration.queries,
+            keys=site.declaration.keys,
+            weights=_to_array(weights[0]),
+            visible=torch.cat([call.visible for call in self.explained[path]], 1)[0].cpu().numpy(),
+            walk=self._build_steps(path) if with_steps else None,
+            edges=None if (edges := self.explained[path][0].edges) is None else _to_array(edges[0]),
+        )
+
+    def _build_steps(self, path: str) -> AttentionSteps:
         calls = self.explained[path]
         first, biases = calls[0], [call.bias for call in calls if call.bias is not None]
-        return Walk(
-            queries=_joined([call.query for call in calls], 2),
-            keys=_array(first.key[0]),
-            values=_array(first.value[0]),
+        return AttentionSteps(
+            queries=_concat_calls([call.query for call in calls], 2),
+            keys=_to_array(first.key[0]),
+            values=_to_array(first.value[0]),
             scale=first.scale,
-            bias=_joined(biases, 2) if biases else None,
-            scores=_joined([call.scores for call in calls], 2),
-            contexts=_joined([call.context for call in calls], 2),
-            inputs=_joined(self.inputs[path], 1),
-            outputs=_joined(self.outputs[path], 1),
+            bias=_concat_calls(biases, 2) if biases else None,
+            scores=_concat_calls([call.scores for call in calls], 2),
+            contexts=_concat_calls([call.context for call in calls], 2),
+            inputs=_concat_calls(self.inputs[path], 1),
+            outputs=_concat_calls(self.outputs[path], 1),
         )
 
 
 @contextmanager
-def capture(
-    model: nn.Module, *, layers: Sequence[int] | None = None, sides: Mapping[nn.Module, Side] | None = None
-) -> Iterator[Captured]:
+def capture_attention(
+    model: nn.Module, *, layers: Sequence[int] | None = None, sides: Mapping[nn.Module, ModelSide] | None = None
+) -> Iterator[AttentionCapture]:
     """Collects what the attentions of some layers do inside the block; the model's results stay the same.
 
     Args:
@@ -142,32 +148,36 @@ def capture(
         layers: of each role; all unless given.
         sides: which tokens parts of the model read; what these make of them before the first layer is kept.
     """
-    wanted = {path: place for path, place in places(model).items() if layers is None or place.layer in layers}
-    captured = Captured(wanted)
-    hooks = {model.get_submodule(path): _noting(captured, path) for path in wanted}
-    for part, side in (sides or {}).items():
-        hooks |= {each: _embedding(captured, side) for each in part.modules() if isinstance(each, Embedding)}
-    with watch(model, only=wanted) as captured.weights, listening(hooks):
+    sites = {path: site for path, site in find_attention_sites(model).items() if layers is None or site.layer in layers}
+    captured = AttentionCapture(sites)
+    hooks = {model.get_submodule(path): _make_attention_hook(captured, path) for path in sites}
+    for module, side in (sides or {}).items():
+        hooks |= {
+            embedding: _make_embedding_hook(captured, side)
+            for embedding in module.modules()
+            if isinstance(embedding, InputEmbedding)
+        }
+    with watch_attention(model, paths=sites) as captured.weights, register_hooks(hooks):
         yield captured
 
 
-def _noting(captured: Captured, path: str) -> Heard:
-    def note(module: Explaining, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
-        captured.explained.setdefault(path, []).append(module.explain(*args, **kwargs))
+def _make_attention_hook(captured: AttentionCapture, path: str) -> ForwardHook:
+    def hook(module: TraceableAttention, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        captured.explained.setdefault(path, []).append(module.compute_trace(*args, **kwargs))
         captured.inputs.setdefault(path, []).append(args[0].detach())
         captured.outputs.setdefault(path, []).append(output.detach())
 
-    return note
+    return hook
 
 
-def _embedding(captured: Captured, side: Side) -> Heard:
-    def note(module: Embedding, args: tuple[Any, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
-        captured.embedded[side] = module.explain(*args)
+def _make_embedding_hook(captured: AttentionCapture, side: ModelSide) -> ForwardHook:
+    def hook(module: InputEmbedding, args: tuple[Any, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
+        captured.embedded[side] = module.embed_parts(*args)
 
-    return note
+    return hook
 
 
-def encodings(model: nn.Module, *, length: int = 64) -> tuple[Encoding, ...]:
+def find_position_encodings(model: nn.Module, *, length: int = 64) -> tuple[PositionEncoding, ...]:
     """The position schemes of a model, each different one once.
 
     Rotations are shown by what they make of a vector of ones: the dot product of two rows is then what they make of the
@@ -177,44 +187,47 @@ def encodings(model: nn.Module, *, length: int = 64) -> tuple[Encoding, ...]:
         model: any.
         length: positions, where these have no end of their own.
     """
-    found: list[Encoding] = []
-    for each in _all(model, length):
-        if not any(np.array_equal(each.vectors, other.vectors) for other in found):
-            found.append(each)
-    return tuple(found)
+    distinct: list[PositionEncoding] = []
+    for position_encoding in _iter_position_encodings(model, length):
+        if not any(np.array_equal(position_encoding.vectors, other.vectors) for other in distinct):
+            distinct.append(position_encoding)
+    return tuple(distinct)
 
 
-def _all(model: nn.Module, length: int) -> Iterator[Encoding]:
+def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]:
     for path, module in model.named_modules():
-        if isinstance(module, Learned):
-            yield _absolute(path, module, min(length, module.table.num_embeddings - module.offset))
+        if isinstance(module, LearnedPosition):
+            yield _build_absolute_encoding(path, module, min(length, module.table.num_embeddings - module.offset))
         elif isinstance(module, AbsolutePosition):
-            yield _absolute(path, module, length)
-        elif isinstance(module, Rotary):
+            yield _build_absolute_encoding(path, module, length)
+        elif isinstance(module, RotaryPosition):
             ones = module.rate.new_ones(1, 1, length, 2 * len(module.rate))
-            vectors = module.rotate(ones, _positions(module.rate, length))[0, 0]
-            yield Encoding(f"rotary ({path})", np.arange(length), _array(vectors))
-        elif isinstance(module, Shaw):
+            vectors = module.rotate(ones, _make_positions(module.rate, length))[0, 0]
+            yield PositionEncoding(f"rotary ({path})", np.arange(length), _to_array(vectors))
+        elif isinstance(module, ShawPosition):
             distances = np.arange(-module.clip, module.clip + 1)
-            yield Encoding(f"relative to keys ({path})", distances, _array(module.key), relative=True)
+            yield PositionEncoding(f"relative to keys ({path})", distances, _to_array(module.key), relative=True)
             if module.value is not None:
-                yield Encoding(f"relative to values ({path})", distances, _array(module.value), relative=True)
+                yield PositionEncoding(
+                    f"relative to values ({path})", distances, _to_array(module.value), relative=True
+                )
 
 
-def _absolute(path: str, module: AbsolutePosition, length: int) -> Encoding:
-    held = [*module.parameters(), *module.buffers()]
-    vectors = module(_positions(held[0] if held else torch.empty(0), length))[0]
-    return Encoding(f"{type(module).__name__.lower()} ({path})", np.arange(length), _array(vectors))
+def _build_absolute_encoding(path: str, module: AbsolutePosition, length: int) -> PositionEncoding:
+    tensors = [*module.parameters(), *module.buffers()]
+    vectors = module(_make_positions(tensors[0] if tensors else torch.empty(0), length))[0]
+    name = type(module).__name__.removesuffix("Position").lower()
+    return PositionEncoding(f"{name} ({path})", np.arange(length), _to_array(vectors))
 
 
-def _positions(like: Tensor, length: int) -> Tensor:
+def _make_positions(like: Tensor, length: int) -> Tensor:
     return torch.arange(length, device=like.device).unsqueeze(0)
 
 
-def _joined(calls: Sequence[Tensor], dim: int) -> np.ndarray:
+def _concat_calls(calls: Sequence[Tensor], dim: int) -> np.ndarray:
     """What calls made of the first row, one after the other along a dimension."""
-    return _array(torch.cat(list(calls), dim)[0])
+    return _to_array(torch.cat(list(calls), dim)[0])
 
 
-def _array(tensor: Tensor) -> np.ndarray:
+def _to_array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().float().cpu().numpy()

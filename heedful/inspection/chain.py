@@ -5,29 +5,38 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-Chain = tuple[tuple[int, ...], float]
+ProbableChain = tuple[tuple[int, ...], float]
 """What each step chose, and how probable all of it is together."""
 
 
-def likeliest(nodes: Float[np.ndarray, "Q K"], edges: Float[np.ndarray, "Q-1 K K"], *, most: int = 3) -> list[Chain]:
+def find_likeliest_chains(
+    nodes: Float[np.ndarray, "Q K"], edges: Float[np.ndarray, "Q-1 K K"], *, max_chains: int = 3
+) -> list[ProbableChain]:
     """The most probable sequences of a Markov chain, best first (list Viterbi; Seshadri and Sundberg 1994).
 
     Args:
         nodes: how probable each choice of each step is.
         edges: how probable the choices of each two neighbouring steps are together.
-        most: how many there are, at most.
+        max_chains: how many there are, at most.
     """
-    best: list[list[Chain]] = [[((key,), float(chance))] for key, chance in enumerate(nodes[0])]
+    best: list[list[ProbableChain]] = [[((key,), float(probability))] for key, probability in enumerate(nodes[0])]
     for step, joint in enumerate(edges.astype(np.float64)):
-        before = nodes[step].astype(np.float64)
-        given = np.divide(joint, before[:, None], out=np.zeros_like(joint), where=before[:, None] > 0)
+        marginal = nodes[step].astype(np.float64)
+        conditional = np.divide(joint, marginal[:, None], out=np.zeros_like(joint), where=marginal[:, None] > 0)
         best = [
-            _first([((*path, key), chance * given[path[-1], key]) for found in best for path, chance in found], most)
+            _keep_best(
+                [
+                    ((*path, key), probability * conditional[path[-1], key])
+                    for chains in best
+                    for path, probability in chains
+                ],
+                max_chains,
+            )
             for key in range(joint.shape[1])
         ]
-    return _first([chain for found in best for chain in found], most)
+    return _keep_best([chain for chains in best for chain in chains], max_chains)
 
 
-def _first(chains: list[Chain], most: int) -> list[Chain]:
-    kept = sorted((chain for chain in chains if chain[1] > 0), key=lambda chain: -chain[1])[:most]
-    return [(path, float(chance)) for path, chance in kept]
+def _keep_best(chains: list[ProbableChain], max_chains: int) -> list[ProbableChain]:
+    best = sorted((chain for chain in chains if chain[1] > 0), key=lambda chain: -chain[1])[:max_chains]
+    return [(path, float(probability)) for path, probability in best]

@@ -17,18 +17,18 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from heedful.attention.probe import READ
+from heedful.attention.hooks import READ_AXIS
 from heedful.errors import DataError
-from heedful.inspection.pipes import Pipes
-from heedful.inspection.record import Axis, Map, Record
+from heedful.inspection.max_flow import FlowNetwork
+from heedful.inspection.record import AttentionMap, InspectionRecord, MapAxis
 
-Side = Literal["encoder", "decoder"]
+SideName = Literal["encoder", "decoder"]
 
 _NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
-class Rollout:
+class AttentionRollout:
     """The share that each token of the last layer has of each token of the input.
 
     Attributes:
@@ -37,44 +37,44 @@ class Rollout:
         shares: columns are all inputs, one axis after the other; rows sum to 1.
     """
 
-    queries: Axis
-    inputs: tuple[Axis, ...]
+    queries: MapAxis
+    inputs: tuple[MapAxis, ...]
     shares: Float[np.ndarray, "Q I"]
 
     @property
-    def tokens(self) -> list[str]:
+    def input_tokens(self) -> list[str]:
         """Of all inputs."""
         return [token for axis in self.inputs for token in axis.tokens]
 
-    def of(self, name: str) -> Float[np.ndarray, "Q K"]:
+    def select_axis(self, name: str) -> Float[np.ndarray, "Q K"]:
         """The columns of one axis of the inputs."""
-        columns: np.ndarray = self.shares[:, _columns(self.inputs, name)]
+        columns: np.ndarray = self.shares[:, _find_columns(self.inputs, name)]
         return columns
 
 
 @dataclass(frozen=True)
-class Flow:
+class AttentionFlow:
     """The largest flow from one token of the last layer to each token of the input, where weights are capacities.
 
     Flows to different tokens may use the same ways, so they do not sum to 1.
 
     Attributes:
         query: number of the token in the last layer.
-        inputs: as in `Rollout`.
+        inputs: as in `AttentionRollout`.
         amounts: of all inputs, one axis after the other; from 0 to 1.
     """
 
     query: int
-    inputs: tuple[Axis, ...]
+    inputs: tuple[MapAxis, ...]
     amounts: Float[np.ndarray, " I"]
 
-    def of(self, name: str) -> Float[np.ndarray, " K"]:
+    def select_axis(self, name: str) -> Float[np.ndarray, " K"]:
         """The amounts of one axis of the inputs."""
-        amounts: np.ndarray = self.amounts[_columns(self.inputs, name)]
+        amounts: np.ndarray = self.amounts[_find_columns(self.inputs, name)]
         return amounts
 
 
-def rollout(record: Record, *, side: Side | None = None) -> Rollout:
+def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -> AttentionRollout:
     """The product of all layers.
 
     Args:
@@ -84,53 +84,53 @@ def rollout(record: Record, *, side: Side | None = None) -> Rollout:
     Raises:
         DataError: that side has no attention in the record, or layers are missing.
     """
-    graph = graph_of(record, side)
-    shares = reduce(lambda below, step: step.matrix(graph.size) @ below, graph.steps, np.eye(graph.size))
-    return Rollout(graph.queries, graph.inputs, shares[graph.top])
+    graph = build_attention_graph(record, side)
+    shares = reduce(lambda below, step: step.build_matrix(graph.size) @ below, graph.steps, np.eye(graph.size))
+    return AttentionRollout(graph.queries, graph.inputs, shares[graph.top])
 
 
-def attention_flow(record: Record, query: int, *, side: Side | None = None) -> Flow:
+def compute_attention_flow(record: InspectionRecord, query: int, *, side: SideName | None = None) -> AttentionFlow:
     """The largest flow from one token of the last layer down to each token of the input.
 
     Args:
         record: with all layers of the model.
         query: number of the token in the last layer.
-        side: whose last layer, as in `rollout`.
+        side: whose last layer, as in `compute_rollout`.
 
     Raises:
-        DataError: as `rollout`, or there is no such token.
+        DataError: as `compute_rollout`, or there is no such token.
     """
-    graph = graph_of(record, side)
+    graph = build_attention_graph(record, side)
     count = len(graph.queries.tokens)
     if not 0 <= query < count:
         raise DataError(f"token {query} of {graph.queries.name}: it has {count} tokens, counted from 0")
-    pipes = Pipes([step.matrix(graph.size) for step in graph.steps])
-    flows = [pipes.most(graph.top.start + query, node) for node in range(graph.size)]
-    return Flow(query, graph.inputs, np.array(flows))
+    network = FlowNetwork([step.build_matrix(graph.size) for step in graph.steps])
+    flows = [network.compute_max_flow(graph.top.start + query, node) for node in range(graph.size)]
+    return AttentionFlow(query, graph.inputs, np.array(flows))
 
 
 @dataclass(frozen=True)
-class Step:
+class AttentionStep:
     """One attention in the graph of all: its queries are nodes from `row` on, its keys nodes from `column` on."""
 
-    map: Map
+    map: AttentionMap
     row: int
     column: int
 
-    def matrix(self, size: int) -> Float[np.ndarray, "N N"]:
+    def build_matrix(self, size: int) -> Float[np.ndarray, "N N"]:
         """Where nodes take from: one half stays, the other is what is looked at; all others keep what they have."""
-        mean = self.map.mean.astype(np.float64)
+        mean = self.map.mean_weights.astype(np.float64)
         sums = mean.sum(1, keepdims=True)
-        seeing = np.abs(sums[:, 0]) > _NOTHING
+        has_weights = np.abs(sums[:, 0]) > _NOTHING
         step = np.eye(size)
-        rows = self.row + np.flatnonzero(seeing)
+        rows = self.row + np.flatnonzero(has_weights)
         step[rows] *= 0.5
-        step[rows, self.column : self.column + mean.shape[1]] += 0.5 * mean[seeing] / sums[seeing]
+        step[rows, self.column : self.column + mean.shape[1]] += 0.5 * mean[has_weights] / sums[has_weights]
         return step
 
 
 @dataclass(frozen=True)
-class Graph:
+class AttentionGraph:
     """Nodes, the same on each level, and where those of a level take from on the level below.
 
     Attributes:
@@ -140,10 +140,10 @@ class Graph:
         steps: from the tokens up.
     """
 
-    inputs: tuple[Axis, ...]
-    queries: Axis
+    inputs: tuple[MapAxis, ...]
+    queries: MapAxis
     top: slice
-    steps: tuple[Step, ...]
+    steps: tuple[AttentionStep, ...]
 
     @property
     def size(self) -> int:
@@ -151,60 +151,71 @@ class Graph:
         return sum(len(axis.tokens) for axis in self.inputs)
 
 
-def graph_of(record: Record, side: Side | None = None) -> Graph:
+def build_attention_graph(record: InspectionRecord, side: SideName | None = None) -> AttentionGraph:
     """All attention of a side as one graph, that of the encoder below the decoder's.
 
     Raises:
-        DataError: as `rollout`.
+        DataError: as `compute_rollout`.
     """
-    encoder, decoder = _ordered(record, "encoder"), _ordered(record, "decoder")
-    wanted = side or ("decoder" if decoder else "encoder")
-    maps = [*encoder, *decoder] if wanted == "decoder" else encoder
-    if not (decoder if wanted == "decoder" else encoder):
-        raise DataError(f"no attention of the {wanted} is in this record: rollout and flow need some")
+    encoder, decoder = _order_maps(record, "encoder"), _order_maps(record, "decoder")
+    chosen_side = side or ("decoder" if decoder else "encoder")
+    maps = [*encoder, *decoder] if chosen_side == "decoder" else encoder
+    if not (decoder if chosen_side == "decoder" else encoder):
+        raise DataError(f"no attention of the {chosen_side} is in this record: rollout and flow need some")
     sources = dict.fromkeys(  # what is not the decoder's own
         name
-        for each in maps
-        for name in {"encoder": (each.queries, each.keys), "cross": (each.keys,), "decoder": ()}[each.role]
+        for attention_map in maps
+        for name in {
+            "encoder": (attention_map.queries, attention_map.keys),
+            "cross": (attention_map.keys,),
+            "decoder": (),
+        }[attention_map.role]
     )
-    inputs = tuple(record.axis(name) for name in sources)
-    sourced = slice(0, sum(len(axis.tokens) for axis in inputs))
-    if wanted == "decoder":
-        inputs = (*inputs, _read(record, decoder))
-    reading = slice(sourced.stop, sum(len(axis.tokens) for axis in inputs))
+    inputs = tuple(record.get_axis(name) for name in sources)
+    source_slice = slice(0, sum(len(axis.tokens) for axis in inputs))
+    if chosen_side == "decoder":
+        inputs = (*inputs, _find_read_axis(record, decoder))
+    read_slice = slice(source_slice.stop, sum(len(axis.tokens) for axis in inputs))
 
-    def step(each: Map) -> Step:
-        rows = _columns(inputs, each.queries) if each.role == "encoder" else reading
-        columns = reading if each.role == "decoder" else _columns(inputs, each.keys)
-        return Step(each, rows.start, columns.start)
+    def make_step(attention_map: AttentionMap) -> AttentionStep:
+        rows = _find_columns(inputs, attention_map.queries) if attention_map.role == "encoder" else read_slice
+        columns = read_slice if attention_map.role == "decoder" else _find_columns(inputs, attention_map.keys)
+        return AttentionStep(attention_map, rows.start, columns.start)
 
-    top = reading if wanted == "decoder" else _columns(inputs, maps[-1].queries)
-    return Graph(inputs, record.axis(maps[-1].queries), top, tuple(step(each) for each in maps))
+    top = read_slice if chosen_side == "decoder" else _find_columns(inputs, maps[-1].queries)
+    return AttentionGraph(
+        inputs, record.get_axis(maps[-1].queries), top, tuple(make_step(attention_map) for attention_map in maps)
+    )
 
 
-def _ordered(record: Record, side: Side) -> list[Map]:
+def _order_maps(record: InspectionRecord, side: SideName) -> list[AttentionMap]:
     """Attentions of a side in the order in which a token passes them."""
     roles = ("encoder",) if side == "encoder" else ("decoder", "cross")
     for role in roles:
-        layers = {each.layer for each in record.maps if each.role == role}
+        layers = {attention_map.layer for attention_map in record.maps if attention_map.role == role}
         missing = set(range(max(layers, default=-1) + 1)) - layers
         if missing:
             numbers = ", ".join(map(str, sorted(missing)))
             raise DataError(
                 f"{role} layers {numbers} are not in this record: rollout and flow need all; inspect without --layers"
             )
-    maps = [each for each in record.maps if each.role in roles and each.weights.size]
-    return sorted(maps, key=lambda each: (each.layer, roles.index(each.role)))
+    maps = [
+        attention_map for attention_map in record.maps if attention_map.role in roles and attention_map.weights.size
+    ]
+    return sorted(maps, key=lambda attention_map: (attention_map.layer, roles.index(attention_map.role)))
 
 
-def _read(record: Record, decoder: Sequence[Map]) -> Axis:
+def _find_read_axis(record: InspectionRecord, decoder: Sequence[AttentionMap]) -> MapAxis:
     """What a decoder read, by position; where the record does not say, what it wrote stands for it."""
-    names = [each.keys for each in decoder if each.role == "decoder"] + [READ, decoder[0].queries]
+    names = [attention_map.keys for attention_map in decoder if attention_map.role == "decoder"] + [
+        READ_AXIS,
+        decoder[0].queries,
+    ]
     axes = {axis.name: axis for axis in record.axes}
     return next(axes[name] for name in names if name in axes and len(axes[name].tokens) == decoder[0].weights.shape[1])
 
 
-def _columns(axes: Sequence[Axis], name: str) -> slice:
+def _find_columns(axes: Sequence[MapAxis], name: str) -> slice:
     """Where the tokens of an axis lie among all."""
     start = 0
     for axis in axes:

@@ -10,17 +10,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 from jaxtyping import Bool, Float
 
-from heedful.attention.probe import Role
+from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError
-from heedful.inspection.record import Map, Record
+from heedful.inspection.record import AttentionMap, InspectionRecord
 
-_UNIFORM, _STILL = 0.99, 0.01
+_UNIFORM_ENTROPY, _MAX_CHANGE = 0.99, 0.01
 
-Numbers = Float[np.ndarray, " H"]
+PerHead = Float[np.ndarray, " H"]
 
 
 @dataclass(frozen=True)
-class Measures:
+class HeadMeasures:
     """Means over the queries of each head; NaN where no query has what is measured.
 
     Queries that see nothing count nowhere. Weights are taken relative to their sum, which is 1 for most attentions.
@@ -42,26 +42,26 @@ class Measures:
             cannot, because no query sees two keys, or no two queries see the same ones.
     """
 
-    entropy: Numbers
-    relative_entropy: Numbers
-    distance: Numbers
-    diagonal: Numbers
-    previous: Numbers
-    next: Numbers
-    first: Numbers
-    last: Numbers
-    largest: Numbers
+    entropy: PerHead
+    relative_entropy: PerHead
+    distance: PerHead
+    diagonal: PerHead
+    previous: PerHead
+    next: PerHead
+    first: PerHead
+    last: PerHead
+    largest: PerHead
     uniform: Bool[np.ndarray, " H"]
     unchanging: Bool[np.ndarray, " H"]
     counts: Mapping[str, int]
 
 
-MEASURES = tuple(each.name for each in fields(Measures) if each.name != "counts")
+MEASURES = tuple(each.name for each in fields(HeadMeasures) if each.name != "counts")
 """The names of all measures."""
 
 
 @dataclass(frozen=True)
-class Sums:
+class HeadMeasureSums:
     """The measures of one head, summed over queries; sums of different texts can be added.
 
     Attributes:
@@ -75,14 +75,16 @@ class Sums:
     texts: int
 
     @staticmethod
-    def of(measures: Measures, place: int) -> Sums:
+    def from_measures(measures: HeadMeasures, index: int) -> HeadMeasureSums:
         """Of the head at this place of a text's measures."""
         counts = measures.counts
-        means = {name: float(getattr(measures, name)[place]) for name in MEASURES}
-        return Sums({name: mean * counts[name] if counts[name] else 0.0 for name, mean in means.items()}, counts, 1)
+        means = {name: float(getattr(measures, name)[index]) for name in MEASURES}
+        return HeadMeasureSums(
+            {name: mean * counts[name] if counts[name] else 0.0 for name, mean in means.items()}, counts, 1
+        )
 
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(
+    def __add__(self, other: HeadMeasureSums) -> HeadMeasureSums:
+        return HeadMeasureSums(
             {name: self.totals[name] + other.totals[name] for name in MEASURES},
             {name: self.counts[name] + other.counts[name] for name in MEASURES},
             self.texts + other.texts,
@@ -99,9 +101,9 @@ class Sums:
         return {**means, "texts": self.texts, "queries": self.counts["entropy"]}
 
 
-def head_measures(
+def compute_head_measures(
     weights: Float[np.ndarray, "H Q K"], visible: Bool[np.ndarray, "Q K"], *, same_axis: bool
-) -> Measures:
+) -> HeadMeasures:
     """What kind of head each one is.
 
     Args:
@@ -109,61 +111,70 @@ def head_measures(
         visible: who may see whom.
         same_axis: whether queries and keys are counted along the same text.
     """
-    seeing = visible.any(1)
-    shares = _shares(weights[:, seeing])
-    seen = visible[seeing]
-    queries, keys = np.flatnonzero(seeing), np.arange(weights.shape[2])
+    can_see = visible.any(1)
+    shares = _normalize_weights(weights[:, can_see])
+    visible_rows = visible[can_see]
+    queries, keys = np.flatnonzero(can_see), np.arange(weights.shape[2])
     entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(2)
-    several = seen.sum(1) > 1
-    relative = entropy[:, several] / np.log(seen.sum(1)[several])
+    sees_several = visible_rows.sum(1) > 1
+    relative = entropy[:, sees_several] / np.log(visible_rows.sum(1)[sees_several])
     distances = np.abs(queries[:, None] - keys)
     rows = {
         "entropy": entropy,
         "relative_entropy": relative,
         "distance": (shares * distances).sum(2) if same_axis else entropy[:, :0],
-        "diagonal": _beside(shares, queries, 0),
-        "previous": _beside(shares, queries, -1),
-        "next": _beside(shares, queries, 1),
+        "diagonal": _select_offset(shares, queries, 0),
+        "previous": _select_offset(shares, queries, -1),
+        "next": _select_offset(shares, queries, 1),
         "first": shares[:, :, 0] if len(keys) else entropy[:, :0],
         "last": shares[:, :, -1] if len(keys) else entropy[:, :0],
         "largest": shares.max(2, initial=0.0),
     }
-    unchanging = _unchanging(shares[:, several], seen[several])
-    none = np.zeros(len(weights), bool)
-    return Measures(
-        **{name: each.mean(1) if each.shape[1] else none + np.nan for name, each in rows.items()},
-        uniform=(relative > _UNIFORM).all(1) if several.any() else none,
-        unchanging=none if unchanging is None else unchanging,
+    unchanging = _find_unchanging(shares[:, sees_several], visible_rows[sees_several])
+    no_heads = np.zeros(len(weights), bool)
+    return HeadMeasures(
+        **{name: values.mean(1) if values.shape[1] else no_heads + np.nan for name, values in rows.items()},
+        uniform=(relative > _UNIFORM_ENTROPY).all(1) if sees_several.any() else no_heads,
+        unchanging=no_heads if unchanging is None else unchanging,
         counts={
-            **{name: each.shape[1] for name, each in rows.items()},
-            "uniform": int(several.any()),
+            **{name: values.shape[1] for name, values in rows.items()},
+            "uniform": int(sees_several.any()),
             "unchanging": int(unchanging is not None),
         },
     )
 
 
-def measures_of(each: Map) -> Measures:
+def measure_map(attention_map: AttentionMap) -> HeadMeasures:
     """What kind of head each one of a map is."""
     # What was written stands at the place of what was read then, so that a decoder's axes count the same places.
-    return head_measures(each.weights, each.visible, same_axis=each.role in ("encoder", "decoder"))
+    return compute_head_measures(
+        attention_map.weights, attention_map.visible, same_axis=attention_map.role in ("encoder", "decoder")
+    )
 
 
-def warnings(record: Record) -> tuple[str, ...]:
+def find_head_warnings(record: InspectionRecord) -> tuple[str, ...]:
     """Which heads look at nothing in particular, or always at the same, in plain words."""
-    found = []
-    for each in record.maps:
-        measures = measures_of(each)
-        both = measures.uniform & measures.unchanging
+    messages = []
+    for attention_map in record.maps:
+        measures = measure_map(attention_map)
+        uniform_and_unchanging = measures.uniform & measures.unchanging
         cases = (
             (measures.uniform, "every token that it sees gets the same weight (entropy above 99 % of the largest)"),
-            (measures.unchanging & ~both, "the weights are the same for all queries that see the same tokens"),
+            (
+                measures.unchanging & ~uniform_and_unchanging,
+                "the weights are the same for all queries that see the same tokens",
+            ),
         )
-        found += [f"{each.name}, {_heads(each, flags)}: {text}" for flags, text in cases if flags.any()]
-    return tuple(found)
+        messages += [
+            f"{attention_map.name}, {_format_heads(attention_map, flags)}: {text}"
+            for flags, text in cases
+            if flags.any()
+        ]
+    return tuple(messages)
 
 
 @dataclass(frozen=True)
-class Difference:
+class HeadDifference:
     """How far two heads are apart.
 
     Attributes:
@@ -175,51 +186,55 @@ class Difference:
             1 where they look at different keys altogether (Lin 1991).
     """
 
-    role: Role
+    role: AttentionKind
     layer: int
     head: int
     largest: float
     divergence: float
 
 
-def differences(first: Record, second: Record) -> tuple[Difference, ...]:
+def compare_heads(first: InspectionRecord, second: InspectionRecord) -> tuple[HeadDifference, ...]:
     """Every head that both records have, in the order of the first.
 
     Raises:
         DataError: the tokens are not the same, or no attention is in both.
     """
-    others = {(each.role, each.layer): each for each in second.maps}
-    found = []
-    for each in first.maps:
-        other = others.get((each.role, each.layer))
-        if other is not None:
-            _check(first, second, each)
-            heads = [head for head in each.heads if head in other.heads]
-            found += [_difference(each, head, other.head(head)) for head in heads]
-    if not found:
+    second_maps = {(attention_map.role, attention_map.layer): attention_map for attention_map in second.maps}
+    differences_of_heads = []
+    for attention_map in first.maps:
+        second_map = second_maps.get((attention_map.role, attention_map.layer))
+        if second_map is not None:
+            _require_same_tokens(first, second, attention_map)
+            heads = [head for head in attention_map.heads if head in second_map.heads]
+            differences_of_heads += [
+                _compare_head(attention_map, head, second_map.get_head_weights(head)) for head in heads
+            ]
+    if not differences_of_heads:
         raise DataError("the records have no head in common, so there is nothing to compare")
-    return tuple(found)
+    return tuple(differences_of_heads)
 
 
-def _check(first: Record, second: Record, each: Map) -> None:
-    for name in (each.queries, each.keys):
-        mine, others = first.axis(name).tokens, second.axis(name).tokens
-        if mine != others:
+def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, attention_map: AttentionMap) -> None:
+    for name in (attention_map.queries, attention_map.keys):
+        first_tokens, second_tokens = first.get_axis(name).tokens, second.get_axis(name).tokens
+        if first_tokens != second_tokens:
             raise DataError(
-                f"the {name} tokens of the records differ ({' '.join(mine)!r} and {' '.join(others)!r}); "
+                f"the {name} tokens of the records differ ({' '.join(first_tokens)!r} and {' '.join(second_tokens)!r}); "
                 "record the same text, with --pair where models write differently"
             )
 
 
-def _difference(each: Map, head: int, others: Float[np.ndarray, "Q K"]) -> Difference:
-    mine = each.head(head)
-    p, q = (_shares(each) for each in (mine, others))
+def _compare_head(attention_map: AttentionMap, head: int, other_weights: Float[np.ndarray, "Q K"]) -> HeadDifference:
+    weights = attention_map.get_head_weights(head)
+    p, q = (_normalize_weights(attention_map) for attention_map in (weights, other_weights))
     middle = (p + q) / 2
-    divergence = float(((_relative(p, middle) + _relative(q, middle)) / 2).mean())
-    return Difference(each.role, each.layer, head, float(np.abs(mine - others).max()), divergence)
+    divergence = float(((_compute_kl_divergence(p, middle) + _compute_kl_divergence(q, middle)) / 2).mean())
+    return HeadDifference(
+        attention_map.role, attention_map.layer, head, float(np.abs(weights - other_weights).max()), divergence
+    )
 
 
-def _shares(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray, "*H Q K"]:
+def _normalize_weights(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray, "*H Q K"]:
     """Of the weights of each query, relative to their sum; 0 where there is none."""
     sizes = np.abs(weights.astype(np.float64))
     sums = sizes.sum(-1, keepdims=True)
@@ -227,30 +242,32 @@ def _shares(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray, "*H Q K"]
     return shares
 
 
-def _relative(p: np.ndarray, middle: np.ndarray) -> np.ndarray:
+def _compute_kl_divergence(p: np.ndarray, middle: np.ndarray) -> np.ndarray:
     ratio = np.divide(p, middle, out=np.ones_like(p), where=p > 0)
     result: np.ndarray = (p * np.log2(ratio)).sum(1)
     return result
 
 
-def _heads(each: Map, flags: Bool[np.ndarray, " H"]) -> str:
-    numbers = [str(head) for head, flag in zip(each.heads, flags, strict=True) if flag]
+def _format_heads(attention_map: AttentionMap, flags: Bool[np.ndarray, " H"]) -> str:
+    numbers = [str(head) for head, flag in zip(attention_map.heads, flags, strict=True) if flag]
     return f"head {numbers[0]}" if len(numbers) == 1 else f"heads {', '.join(numbers)}"
 
 
-def _beside(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step: int) -> Float[np.ndarray, "H N"]:
+def _select_offset(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step: int) -> Float[np.ndarray, "H N"]:
     """Weights on the keys so many tokens behind the queries, where there are such keys."""
     keys = queries + step
-    there = (keys >= 0) & (keys < shares.shape[2])
-    found: np.ndarray = shares[:, np.flatnonzero(there), keys[there]]
-    return found
+    is_valid = (keys >= 0) & (keys < shares.shape[2])
+    offset_weights: np.ndarray = shares[:, np.flatnonzero(is_valid), keys[is_valid]]
+    return offset_weights
 
 
-def _unchanging(shares: Float[np.ndarray, "H Q K"], seen: Bool[np.ndarray, "Q K"]) -> Bool[np.ndarray, " H"] | None:
+def _find_unchanging(
+    shares: Float[np.ndarray, "H Q K"], visible_rows: Bool[np.ndarray, "Q K"]
+) -> Bool[np.ndarray, " H"] | None:
     """Whether no weight changes between queries that see the same; None where no two do."""
     groups: dict[bytes, list[int]] = {}
-    for row, bits in enumerate(seen):
+    for row, bits in enumerate(visible_rows):
         groups.setdefault(bits.tobytes(), []).append(row)
     changes = [np.ptp(shares[:, rows], axis=1).max(1) for rows in groups.values() if len(rows) > 1]
-    still: np.ndarray | None = np.max(changes, axis=0) < _STILL if changes else None
-    return still
+    is_unchanging: np.ndarray | None = np.max(changes, axis=0) < _MAX_CHANGE if changes else None
+    return is_unchanging

@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from heedful.inspection.plots import readable
-from heedful.store import replacing
+from heedful.atomic_io import atomic_replace
+from heedful.inspection.plots import escape_unprintable
 
 _STYLE = (
     ":root{color-scheme:light dark}"
@@ -26,21 +26,21 @@ _STYLE = (
     "@media (max-width:40rem){body{margin:1rem auto}th,td{padding:.3rem .4rem}}"
 )
 
-_LONG = 24
+_MAX_CELL_LENGTH = 24
 """Characters of a cell that stays on one line."""
 
 
 @runtime_checkable
-class Part(Protocol):
+class PagePart(Protocol):
     """What a page consists of."""
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """Well-formed elements, all text in them escaped."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
-class Table:
+class PageTable:
     """Cells below headings, and what must be known to read them."""
 
     title: str
@@ -48,41 +48,41 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """The table in plain characters: the first column to the left, the others to the right."""
-        cells = [[readable(cell) for cell in row] for row in (self.columns, *self.rows)]
+        cells = [[escape_unprintable(cell) for cell in row] for row in (self.columns, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = []
         for first, *others in cells:
             right = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
             lines.append("  ".join([f"{first:<{widths[0]}}", *right]).rstrip())
-        notes = [readable(note) for note in self.notes]
-        return "\n".join([*([readable(self.title)] if self.title else []), *lines, *notes]) + "\n"
+        notes = [escape_unprintable(note) for note in self.notes]
+        return "\n".join([*([escape_unprintable(self.title)] if self.title else []), *lines, *notes]) + "\n"
 
     def __repr__(self) -> str:
-        return self.text()
+        return self.format_text()
 
     def _repr_html_(self) -> str:
-        return self.html()
+        return self.to_html()
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """The table as a part of a page."""
-        head = "".join(_cell("th", column, ' scope="col"') for column in self.columns)
-        rows = ["<tr>" + "".join(_cell("td", cell) for cell in row) + "</tr>" for row in self.rows]
-        title = f"<h2>{page_text(self.title)}</h2>" if self.title else ""
-        notes = [f'<p class="note">{page_text(note)}</p>' for note in self.notes]
+        head = "".join(_render_cell("th", column, ' scope="col"') for column in self.columns)
+        rows = ["<tr>" + "".join(_render_cell("td", cell) for cell in row) + "</tr>" for row in self.rows]
+        title = f"<h2>{escape_page_text(self.title)}</h2>" if self.title else ""
+        notes = [f'<p class="note">{escape_page_text(note)}</p>' for note in self.notes]
         table = [f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>', *rows, "</tbody></table></div>"]
         return "\n".join([title, *table, *notes])
 
 
-def _cell(tag: str, text: str, more: str = "") -> str:
+def _render_cell(tag: str, text: str, attributes: str = "") -> str:
     """A cell, which wraps where it is long, as paths are."""
-    wraps = ' class="long"' if len(text) > _LONG else ""
-    return f"<{tag}{more}{wraps}>{page_text(text)}</{tag}>"
+    wraps = ' class="long"' if len(text) > _MAX_CELL_LENGTH else ""
+    return f"<{tag}{attributes}{wraps}>{escape_page_text(text)}</{tag}>"
 
 
-def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], style: str = "") -> str:
-    """A page with tables or other parts, then pictures (SVG as `line_plot` draws it), in light and in dark.
+def render_html_page(title: str, *, tables: Sequence[PagePart], pictures: Sequence[str], style: str = "") -> str:
+    """A page with tables or other parts, then pictures (SVG as `draw_line_plot` draws it), in light and in dark.
 
     `style` is more CSS, for what other parts there are. The page is also well-formed XML, and its policy forbids to
     load or run anything.
@@ -94,9 +94,9 @@ def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], st
             '<html lang="en"><head><meta charset="utf-8"/>',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>',
             '<meta name="viewport" content="width=device-width, initial-scale=1"/>',
-            f"<title>{page_text(title)}</title><style>{_STYLE}{style}</style></head><body>",
-            f"<h1>{page_text(title)}</h1>",
-            *(part.html() for part in tables),
+            f"<title>{escape_page_text(title)}</title><style>{_STYLE}{style}</style></head><body>",
+            f"<h1>{escape_page_text(title)}</h1>",
+            *(part.to_html() for part in tables),
             *(f"<figure>{picture}</figure>" for picture in pictures),
             "</body></html>\n",
         ]
@@ -105,10 +105,10 @@ def html_page(title: str, *, tables: Sequence[Part], pictures: Sequence[str], st
 
 def write_page(page: str, path: Path) -> None:
     """Writes a page; `TrainingError` where it cannot be written."""
-    with replacing(path) as beside:
+    with atomic_replace(path) as beside:
         beside.write_text(page, encoding="utf-8")
 
 
-def page_text(text: str) -> str:
+def escape_page_text(text: str) -> str:
     """Text as a page may hold it: escaped, with a sign for every character that would not show."""
-    return escape(readable(text))
+    return escape(escape_unprintable(text))

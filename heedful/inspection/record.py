@@ -10,15 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from heedful.attention.probe import Role
-from heedful.blocks.levels import Level
+from heedful.attention.hooks import AttentionKind
+from heedful.blocks.layer_info import LayerInfo
+from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
-from heedful.inspection.scored import Attribution, Width
-from heedful.values import Fate
+from heedful.inspection.attribution_record import Attribution, VectorSize
+from heedful.tensors import BeamOutcome
 
 
 @dataclass(frozen=True)
-class Span:
+class TokenSpan:
     """A part of a text: a turn of a dialogue, a sentence of a story.
 
     Attributes:
@@ -33,7 +34,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Axis:
+class MapAxis:
     """What stands along one side of a matrix of weights.
 
     Attributes:
@@ -53,7 +54,7 @@ class Axis:
     columns: int | None = None
     pictures: Shaped[np.ndarray, " ..."] | None = field(default=None, compare=False)
     marked: tuple[int, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[TokenSpan, ...] = ()
 
     def __post_init__(self) -> None:
         count = len(self.tokens)
@@ -64,9 +65,9 @@ class Axis:
             )
         if self.pictures is not None:
             _check_pictures(self, self.pictures)
-        for place in self.marked:
-            if not 0 <= place < count:
-                raise DataError(f"axis {self.name}: place {place} is marked; mark places from 0 to {count - 1}")
+        for position in self.marked:
+            if not 0 <= position < count:
+                raise DataError(f"axis {self.name}: place {position} is marked; mark places from 0 to {count - 1}")
         end = 0
         for span in self.spans:
             if not end <= span.start <= span.stop <= count:
@@ -77,7 +78,7 @@ class Axis:
             end = span.stop
 
     @classmethod
-    def grid(
+    def from_grid(
         cls,
         name: str,
         *,
@@ -85,37 +86,37 @@ class Axis:
         columns: int,
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
-    ) -> Axis:
+    ) -> MapAxis:
         """Cells of a picture, called by row and column from 0."""
         cells = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
         return cls(name, cells, "grid", columns, pictures, marked)
 
     @classmethod
-    def frames(
+    def from_frames(
         cls,
         name: str,
         count: int,
         *,
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
-    ) -> Axis:
+    ) -> MapAxis:
         """Frames in time, called by their numbers from 0."""
         return cls(name, tuple(map(str, range(count))), "frames", None, pictures, marked)
 
     @property
-    def size(self) -> str:
+    def size_text(self) -> str:
         """How many places it has, as people say it."""
         return f"{len(self.tokens) // self.columns} x {self.columns}" if self.columns else str(len(self.tokens))
 
 
-def _check_pictures(axis: Axis, pictures: np.ndarray) -> None:
+def _check_pictures(axis: MapAxis, pictures: np.ndarray) -> None:
     """Whether these are pictures, as many as an axis of this kind has."""
     if pictures.dtype != np.uint8 or pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
         raise DataError(
             f"axis {axis.name}: pictures of {pictures.dtype} and shape {pictures.shape}; give uint8 [N, H, W, 3]"
         )
-    wanted = {"text": set[int](), "grid": {1}, "frames": {1, len(axis.tokens)}}[axis.kind]
-    if len(pictures) not in wanted:
+    allowed_counts = {"text": set[int](), "grid": {1}, "frames": {1, len(axis.tokens)}}[axis.kind]
+    if len(pictures) not in allowed_counts:
         raise DataError(
             f"axis {axis.name}: {len(pictures)} pictures of {len(axis.tokens)} places of kind {axis.kind!r}; a grid "
             "has one, frames have one each or one for all, a text has none"
@@ -123,7 +124,7 @@ def _check_pictures(axis: Axis, pictures: np.ndarray) -> None:
 
 
 @dataclass(frozen=True)
-class Walk:
+class AttentionSteps:
     """All that lies between the queries of an attention and its output.
 
     Attributes:
@@ -150,22 +151,23 @@ class Walk:
 
     def __repr__(self) -> str:
         arrays = {name: part for name, part in vars(self).items() if isinstance(part, np.ndarray)}
-        return f"Walk({', '.join(f'{name} {list(part.shape)}' for name, part in arrays.items())})"
+        return f"AttentionSteps({', '.join(f'{name} {list(part.shape)}' for name, part in arrays.items())})"
 
     @property
     def size(self) -> int:
         """Numbers in all."""
         return sum(part.size for part in vars(self).values() if isinstance(part, np.ndarray))
 
-    def only(self, places: Sequence[int]) -> Walk:
+    def keep_heads(self, indices: Sequence[int]) -> AttentionSteps:
         """With these heads, by their places."""
-        of_heads = ("queries", "keys", "values", "scores", "contexts", *(() if self.bias is None else ("bias",)))
-        chosen: dict[str, Any] = {name: getattr(self, name)[list(places)] for name in of_heads}
-        return replace(self, **chosen)
+        head_fields = ("queries", "keys", "values", "scores", "contexts", *(() if self.bias is None else ("bias",)))
+        arrays: dict[str, Any] = {name: getattr(self, name)[list(indices)] for name in head_fields}
+        return replace(self, **arrays)
 
 
+@keep_old_names(mean="mean_weights", head="get_head_weights", only="keep_heads")
 @dataclass(frozen=True)
-class Map:
+class AttentionMap:
     """The weights of one attention of the model.
 
     Attributes:
@@ -183,14 +185,14 @@ class Map:
     """
 
     path: str
-    role: Role
+    role: AttentionKind
     layer: int
     heads: tuple[int, ...]
     queries: str
     keys: str
     weights: Float[np.ndarray, "H Q K"]
     visible: Bool[np.ndarray, "Q K"]
-    walk: Walk | None = None
+    walk: AttentionSteps | None = None
     edges: Float[np.ndarray, " ..."] | None = None
 
     def __post_init__(self) -> None:
@@ -205,7 +207,8 @@ class Map:
 
     def __repr__(self) -> str:
         heads, queries, keys = self.weights.shape
-        return f"Map({self.name}, {heads} heads: {queries} {self.queries} look at {keys} {self.keys}; {self.path})"
+        sizes = f"{heads} heads: {queries} {self.queries} look at {keys} {self.keys}"
+        return f"AttentionMap({self.name}, {sizes}; {self.path})"
 
     @property
     def name(self) -> str:
@@ -213,29 +216,29 @@ class Map:
         return f"{self.role} layer {self.layer}"
 
     @property
-    def mean(self) -> Float[np.ndarray, "Q K"]:
+    def mean_weights(self) -> Float[np.ndarray, "Q K"]:
         """The mean over heads."""
         mean: np.ndarray = self.weights.mean(0)
         return mean
 
-    def head(self, number: int) -> Float[np.ndarray, "Q K"]:
+    def get_head_weights(self, number: int) -> Float[np.ndarray, "Q K"]:
         """The weights of one head, by its number in the model."""
         if number not in self.heads:
-            raise DataError(f"{self.name}: has heads {_listed(self.heads)} in this record, not {number}")
+            raise DataError(f"{self.name}: has heads {_join_names(self.heads)} in this record, not {number}")
         weights: np.ndarray = self.weights[self.heads.index(number)]
         return weights
 
-    def only(self, heads: Sequence[int]) -> Map:
+    def keep_heads(self, heads: Sequence[int]) -> AttentionMap:
         """With these heads alone, those that it has."""
-        places = [place for place, head in enumerate(self.heads) if head in heads]
-        walk = None if self.walk is None else self.walk.only(places)
-        edges = None if self.edges is None else self.edges[places]
-        kept = tuple(self.heads[i] for i in places)
-        return replace(self, heads=kept, weights=self.weights[places], walk=walk, edges=edges)
+        indices = [index for index, head in enumerate(self.heads) if head in heads]
+        walk = None if self.walk is None else self.walk.keep_heads(indices)
+        edges = None if self.edges is None else self.edges[indices]
+        kept = tuple(self.heads[i] for i in indices)
+        return replace(self, heads=kept, weights=self.weights[indices], walk=walk, edges=edges)
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddedTokens:
     """What a side of the model made of its tokens before the first layer.
 
     Attributes:
@@ -256,7 +259,7 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Alternative:
+class TokenAlternative:
     """A token that could have been written, and its log-probability in nats."""
 
     token: str
@@ -264,21 +267,21 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedToken:
     """A token that was written: its log-probability in nats, and the most probable tokens there, best first."""
 
     token: str
     log_probability: float
-    alternatives: tuple[Alternative, ...]
+    alternatives: tuple[TokenAlternative, ...]
 
     @property
-    def others(self) -> list[tuple[str, float]]:
+    def other_options(self) -> list[tuple[str, float]]:
         """Other tokens that could have been written, and their probabilities."""
         return [(each.token, math.exp(each.log_probability)) for each in self.alternatives if each.token != self.token]
 
 
 @dataclass(frozen=True)
-class Option:
+class AnswerOption:
     """One of the things that a model could say.
 
     Attributes:
@@ -293,7 +296,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What a model that writes nothing says of a text, or of one token of it.
 
     Attributes:
@@ -307,16 +310,16 @@ class Answer:
     about: str
     subject: str
     place: int | None
-    options: tuple[Option, ...]
+    options: tuple[AnswerOption, ...]
     number: float | None = None
 
     @property
-    def said(self) -> str:
+    def answer_text(self) -> str:
         """The answer in words."""
         return f"{self.number:.4g}" if self.number is not None else self.options[0].name
 
     @property
-    def others(self) -> list[tuple[str, float]]:
+    def other_options(self) -> list[tuple[str, float]]:
         """What else could have been said, and its probability."""
         return [(option.name, option.probability) for option in self.options[1:]]
 
@@ -335,7 +338,7 @@ class Glimpse:
     row: float
     column: float
     sizes: tuple[float, ...]
-    options: tuple[Option, ...] = ()
+    options: tuple[AnswerOption, ...] = ()
 
     def __post_init__(self) -> None:
         if not (0 <= self.row <= 1 and 0 <= self.column <= 1):
@@ -345,7 +348,7 @@ class Glimpse:
 
 
 @dataclass(frozen=True)
-class Branch:
+class BeamNode:
     """A node of a beam's tree.
 
     Attributes:
@@ -361,12 +364,12 @@ class Branch:
     token: str
     log_probability: float
     score: float | None
-    fate: Fate
+    fate: BeamOutcome
     best: bool
 
 
 @dataclass(frozen=True)
-class Encoding:
+class PositionEncoding:
     """How a model tells positions apart.
 
     Attributes:
@@ -382,8 +385,16 @@ class Encoding:
     relative: bool = False
 
 
+@keep_old_names(
+    attributed="list_attribution_labels",
+    pictured="picture_axis",
+    answered="answers_by_question",
+    axis="get_axis",
+    find="find_map",
+    only="keep_maps",
+)
 @dataclass(frozen=True)
-class Record:
+class InspectionRecord:
     """One text and all attention that was paid to it.
 
     Attributes:
@@ -405,91 +416,96 @@ class Record:
     """
 
     model: str
-    axes: tuple[Axis, ...]
-    maps: tuple[Map, ...]
-    embedded: tuple[Embedded, ...] = ()
-    written: tuple[Written, ...] = ()
-    answers: tuple[Answer, ...] = ()
-    tree: tuple[Branch, ...] = ()
-    encodings: tuple[Encoding, ...] = ()
+    axes: tuple[MapAxis, ...]
+    maps: tuple[AttentionMap, ...]
+    embedded: tuple[EmbeddedTokens, ...] = ()
+    written: tuple[GeneratedToken, ...] = ()
+    answers: tuple[ModelAnswer, ...] = ()
+    tree: tuple[BeamNode, ...] = ()
+    encodings: tuple[PositionEncoding, ...] = ()
     notes: tuple[str, ...] = ()
     title: str = ""
     glimpses: tuple[Glimpse, ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: tuple[LayerInfo, ...] = ()
     said: str = ""
-    widths: tuple[Width, ...] = ()
+    widths: tuple[VectorSize, ...] = ()
     attributions: tuple[Attribution, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.glimpses and self.pictured is None:
+        if self.glimpses and self.picture_axis is None:
             raise DataError("glimpses without a picture: give an axis of kind grid its picture")
-        for each in self.attributions:
-            count = len(self.written if each.about == "written" else self.answers)
-            width = sum(len(self.axis(name).tokens) for name in each.axes)
-            if each.scores.shape[1] != width or not all(0 <= place < count for place in each.places):
+        for attribution in self.attributions:
+            count = len(self.written if attribution.about == "written" else self.answers)
+            width = sum(len(self.get_axis(name).tokens) for name in attribution.axes)
+            if attribution.scores.shape[1] != width or not all(0 <= index < count for index in attribution.places):
                 raise DataError(
-                    f"attribution: rows {each.places} of {count} {each.about}, {each.scores.shape[1]} columns for "
-                    f"{width} tokens of {_listed(each.axes)}; give each token a column and each row something said"
+                    f"attribution: rows {attribution.places} of {count} {attribution.about}, {attribution.scores.shape[1]} columns for "
+                    f"{width} tokens of {_join_names(attribution.axes)}; give each token a column and each row something said"
                 )
 
-    def attributed(self, each: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def list_attribution_labels(self, attribution: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What the rows and the columns of an attribution are called."""
-        told = [written.token for written in self.written]
-        if each.about == "answers":
-            told = [f"{answer.about} {answer.subject}".rstrip() + f": {answer.said}" for answer in self.answers]
-        tokens = [token for name in each.axes for token in self.axis(name).tokens]
-        return tuple(told[place] for place in each.places), tuple(tokens)
+        row_names = [written.token for written in self.written]
+        if attribution.about == "answers":
+            row_names = [
+                f"{answer.about} {answer.subject}".rstrip() + f": {answer.answer_text}" for answer in self.answers
+            ]
+        tokens = [token for name in attribution.axes for token in self.get_axis(name).tokens]
+        return tuple(row_names[index] for index in attribution.places), tuple(tokens)
 
     @property
-    def pictured(self) -> Axis | None:
+    def picture_axis(self) -> MapAxis | None:
         """The first axis with one picture, which glimpses look at."""
         return next((axis for axis in self.axes if axis.kind == "grid" and axis.pictures is not None), None)
 
     def __repr__(self) -> str:
-        layers: dict[str, list[Map]] = {}
-        for each in self.maps:
-            layers.setdefault(each.role, []).append(each)
-        axes = ", ".join(f"{axis.name} ({axis.size})" for axis in self.axes)
+        layers: dict[str, list[AttentionMap]] = {}
+        for attention_map in self.maps:
+            layers.setdefault(attention_map.role, []).append(attention_map)
+        axes = ", ".join(f"{axis.name} ({axis.size_text})" for axis in self.axes)
         maps = (f"{role} ({len(maps)} of {len(maps[0].heads)} heads)" for role, maps in layers.items())
-        return f"Record({self.title!r}, {self.model}; axes {axes}; attention {', '.join(maps) or 'none'})"
+        return f"InspectionRecord({self.title!r}, {self.model}; axes {axes}; attention {', '.join(maps) or 'none'})"
 
     def _repr_html_(self) -> str:
         """The viewer, where a notebook shows the record."""
-        from heedful.inspection.web import notebook_html
+        from heedful.inspection.web import render_notebook_viewer
 
-        return notebook_html(self)
+        return render_notebook_viewer(self)
 
     @property
-    def answered(self) -> dict[str, list[Answer]]:
+    def answers_by_question(self) -> dict[str, list[ModelAnswer]]:
         """The answers, by what was asked."""
-        found: dict[str, list[Answer]] = {}
+        groups: dict[str, list[ModelAnswer]] = {}
         for answer in self.answers:
-            found.setdefault(answer.about, []).append(answer)
-        return found
+            groups.setdefault(answer.about, []).append(answer)
+        return groups
 
-    def axis(self, name: str) -> Axis:
+    def get_axis(self, name: str) -> MapAxis:
         """The axis of this name."""
         for axis in self.axes:
             if axis.name == name:
                 return axis
-        raise DataError(f"no axis {name!r} in this record; it has {_listed(axis.name for axis in self.axes)}")
+        raise DataError(f"no axis {name!r} in this record; it has {_join_names(axis.name for axis in self.axes)}")
 
-    def find(self, role: Role, *, layer: int) -> Map:
+    def find_map(self, role: AttentionKind, *, layer: int) -> AttentionMap:
         """The map of this role and layer; -1 is the last layer."""
-        layers = {each.layer: each for each in self.maps if each.role == role}
+        layers = {attention_map.layer: attention_map for attention_map in self.maps if attention_map.role == role}
         if not layers:
-            roles = dict.fromkeys(each.role for each in self.maps)
-            raise DataError(f"no {role} attention in this record; it has {_listed(roles) or 'none at all'}")
-        wanted = max(layers) + 1 + layer if layer < 0 else layer
-        if wanted not in layers:
-            raise DataError(f"{role} attention: layers {_listed(layers)} are in this record, not {layer}")
-        return layers[wanted]
+            roles = dict.fromkeys(attention_map.role for attention_map in self.maps)
+            raise DataError(f"no {role} attention in this record; it has {_join_names(roles) or 'none at all'}")
+        number = max(layers) + 1 + layer if layer < 0 else layer
+        if number not in layers:
+            raise DataError(f"{role} attention: layers {_join_names(layers)} are in this record, not {layer}")
+        return layers[number]
 
-    def only(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> Record:
+    def keep_maps(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> InspectionRecord:
         """With these layers and heads alone."""
-        maps = [each for each in self.maps if layers is None or each.layer in layers]
-        return replace(self, maps=tuple(each if heads is None else each.only(heads) for each in maps))
+        maps = [attention_map for attention_map in self.maps if layers is None or attention_map.layer in layers]
+        return replace(
+            self,
+            maps=tuple(attention_map if heads is None else attention_map.keep_heads(heads) for attention_map in maps),
+        )
 
 
-def _listed(names: Iterable[object]) -> str:
+def _join_names(names: Iterable[object]) -> str:
     return ", ".join(map(str, names))

@@ -23,42 +23,42 @@ from jaxtyping import jaxtyped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from heedful.argument_checks import format_value, require_path
+from heedful.atomic_io import atomic_replace, check_memory, read_header
 from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.files import parse_json
-from heedful.given_texts import require_path, shown
 from heedful.inspection.consistency import require_consistent
-from heedful.inspection.record import Map, Record
-from heedful.store import read_header, replacing, require_memory
+from heedful.inspection.record import AttentionMap, InspectionRecord
 
-FORMAT = 3
+FORMAT_VERSION = 3
 
-_KEY = "heedful.record"
-_PAGE = """\
+_HEADER_KEY = "heedful.record"
+_TYPST_PAGE = """\
 #set document(date: none)
 #set page(width: auto, height: auto, margin: 0pt)
 #image("figure.svg")
 """
 
 
-def save_record(record: Record, path: str | Path) -> None:
+def save_record(record: InspectionRecord, path: str | Path) -> None:
     """Writes a record as one file, whole or not at all.
 
     Raises:
         TrainingError: the file cannot be written.
     """
-    if not isinstance(record, Record):
-        raise RecipeError(f"record: {shown(record)} is not a record; give what `inspect` returns")
+    if not isinstance(record, InspectionRecord):
+        raise RecipeError(f"record: {format_value(record)} is not a record; give what `inspect` returns")
     require_path(path, name="path")
     arrays: dict[str, np.ndarray] = {}
-    content = {"format": FORMAT, "record": _plain(record, "", arrays)}
-    with replacing(Path(path)) as beside:
+    content = {"format": FORMAT_VERSION, "record": _to_json(record, "", arrays)}
+    with atomic_replace(Path(path)) as beside:
         beside.touch()
         mode = beside.stat().st_mode
-        save_file(arrays, beside, metadata={_KEY: json.dumps(content, ensure_ascii=False)})
+        save_file(arrays, beside, metadata={_HEADER_KEY: json.dumps(content, ensure_ascii=False)})
         beside.chmod(mode)  # safetensors lets nobody but the owner read
 
 
-def load_record(path: str | Path) -> Record:
+def load_record(path: str | Path) -> InspectionRecord:
     """A record that `save_record` wrote.
 
     Raises:
@@ -66,7 +66,7 @@ def load_record(path: str | Path) -> Record:
     """
     require_path(path, name="path")
     try:
-        header, arrays = _read(Path(path))
+        header, arrays = _read_file(Path(path))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror or error}); name a record's file") from None
     except (SafetensorError, ValueError) as error:
@@ -76,56 +76,56 @@ def load_record(path: str | Path) -> Record:
     try:
         content = parse_json(header)
         version = content["format"]
-        if version in (1, 2, FORMAT):
-            record = _built(Record, content["record"], arrays)
-            assert isinstance(record, Record)
+        if version in (1, 2, FORMAT_VERSION):
+            record = _build_value(InspectionRecord, content["record"], arrays)
+            assert isinstance(record, InspectionRecord)
             require_consistent(record)
             return record
     except (ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(f"{path}: the record in it cannot be read ({error}); save it again") from None
     raise RunError(
-        f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT}; install the one that wrote it"
+        f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT_VERSION}; install the one that wrote it"
     )
 
 
-def _read(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
+def _read_file(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
     """What stands in the header of a file, where it is a record, and its tensors."""
-    require_memory(path)
+    check_memory(path)
     read_header(path)
     with safe_open(path, framework="numpy") as file:
-        return (file.metadata() or {}).get(_KEY), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        return (file.metadata() or {}).get(_HEADER_KEY), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def _plain(value: Any, place: str, arrays: dict[str, np.ndarray]) -> Any:
+def _to_json(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
     """Only what JSON knows; arrays move into `arrays`, under the name that is left in their place."""
     if isinstance(value, np.ndarray):
-        arrays[place] = np.ascontiguousarray(value)
-        return {"array": place}
+        arrays[name] = np.ascontiguousarray(value)
+        return {"array": name}
     if is_dataclass(value):
-        inside = f"{place}." if place else ""
-        return {each.name: _plain(getattr(value, each.name), inside + each.name, arrays) for each in fields(value)}
+        prefix = f"{name}." if name else ""
+        return {each.name: _to_json(getattr(value, each.name), prefix + each.name, arrays) for each in fields(value)}
     if isinstance(value, tuple):
-        return [_plain(each, f"{place}.{number}", arrays) for number, each in enumerate(value)]
+        return [_to_json(each, f"{name}.{number}", arrays) for number, each in enumerate(value)]
     return value
 
 
 @cache
-def _fields(cls: type) -> dict[str, Any]:
+def _get_field_types(cls: type) -> dict[str, Any]:
     """What each field of a part of a record holds."""
     return get_type_hints(cls)
 
 
-def _built(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _build_value(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
     """A value of the type that `hint` names; `TypeError` where the content is another one."""
     if get_origin(hint) in (Union, UnionType):  # a part that may be left out
         if content is None:
             return None
         (hint,) = (each for each in get_args(hint) if each is not NoneType)
-    origin, inside = get_origin(hint), get_args(hint)
+    origin, type_args = get_origin(hint), get_args(hint)
     if origin is tuple and isinstance(content, list):
-        return tuple(_built(inside[0], each, arrays) for each in content)
+        return tuple(_build_value(type_args[0], each, arrays) for each in content)
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(content, dict):
-        return _part(hint, content, arrays)
+        return _build_part(hint, content, arrays)
     if isinstance(content, dict) and content.keys() == {"array"} and isinstance(hint, type):
         array = arrays[content["array"]]
         if isinstance(array, hint):
@@ -133,17 +133,19 @@ def _built(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
         raise TypeError(f"{content['array']} is {array.dtype} of shape {array.shape}")
     if hint is float and type(content) is int:
         return float(content)
-    if (origin is Literal and content in inside) or (hint in (str, int, float, bool) and type(content) is hint):
+    if (origin is Literal and content in type_args) or (hint in (str, int, float, bool) and type(content) is hint):
         return content
     raise TypeError(f"{ascii(content)[:40]} is not {getattr(hint, '__name__', hint)}")
 
 
-def _part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    hints = _fields(cls)
-    if strange := content.keys() - hints.keys():
-        raise TypeError(f"{cls.__name__} has no {min(strange)!r}")
+def _build_part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    hints = _get_field_types(cls)
+    if unknown := content.keys() - hints.keys():
+        raise TypeError(f"{cls.__name__} has no {min(unknown)!r}")
     with jaxtyped("context"):  # one name of a dimension is one length within a part
-        return cls(**{name: _built(hints[name], each, arrays) for name, each in content.items()})
+        return cls(
+            **{name: _build_value(hints[name], field_content, arrays) for name, field_content in content.items()}
+        )
 
 
 def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
@@ -164,12 +166,12 @@ def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
         raise RecipeError(f"{path}: unknown kind of picture {suffix!r}; take .svg, .pdf or .png")
     content = svg.encode("utf-8", errors="replace")
     if suffix != ".svg":
-        content = _typeset(content, "pdf" if suffix == ".pdf" else "png", resolution)
-    with replacing(path) as beside:
+        content = _convert_with_typst(content, "pdf" if suffix == ".pdf" else "png", resolution)
+    with atomic_replace(path) as beside:
         beside.write_bytes(content)
 
 
-def _typeset(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
+def _convert_with_typst(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
     try:
         import typst
     except ImportError:
@@ -179,11 +181,11 @@ def _typeset(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> byte
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "figure.svg").write_bytes(svg)
         page = Path(folder) / "figure.typ"
-        page.write_text(_PAGE, encoding="utf-8")
+        page.write_text(_TYPST_PAGE, encoding="utf-8")
         return typst.compile(str(page), format=kind, ppi=resolution)
 
 
-def write_numbers(record: Record, path: Path) -> None:
+def write_weights(record: InspectionRecord, path: Path) -> None:
     """Writes all weights of a record.
 
     A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
@@ -195,56 +197,56 @@ def write_numbers(record: Record, path: Path) -> None:
         TrainingError: the file cannot be written.
     """
     suffix = path.suffix.lower()
-    if suffix not in _TABLES:
-        raise RecipeError(f"{path}: unknown kind of table {suffix!r}; take {' or '.join(_TABLES)}")
-    with replacing(path) as beside:
-        _TABLES[suffix](record, beside)
+    if suffix not in _TABLE_WRITERS:
+        raise RecipeError(f"{path}: unknown kind of table {suffix!r}; take {' or '.join(_TABLE_WRITERS)}")
+    with atomic_replace(path) as beside:
+        _TABLE_WRITERS[suffix](record, beside)
 
 
 def write_array(array: np.ndarray, path: Path) -> None:
     """Writes one array as .npy; `TrainingError` where it cannot be written."""
-    with replacing(path) as beside, beside.open("wb") as file:
+    with atomic_replace(path) as beside, beside.open("wb") as file:
         np.save(file, array)
 
 
-def _write_arrays(record: Record, path: Path) -> None:
-    arrays: dict[str, Any] = {f"tokens.{axis.name}": _strings(axis.tokens) for axis in record.axes}
-    for each in record.maps:
-        name = f"{each.role}.{each.layer}"
-        arrays[f"{name}.weights"] = each.weights
-        arrays[f"{name}.visible"] = each.visible
-        arrays[f"{name}.heads"] = np.array(each.heads, dtype=np.int64)
-        arrays[f"{name}.axes"] = _strings((each.queries, each.keys))
-    for mattered in record.attributions:
-        rows, columns = record.attributed(mattered)
-        arrays[f"attribution.{mattered.method}.scores"] = mattered.scores
-        arrays[f"attribution.{mattered.method}.rows"] = _strings(rows)
-        arrays[f"attribution.{mattered.method}.columns"] = _strings(columns)
+def _write_npz(record: InspectionRecord, path: Path) -> None:
+    arrays: dict[str, Any] = {f"tokens.{axis.name}": _to_string_array(axis.tokens) for axis in record.axes}
+    for attention_map in record.maps:
+        name = f"{attention_map.role}.{attention_map.layer}"
+        arrays[f"{name}.weights"] = attention_map.weights
+        arrays[f"{name}.visible"] = attention_map.visible
+        arrays[f"{name}.heads"] = np.array(attention_map.heads, dtype=np.int64)
+        arrays[f"{name}.axes"] = _to_string_array((attention_map.queries, attention_map.keys))
+    for attribution in record.attributions:
+        rows, columns = record.list_attribution_labels(attribution)
+        arrays[f"attribution.{attribution.method}.scores"] = attribution.scores
+        arrays[f"attribution.{attribution.method}.rows"] = _to_string_array(rows)
+        arrays[f"attribution.{attribution.method}.columns"] = _to_string_array(columns)
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays)
 
 
-def _strings(texts: tuple[str, ...]) -> np.ndarray:
+def _to_string_array(texts: tuple[str, ...]) -> np.ndarray:
     # numpy drops NUL at the end of a string
     return np.array([text.replace("\0", "\u2400") for text in texts], dtype=np.str_)
 
 
-def _write_lines(record: Record, path: Path) -> None:
+def _write_csv(record: InspectionRecord, path: Path) -> None:
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
         writer = csv.writer(file)  # its own ends of lines, or a carriage return in a token would not be quoted
         writer.writerow(("role", "layer", "head", "query index", "query", "key index", "key", "weight"))
-        for each in record.maps:
-            writer.writerows(_lines(record, each))
+        for attention_map in record.maps:
+            writer.writerows(_iter_csv_rows(record, attention_map))
 
 
-def _lines(record: Record, each: Map) -> Iterator[tuple[object, ...]]:
-    queries, keys = record.axis(each.queries).tokens, record.axis(each.keys).tokens
-    for head, weights in zip(each.heads, each.weights, strict=True):
+def _iter_csv_rows(record: InspectionRecord, attention_map: AttentionMap) -> Iterator[tuple[object, ...]]:
+    queries, keys = record.get_axis(attention_map.queries).tokens, record.get_axis(attention_map.keys).tokens
+    for head, weights in zip(attention_map.heads, attention_map.weights, strict=True):
         for i, row in enumerate(weights):
             for j, weight in enumerate(row):
-                yield each.role, each.layer, head, i, queries[i], j, keys[j], str(weight)
+                yield attention_map.role, attention_map.layer, head, i, queries[i], j, keys[j], str(weight)
 
 
-_TABLES: MappingProxyType[str, Callable[[Record, Path], None]] = MappingProxyType(
-    {".npz": _write_arrays, ".csv": _write_lines}
+_TABLE_WRITERS: MappingProxyType[str, Callable[[InspectionRecord, Path], None]] = MappingProxyType(
+    {".npz": _write_npz, ".csv": _write_csv}
 )

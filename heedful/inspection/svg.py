@@ -22,20 +22,20 @@ _FONT = (
 _PAPER, _INK = ("#fff", "#16171c"), ("#24262d", "#e4e6ec")
 """In light and in dark."""
 
-_FINENESS, _MOST = 1.5, 1024
+_PIXELS_PER_UNIT, _MAX_IMAGE_SIDE = 1.5, 1024
 """Cells are repeated up to so many pixels for each one of the picture, and at most so many along a side, because
 programs that make PDF smooth what they enlarge."""
 
 
 @dataclass(frozen=True)
-class Look:
+class SvgStyle:
     """The class of a kind of pictures, and in light and in dark the colour of what is faint, and rules of its own."""
 
-    kind: str
-    faint: tuple[str, str]
-    more: tuple[str, str] = ("", "")
+    css_class: str
+    faint_colours: tuple[str, str]
+    extra_rules: tuple[str, str] = ("", "")
 
-    def file(
+    def render_svg(
         self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
     ) -> str:
         """The parts on a paper; nothing is loaded from anywhere.
@@ -46,24 +46,24 @@ class Look:
             box: x and y of the paper's upper left corner, its width and its height.
             font: size of letters that have none of their own.
         """
-        of = f".{self.kind}"
+        selector = f".{self.css_class}"
         x, y, width, height = (f"{number:.0f}" for number in box)
         light, dark = (
-            f"{of} .paper{{fill:{paper}}}{of} text{{fill:{ink}}}{of} .faint{{fill:{faint}}}{more}"
-            for paper, ink, faint, more in zip(_PAPER, _INK, self.faint, self.more, strict=True)
+            f"{selector} .paper{{fill:{paper}}}{selector} text{{fill:{ink}}}{selector} .faint{{fill:{faint}}}{rules}"
+            for paper, ink, faint, rules in zip(_PAPER, _INK, self.faint_colours, self.extra_rules, strict=True)
         )
         head = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="{self.kind}" role="img" aria-label="{name}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{self.css_class}" role="img" aria-label="{name}" '
             f'viewBox="{x} {y} {width} {height}" width="{width}" height="{height}" font-size="{font}">',
             f"<title>{name}</title>",
-            f"<style>{of}{{max-width:100%;height:auto;background:{_PAPER[0]};font-family:{_FONT}}}{light}"
-            f"@media (prefers-color-scheme:dark){{{of}{{background:{_PAPER[1]}}}{dark}}}</style>",
+            f"<style>{selector}{{max-width:100%;height:auto;background:{_PAPER[0]};font-family:{_FONT}}}{light}"
+            f"@media (prefers-color-scheme:dark){{{selector}{{background:{_PAPER[1]}}}{dark}}}</style>",
             f'<rect class="paper" x="{x}" y="{y}" width="{width}" height="{height}"/>',
         ]
         return "\n".join([*head, *parts, "</svg>"]) + "\n"
 
 
-def png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> bytes:
+def encode_png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> bytes:
     """The file of a picture in red, green and blue (PNG, W3C 2003), in one block of data.
 
     A photograph is kept as differences from the pixel to the left (filter 1), which are smaller.
@@ -71,22 +71,22 @@ def png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> byte
     height, width, _ = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     rows = np.full((height, 1 + 3 * width), int(photograph), np.uint8)
-    kept = np.diff(pixels, axis=1, prepend=np.uint8(0)) if photograph else pixels
-    rows[:, 1:] = kept.reshape(height, -1)
+    filtered = np.diff(pixels, axis=1, prepend=np.uint8(0)) if photograph else pixels
+    rows[:, 1:] = filtered.reshape(height, -1)
     chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6 if photograph else 9)), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_build_chunk(name, data) for name, data in chunks)
 
 
-def _chunk(name: bytes, data: bytes) -> bytes:
+def _build_chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-def png_url(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> str:
+def make_png_url(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> str:
     """The file inside its own address."""
-    return f"data:image/png;base64,{base64.b64encode(png(pixels, photograph=photograph)).decode('ascii')}"
+    return f"data:image/png;base64,{base64.b64encode(encode_png(pixels, photograph=photograph)).decode('ascii')}"
 
 
-def photograph(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
+def make_photo_url(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
     """The address of a picture; along sides of more than so many pixels, means of as many as it takes."""
     means = pixels.astype(np.float64)
     for axis in (0, 1):
@@ -94,22 +94,22 @@ def photograph(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
         starts = np.arange(0, side, -(-side // longest))
         counts = np.diff(starts, append=side)
         means = np.add.reduceat(means, starts, axis) / np.expand_dims(counts, (1, 2) if axis == 0 else (0, 2))
-    return png_url(np.rint(means).astype(np.uint8), photograph=True)
+    return make_png_url(np.rint(means).astype(np.uint8), photograph=True)
 
 
-def image(
+def draw_image(
     pixels: UInt8[np.ndarray, "H W 3"], *, width: Number, height: Number, x: Number = 0, y: Number = 0, tip: str = ""
 ) -> str:
     """An SVG element that shows each pixel as a cell with sharp edges; `tip` is escaped already."""
-    down, across = (_times(count, size) for count, size in zip(pixels.shape[:2], (height, width), strict=True))
+    down, across = (_count_repeats(count, size) for count, size in zip(pixels.shape[:2], (height, width), strict=True))
     large = pixels.repeat(down, 0).repeat(across, 1)
     return (
         f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
-        f'image-rendering="pixelated" href="{png_url(large)}">{f"<title>{tip}</title>" if tip else ""}'
+        f'image-rendering="pixelated" href="{make_png_url(large)}">{f"<title>{tip}</title>" if tip else ""}'
         "</image>"
     )
 
 
-def _times(count: int, size: Number) -> int:
+def _count_repeats(count: int, size: Number) -> int:
     """How often to repeat so many cells on so many pixels of the picture."""
-    return max(1, min(math.ceil(_FINENESS * size / count), _MOST // count))
+    return max(1, min(math.ceil(_PIXELS_PER_UNIT * size / count), _MAX_IMAGE_SIDE // count))

@@ -11,17 +11,17 @@ from typing import Literal
 
 from torch import nn
 
-from heedful.blocks.levels import Direction, Level, levels_of
-from heedful.inspection.capture import Side
+from heedful.blocks.layer_info import Direction, LayerInfo, iter_layers
+from heedful.inspection.capture import ModelSide
 
-MOST, LEAST, _LINKS = 12, 4, 2000
+MAX_TOKENS, MIN_TOKENS, _MAX_LINKS = 12, 4, 2000
 """Tokens of a text that are drawn, at most and at least, and links that are enough if every token sees all others."""
 
-Kind = Literal["up", "carry", "start", "across", "fed"]
+LinkKind = Literal["up", "carry", "start", "across", "fed"]
 
 
 @dataclass(frozen=True)
-class Node:
+class DiagramNode:
     """Something that is computed for one token.
 
     Attributes:
@@ -40,16 +40,16 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Link:
+class DiagramLink:
     """That the node `end` needs the node `start`."""
 
     start: int
     end: int
-    kind: Kind
+    kind: LinkKind
 
 
 @dataclass(frozen=True)
-class Diagram:
+class ModelDiagram:
     """All nodes and links of an unrolled model.
 
     Attributes:
@@ -59,152 +59,165 @@ class Diagram:
         cut: axes of which only the first tokens are here.
     """
 
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
+    nodes: tuple[DiagramNode, ...]
+    links: tuple[DiagramLink, ...]
     rows: tuple[tuple[int, int, str], ...]
     cut: tuple[str, ...]
 
     @property
-    def steps(self) -> int:
+    def num_steps(self) -> int:
         """How many there are one after the other."""
         return max((node.step for node in self.nodes), default=0)
 
 
-def levels(sides: Mapping[nn.Module, Side]) -> tuple[Level, ...]:
+def collect_levels(sides: Mapping[nn.Module, ModelSide]) -> tuple[LayerInfo, ...]:
     """The levels of the parts of a model that read tokens, each with its side and its axis."""
     return tuple(
-        replace(level, side=side.name, axis=side.axis) for part, side in sides.items() for level in levels_of(part)
+        replace(level, side=side.name, axis=side.axis)
+        for module, side in sides.items()
+        for level in iter_layers(module)
     )
 
 
-def unrolled(levels: Sequence[Level], texts: Mapping[str, Sequence[str]]) -> Diagram:
+def unroll_model(levels: Sequence[LayerInfo], texts: Mapping[str, Sequence[str]]) -> ModelDiagram:
     """The diagram of a model over its texts.
 
     Args:
         levels: of encoders, then of decoders, each from the lowest to the highest.
         texts: tokens of each axis that they read.
     """
-    drawing = _Drawing()
-    most = max(LEAST, min(MOST, isqrt(_LINKS // max(1, len(levels)))))
+    builder = _DiagramBuilder()
+    max_tokens = max(MIN_TOKENS, min(MAX_TOKENS, isqrt(_MAX_LINKS // max(1, len(levels)))))
     for side, axis in dict.fromkeys((level.side, level.axis) for level in levels):
-        own = [level for level in levels if (level.side, level.axis) == (side, axis)]
-        drawing.side(side, axis, own, texts[axis][:most])
-    cut = tuple(axis for axis in dict.fromkeys(level.axis for level in levels) if len(texts[axis]) > most)
-    steps = drawing.steps()
-    nodes = tuple(replace(node, step=step) for node, step in zip(drawing.nodes, steps, strict=True))
-    return Diagram(nodes, tuple(dict.fromkeys(drawing.links)), tuple(drawing.rows), cut)
+        side_levels = [level for level in levels if (level.side, level.axis) == (side, axis)]
+        builder.add_side(side, axis, side_levels, texts[axis][:max_tokens])
+    cut = tuple(axis for axis in dict.fromkeys(level.axis for level in levels) if len(texts[axis]) > max_tokens)
+    steps = builder.compute_steps()
+    nodes = tuple(replace(node, step=step) for node, step in zip(builder.nodes, steps, strict=True))
+    return ModelDiagram(nodes, tuple(dict.fromkeys(builder.links)), tuple(builder.rows), cut)
 
 
 _ARROWS: dict[Direction, str] = {"forward": " →", "backward": " ←"}
 
 
 @dataclass
-class _Side:
+class _SideRows:
     """Rows of nodes that were drawn of one side: those of its top, those of each level; each with its direction."""
 
     top: list[list[int]]
     levels: list[list[tuple[Direction | None, list[int]]]] = field(default_factory=list)
-    summed: tuple[Direction, ...] = ()
+    end_directions: tuple[Direction, ...] = ()
 
-    def ends(self, level: int) -> list[int]:
+    def get_end_nodes(self, level: int) -> list[int]:
         """The nodes where a level ends; all of it where it carries nothing."""
-        last = {"forward": slice(-1, None), "backward": slice(1)}
+        end_slices = {"forward": slice(-1, None), "backward": slice(1)}
         return [
             node
             for direction, row in self.levels[level]
-            for node in (row if direction is None else row[last[direction]])
-            if level >= 0 or direction is None or direction in self.summed
+            for node in (row if direction is None else row[end_slices[direction]])
+            if level >= 0 or direction is None or direction in self.end_directions
         ]
 
 
 @dataclass
-class _Drawing:
+class _DiagramBuilder:
     """Nodes and links so far."""
 
-    nodes: list[Node] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
+    nodes: list[DiagramNode] = field(default_factory=list)
+    links: list[DiagramLink] = field(default_factory=list)
     rows: list[tuple[int, int, str]] = field(default_factory=list)
-    encoders: dict[str, _Side] = field(default_factory=dict)
+    encoders: dict[str, _SideRows] = field(default_factory=dict)
     columns: int = 0
 
-    def side(self, side: str, axis: str, levels: Sequence[Level], tokens: Sequence[str]) -> None:
+    def add_side(self, side: str, axis: str, levels: Sequence[LayerInfo], tokens: Sequence[str]) -> None:
         """All levels over one text."""
-        first, self.columns = self.columns, self.columns + len(tokens) + 1
-        drawn = _Side(
-            [[self._node(first + place, 0, token, f"{token} ({place})") for place, token in enumerate(tokens)]]
+        first_column, self.columns = self.columns, self.columns + len(tokens) + 1
+        side_rows = _SideRows(
+            [
+                [
+                    self._add_node(first_column + position, 0, token, f"{token} ({position})")
+                    for position, token in enumerate(tokens)
+                ]
+            ]
         )
         fed: list[list[int]] = []
         height = 0
         for number, level in enumerate(levels):
-            found: list[tuple[Direction | None, list[int]]] = []
+            level_rows: list[tuple[Direction | None, list[int]]] = []
             for direction in level.carries or (None,):
                 height += 1
                 name = level.name + (_ARROWS[direction] if direction else "")
-                self.rows.append((first, height, name))
-                row = [self._node(first + place, height, "", f"{name}, {side} level {number + 1}, at {token} ({place})")
-                       for place, token in enumerate(tokens)]  # fmt: skip
-                self._below(level, drawn.top, row)
-                self._state(level, number, row, direction)
-                found.append((direction, row))
+                self.rows.append((first_column, height, name))
+                row = [self._add_node(first_column + position, height, "", f"{name}, {side} level {number + 1}, at {token} ({position})")
+                       for position, token in enumerate(tokens)]  # fmt: skip
+                self._link_below(level, side_rows.top, row)
+                self._link_state(level, number, row, direction)
+                level_rows.append((direction, row))
                 fed += [row] if level.fed else []
-            self._across(level, found)
-            drawn.top = [row for _, row in found]
-            drawn.levels.append(found)
-            drawn.summed = level.ends
+            self._link_across(level, level_rows)
+            side_rows.top = [row for _, row in level_rows]
+            side_rows.levels.append(level_rows)
+            side_rows.end_directions = level.ends
         for row in fed:
-            for above in drawn.top:
-                self._link(zip(above[:-1], row[1:], strict=True), "fed")
+            for above in side_rows.top:
+                self._add_links(zip(above[:-1], row[1:], strict=True), "fed")
         if side == "encoder":
-            self.encoders[axis] = drawn
+            self.encoders[axis] = side_rows
 
-    def steps(self) -> list[int]:
+    def compute_steps(self) -> list[int]:
         """The earliest step of each node: the longest way from the tokens."""
-        needs: dict[int, list[int]] = {number: [] for number in range(len(self.nodes))}
+        dependencies: dict[int, list[int]] = {number: [] for number in range(len(self.nodes))}
         for link in self.links:
-            needs[link.end].append(link.start)
-        found = [0] * len(self.nodes)
-        for number in TopologicalSorter(needs).static_order():
-            found[number] = max((found[each] + 1 for each in needs[number]), default=0)
-        return found
+            dependencies[link.end].append(link.start)
+        step_numbers = [0] * len(self.nodes)
+        for number in TopologicalSorter(dependencies).static_order():
+            step_numbers[number] = max((step_numbers[dependency] + 1 for dependency in dependencies[number]), default=0)
+        return step_numbers
 
-    def _node(self, column: int, row: int, name: str, about: str) -> int:
-        self.nodes.append(Node(column, row, name, 0, about))
+    def _add_node(self, column: int, row: int, name: str, about: str) -> int:
+        self.nodes.append(DiagramNode(column, row, name, 0, about))
         return len(self.nodes) - 1
 
-    def _link(self, ends: Iterable[tuple[int, int]], kind: Kind) -> None:
-        self.links += [Link(start, end, kind) for start, end in ends]
+    def _add_links(self, ends: Iterable[tuple[int, int]], kind: LinkKind) -> None:
+        self.links += [DiagramLink(start, end, kind) for start, end in ends]
 
-    def _below(self, level: Level, below: Sequence[Sequence[int]], row: Sequence[int]) -> None:
-        for place, node in enumerate(row):
+    def _link_below(self, level: LayerInfo, below: Sequence[Sequence[int]], row: Sequence[int]) -> None:
+        for position, node in enumerate(row):
             for lower in below:
-                self._link(((lower[seen], node) for seen in _seen(level, place, len(row))), "up")
+                self._add_links(
+                    (
+                        (lower[position_below], node)
+                        for position_below in _iter_visible_positions(level, position, len(row))
+                    ),
+                    "up",
+                )
 
-    def _state(self, level: Level, number: int, row: Sequence[int], direction: Direction | None) -> None:
+    def _link_state(self, level: LayerInfo, number: int, row: Sequence[int], direction: Direction | None) -> None:
         """What comes from the token before, and at the first one from the source."""
         order = list(row) if direction != "backward" else list(row)[::-1]
         if direction is not None:
-            self._link(pairwise(order), "carry")
+            self._add_links(pairwise(order), "carry")
         if level.starts != "nothing":
-            self._link(((end, order[0]) for end in self._ends(level, number)), "start")
+            self._add_links(((end, order[0]) for end in self._iter_source_ends(level, number)), "start")
         if level.context:
-            self._link(((end, node) for node in row for end in self._ends(level, -1)), "start")
+            self._add_links(((end, node) for node in row for end in self._iter_source_ends(level, -1)), "start")
 
-    def _ends(self, level: Level, number: int) -> Iterator[int]:
+    def _iter_source_ends(self, level: LayerInfo, number: int) -> Iterator[int]:
         for source in self.encoders.values():
-            yield from source.ends(number if level.starts == "layer" and number < len(source.levels) else -1)
+            yield from source.get_end_nodes(number if level.starts == "layer" and number < len(source.levels) else -1)
 
-    def _across(self, level: Level, rows: Sequence[tuple[Direction | None, list[int]]]) -> None:
+    def _link_across(self, level: LayerInfo, rows: Sequence[tuple[Direction | None, list[int]]]) -> None:
         for memory in level.across:
             source = self.encoders.get(memory)
             for _, row in rows:
-                for looked_at in source.top if source else ():
-                    self._link(((key, node) for node in row for key in looked_at), "across")
+                for source_row in source.top if source else ():
+                    self._add_links(((key, node) for node in row for key in source_row), "across")
 
 
-def _seen(level: Level, place: int, count: int) -> Iterator[int]:
+def _iter_visible_positions(level: LayerInfo, position: int, count: int) -> Iterator[int]:
     """Places of the level below that one of this level sees."""
     for other in range(count):
-        before, after = place - other, other - place
+        before, after = position - other, other - position
         near = (level.before is None or before <= level.before) and (level.after is None or after <= level.after)
         if near and before % level.every == 0:
             yield other

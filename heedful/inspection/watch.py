@@ -13,13 +13,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from heedful.attention.explained import Explaining
-from heedful.attention.probe import Probe, Read, reading
+from heedful.attention.attention_trace import TraceableAttention
+from heedful.attention.hooks import HookPoint, WeightsHook, intercept_weights
 
 
 @contextmanager
-def watch(
-    model: nn.Module, *, detach: bool = True, only: Container[str] | None = None
+def watch_attention(
+    model: nn.Module, *, detach: bool = True, paths: Container[str] | None = None
 ) -> Iterator[dict[str, list[Tensor]]]:
     """Collects the weights of every attention computed inside the block.
 
@@ -28,30 +28,30 @@ def watch(
     Args:
         model: whose attentions are watched.
         detach: cut the weights from the gradient; False lets a loss use them.
-        only: paths of the attentions that are watched; all unless given. The others keep their fast kernels.
+        paths: paths of the attentions that are watched; all unless given. The others keep their fast kernels.
 
     Yields:
         For each attention, by its path in the model, the weights of its calls in order, each [B, H, Q, K] or [B, Q, K].
     """
-    seen: dict[str, list[Tensor]] = {}
+    weights_by_path: dict[str, list[Tensor]] = {}
 
-    def note(name: str) -> Read:
-        return lambda weights: seen.setdefault(name, []).append(weights.detach() if detach else weights)
+    def make_reader(name: str) -> WeightsHook:
+        return lambda weights: weights_by_path.setdefault(name, []).append(weights.detach() if detach else weights)
 
-    probes = {name: probe for name, probe in probes_of(model) if only is None or name in only}
-    with reading({probe: note(name) for name, probe in probes.items()}):
-        yield seen
+    probes = {name: probe for name, probe in iter_probes(model) if paths is None or name in paths}
+    with intercept_weights({probe: make_reader(name) for name, probe in probes.items()}):
+        yield weights_by_path
 
 
-def probes_of(model: nn.Module) -> Iterator[tuple[str, Probe]]:
+def iter_probes(model: nn.Module) -> Iterator[tuple[str, HookPoint]]:
     """Every probe of a model, by the path of the module that it belongs to."""
     for path, module in model.named_modules():
-        if isinstance(module, Probe):
+        if isinstance(module, HookPoint):
             yield path.rpartition(".")[0], module
 
 
 @contextmanager
-def without_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
+def disable_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
     """Inside the block one head takes nothing from what it looks at: its weights are all 0 (Michel et al. 2019, eq. 2).
 
     Args:
@@ -60,45 +60,45 @@ def without_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
         head: counted from 0; an attention without heads has the head 0.
     """
     attention = model.get_submodule(path)
-    assert isinstance(attention, Explaining)
+    assert isinstance(attention, TraceableAttention)
 
-    def silence(weights: Tensor) -> Tensor:
+    def zero_head(weights: Tensor) -> Tensor:
         if weights.dim() == 3:
             return weights * 0
-        silent = weights.clone()
-        silent[:, head] = 0
-        return silent
+        zeroed = weights.clone()
+        zeroed[:, head] = 0
+        return zeroed
 
-    with reading({attention.probe: silence}):
+    with intercept_weights({attention.probe: zero_head}):
         yield
 
 
-Heard = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]
+ForwardHook = Callable[[Any, tuple[Any, ...], dict[str, Any], Tensor], Tensor | None]
 """Gets a module, the arguments of a call, and its output; may give another output instead."""
 
-_LISTENING: ContextVar[frozenset[object]] = ContextVar("listening", default=frozenset())
-_REGISTERING = Lock()  # PyTorch counts hooks without one, so that two threads could get the same number
+_ACTIVE_HOOKS: ContextVar[frozenset[object]] = ContextVar("listening", default=frozenset())
+_REGISTRATION_LOCK = Lock()  # PyTorch counts hooks without one, so that two threads could get the same number
 
 
 @contextmanager
-def listening(hooks: Mapping[nn.Module, Heard]) -> Iterator[None]:
+def register_hooks(hooks: Mapping[nn.Module, ForwardHook]) -> Iterator[None]:
     """Inside the block each call of these modules is heard when it is done."""
-    mine = object()
+    token = object()
 
-    def hook(heard: Heard) -> Callable[..., Tensor | None]:
+    def wrap_hook(forward_hook: ForwardHook) -> Callable[..., Tensor | None]:
         # Other threads call it too. While it comes and goes they may do so without the keywords, which come in between.
-        def told(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> Tensor | None:
-            if mine not in _LISTENING.get():
+        def call_hook(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> Tensor | None:
+            if token not in _ACTIVE_HOOKS.get():
                 return None
             keywords, output = rest
-            return heard(module, args, keywords, output)
+            return forward_hook(module, args, keywords, output)
 
-        return told
+        return call_hook
 
     with ExitStack() as stack:
-        with _REGISTERING:
+        with _REGISTRATION_LOCK:
             for module, heard in hooks.items():
-                stack.callback(module.register_forward_hook(hook(heard), with_kwargs=True).remove)
-        _LISTENING.set(_LISTENING.get() | {mine})
-        stack.callback(lambda: _LISTENING.set(_LISTENING.get() - {mine}))
+                stack.callback(module.register_forward_hook(wrap_hook(heard), with_kwargs=True).remove)
+        _ACTIVE_HOOKS.set(_ACTIVE_HOOKS.get() | {token})
+        stack.callback(lambda: _ACTIVE_HOOKS.set(_ACTIVE_HOOKS.get() - {token}))
         yield

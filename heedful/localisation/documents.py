@@ -12,23 +12,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from heedful.localisation.encodings import Content
-from heedful.localisation.memory import NO_MATCHES, Match
 from heedful.localisation.segments import Segment
+from heedful.localisation.text_content import TextContent
+from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
-State = Literal["untranslated", "review", "translated"]
+UnitState = Literal["untranslated", "review", "translated"]
 """Nothing is there; something is that nobody has confirmed (fuzzy, needs review, machine); it counts as finished."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Unit:
+class TranslationUnit:
     """A text that is translated as one.
 
     Attributes:
         source: what is translated.
         target: its translation; None where there is none, or where the file has no room for a second language.
         state: how far the translation is.
-        place: `file:line`; in an office document `file:paragraph`.
+        location: `file:line`; in an office document `file:paragraph`.
         name: what the file calls it: an id, a context, the number of a subtitle.
         notes: what is said to translators.
         translatable: whether the file wants it translated.
@@ -36,15 +36,15 @@ class Unit:
 
     source: Segment
     target: Segment | None
-    state: State
-    place: str
+    state: UnitState
+    location: str
     name: str = ""
     notes: tuple[str, ...] = ()
     translatable: bool = True
 
 
 @dataclass(frozen=True, order=True)
-class Edit:
+class TextEdit:
     """Characters `start` to `stop` of a text become `text`."""
 
     start: int
@@ -53,7 +53,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Languages:
+class DocumentLanguages:
     """The languages of a file, as it writes them; None where it says nothing.
 
     Attributes:
@@ -65,7 +65,7 @@ class Languages:
     target: str | None = None
 
 
-class Document(ABC):
+class TranslatableDocument(ABC):
     """A file of units. It is read once; filling it gives new bytes and leaves it as it is.
 
     Abstract: each format finds its units and says how they are filled.
@@ -85,20 +85,20 @@ class Document(ABC):
 
     @property
     @abstractmethod
-    def units(self) -> Sequence[Unit]:
+    def units(self) -> Sequence[TranslationUnit]:
         """All units in their order."""
 
-    def __iter__(self) -> Iterator[Unit]:
+    def __iter__(self) -> Iterator[TranslationUnit]:
         """The units one after the other, for whoever needs each only once."""
         return iter(self.units)
 
     @property
-    def languages(self) -> Languages:
+    def languages(self) -> DocumentLanguages:
         """What the file says of its languages; nothing, by default."""
-        return Languages()
+        return DocumentLanguages()
 
     @abstractmethod
-    def filled(self, targets: Mapping[int, Segment], matches: Mapping[int, Match] = NO_MATCHES) -> bytes:
+    def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
         """The file with new translations, marked as unconfirmed where the format can say so.
 
         Args:
@@ -111,7 +111,7 @@ class Document(ABC):
         """
 
 
-class TextDocument(Document):
+class TextDocument(TranslatableDocument):
     """A document that is text; filling it is a few edits of that.
 
     Abstract: each format finds its units and says which edits fill them.
@@ -121,24 +121,24 @@ class TextDocument(Document):
         path: where it is, for messages.
     """
 
-    def __init__(self, content: Content, path: Path) -> None:
+    def __init__(self, content: TextContent, path: Path) -> None:
         super().__init__(path)
         self.content = content
 
-    def edited(self, edits: Iterable[Edit]) -> bytes:
+    def apply_edits(self, edits: Iterable[TextEdit]) -> bytes:
         """The file after edits that do not overlap; those of one place come in the order in which they are given."""
         ordered = sorted(edits, key=lambda edit: (edit.start, edit.stop))
-        assert all(one.stop <= other.start for one, other in pairwise(ordered)), "edits overlap"
-        parts, place = [], 0
+        assert all(left.stop <= right.start for left, right in pairwise(ordered)), "edits overlap"
+        parts, position = [], 0
         for edit in ordered:
-            parts += [self.content.text[place : edit.start], edit.text]
-            place = edit.stop
-        return self.content.encoded("".join([*parts, self.content.text[place:]]), path=self.path)
+            parts += [self.content.text[position : edit.start], edit.text]
+            position = edit.stop
+        return self.content.encode("".join([*parts, self.content.text[position:]]), path=self.path)
 
     @cached_property
     def _line_ends(self) -> list[int]:
-        return [found.start() for found in re.finditer("\n", self.content.text)]
+        return [match.start() for match in re.finditer("\n", self.content.text)]
 
-    def at(self, offset: int) -> str:
+    def format_location(self, offset: int) -> str:
         """`file:line` of a character."""
         return f"{self.path}:{bisect_left(self._line_ends, offset) + 1}"

@@ -7,58 +7,58 @@ from pathlib import Path
 from typing import Final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document
-from heedful.localisation.docx import read_docx
-from heedful.localisation.html import Html
-from heedful.localisation.odf import read_odf
-from heedful.localisation.po import Po
-from heedful.localisation.srt import Srt
-from heedful.localisation.tmx import Tmx
-from heedful.localisation.xliff import Xliff
+from heedful.localisation.documents import TranslatableDocument
+from heedful.localisation.docx_document import read_docx
+from heedful.localisation.html_document import HtmlDocument
+from heedful.localisation.odf_document import read_odf
+from heedful.localisation.po_document import PoDocument
+from heedful.localisation.srt_document import SrtDocument
+from heedful.localisation.tmx_document import TmxDocument
+from heedful.localisation.xliff_document import XliffDocument
 
-_READERS: Final[Mapping[str, Callable[[Path], Document]]] = {
-    ".po": Po.read,
-    ".pot": Po.read,
-    ".xlf": Xliff.read,
-    ".xliff": Xliff.read,
-    ".srt": Srt.read,
-    ".html": Html.read,
-    ".htm": Html.read,
-    ".xhtml": Html.read,
+_DOCUMENT_READERS: Final[Mapping[str, Callable[[Path], TranslatableDocument]]] = {
+    ".po": PoDocument.from_file,
+    ".pot": PoDocument.from_file,
+    ".xlf": XliffDocument.from_file,
+    ".xliff": XliffDocument.from_file,
+    ".srt": SrtDocument.from_file,
+    ".html": HtmlDocument.from_file,
+    ".htm": HtmlDocument.from_file,
+    ".xhtml": HtmlDocument.from_file,
     ".docx": read_docx,
     ".docm": read_docx,
     ".odt": read_odf,
     ".odp": read_odf,
 }
-BINARY: Final = frozenset((".docx", ".docm", ".odt", ".odp"))
+BINARY_SUFFIXES: Final = frozenset((".docx", ".docm", ".odt", ".odp"))
 """How the names of those end that are no text."""
-ENDINGS: Final = frozenset((*_READERS, ".tmx"))
+DOCUMENT_SUFFIXES: Final = frozenset((*_DOCUMENT_READERS, ".tmx"))
 """How the names of documents end."""
 
 
-def is_document(path: Path) -> bool:
+def is_document_path(path: Path) -> bool:
     """Whether the name says that a file is a translator's document."""
-    return path.suffix.lower() in ENDINGS
+    return path.suffix.lower() in DOCUMENT_SUFFIXES
 
 
-def same_format(first: Path, second: Path) -> bool:
+def same_format(path: Path, other_path: Path) -> bool:
     """Return whether the names of two files say the same format, as `.htm` and `.html` do.
 
     Text that is marked up may be called text, and XML may be called XML. A document with macros and one without are two
     formats, since programs open neither under the other's name.
     """
-    endings = first.suffix.lower(), second.suffix.lower()
-    if endings[0] == endings[1]:
+    suffixes = path.suffix.lower(), other_path.suffix.lower()
+    if suffixes[0] == suffixes[1]:
         return True
-    if endings[1] == ".txt":
-        return endings[0] in (".po", ".pot", ".srt")
-    if endings[1] == ".xml":
-        return endings[0] in (".xlf", ".xliff", ".tmx", ".xhtml")
-    readers = [_READERS.get(ending) for ending in endings]
-    return readers[0] is not None and readers[0] == readers[1] and not BINARY.intersection(endings)
+    if suffixes[1] == ".txt":
+        return suffixes[0] in (".po", ".pot", ".srt")
+    if suffixes[1] == ".xml":
+        return suffixes[0] in (".xlf", ".xliff", ".tmx", ".xhtml")
+    readers = [_DOCUMENT_READERS.get(suffix) for suffix in suffixes]
+    return readers[0] is not None and readers[0] == readers[1] and not BINARY_SUFFIXES.intersection(suffixes)
 
 
-def read_document(path: Path, *, source: str | None = None, target: str | None = None) -> Document:
+def read_document(path: Path, *, source: str | None = None, target: str | None = None) -> TranslatableDocument:
     """The document in a file, by the ending of its name.
 
     Args:
@@ -73,7 +73,7 @@ def read_document(path: Path, *, source: str | None = None, target: str | None =
     if suffix == ".tmx":
         if source is None or target is None:
             raise DataError(f"{path}: a TMX holds many languages; say which: --source-language en --target-language de")
-        return Tmx.read(path, source=source, target=target)
-    if suffix not in _READERS:
-        raise DataError(f"{path}: is none of {', '.join(sorted(ENDINGS))}; give text as lines, with --input")
-    return _READERS[suffix](path)
+        return TmxDocument.from_file(path, source=source, target=target)
+    if suffix not in _DOCUMENT_READERS:
+        raise DataError(f"{path}: is none of {', '.join(sorted(DOCUMENT_SUFFIXES))}; give text as lines, with --input")
+    return _DOCUMENT_READERS[suffix](path)

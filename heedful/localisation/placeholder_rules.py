@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-MESSAGE: Final = "message"
+MESSAGE_NAME: Final = "message"
 """The name of a message of several forms (a plural or a selection), whose forms are texts themselves."""
-ESCAPE: Final = "escape"
+ESCAPE_NAME: Final = "escape"
 """The name of a character that is written as an escape (`\\n`)."""
-NUMBER: Final = "number"
+NUMBER_NAME: Final = "number"
 
 _CONVERSION: Final = r"(?:hh|h|ll|l|z|j|t|L|q|I64|I32)?[diouxXeEfFgGaAcCsSpnvTqQbUKL](?![a-zA-Z])|@"
 _SPECIFIER: Final = rf"[-+#0']*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:{_CONVERSION})"
@@ -40,12 +40,12 @@ _FILE: Final = (
     "exe|dll|txt|pdf|png|jpe?g|gif|svg|zip|tar|gz|docx?|xlsx?|pptx?|od[tsp]|csv|tsv|json|xml|html?|css|js|ts|py|java|rb|php|"
     "sh|bat|cmd|ini|conf|cfg|ya?ml|toml|log|md|sql|db|iso|deb|rpm|dmg|apk|jar|so|mp[34]|wav|avi|mkv|po|xliff?|tmx|srt"
 )
-_FOLDERS: Final = (
+_WINDOWS_PATH: Final = (
     r"(?:[^\\/:*?\"<>|\s]{1,60}(?: (?:and )?[A-Z0-9(][^\\/:*?\"<>|\s]{0,60}){0,5}\\)*(?:[^\\/:*?\"<>|\s]*[\w$)])?"
 )
 """The rest of a path of Windows, of which folders may have several words, such as `Program Files`."""
 _DOMAIN: Final = "com|org|net|edu|gov|info|io|dev|app|de|uk|fr|eu"
-_SIGN: Final = (
+_SIGN_RULES: Final = (
     # markup
     ("comment", r"<!--(?:(?!<!--|-->).)*+-->|<%(?:(?!<%|%>).)*+%>|<\?(?:(?!<\?|\?>).)*+\?>"),
     ("tag", rf"</?[a-zA-Z][\w.:-]*(?:{_ATTRIBUTE})*\s*/?>|</?\d{{1,4}}\s*/?>|<[a-zA-Z][\w-]*=[^<>\n]{{1,80}}>"),
@@ -59,7 +59,7 @@ _SIGN: Final = (
     ("brace", r"[$#%@!]?\{"),
     ("nesting", r"\$t\((?:[^()\n]|\([^()\n]*\))*\)|@(?:\.\w+)?:(?:\([^()\n]*\)|[\w-]+(?:\.[\w-]+)*)"),
     # percent signs
-    ("identifier", rf"%\w+%\\{_FOLDERS}"),
+    ("identifier", rf"%\w+%\\{_WINDOWS_PATH}"),
     ("variable", r"%\([^()\n]*\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]?|%<\w+>(?:[-+#0\d.]*[a-zA-Z])?"),
     (
         "variable",
@@ -75,14 +75,14 @@ _SIGN: Final = (
     ("variable", r"(?<!@)@\([^()\n]+\)|\$[1-9](?![\w.,])(?![.,]\d)|\$[1-9](?=[.,](?:\s|\Z))"),
     ("entity", r"&(?:#\d+|#[xX][0-9a-fA-F]+|[a-zA-Z][a-zA-Z0-9]*);"),
     # paths, escapes, options
-    ("identifier", rf"\\\\[\w.$-]+\\{_FOLDERS}|(?<![\w.])\.{{1,2}}\\{_FOLDERS}"),
+    ("identifier", rf"\\\\[\w.$-]+\\{_WINDOWS_PATH}|(?<![\w.])\.{{1,2}}\\{_WINDOWS_PATH}"),
     ("identifier", r"\\[a-zA-Z]+\[\d+\]|\\[a-zA-Z]{2,}(?=[{\[])"),
-    (ESCAPE, r"\\(?:r\\n|[nrt0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\\*_`#~|<>\[\](){}!.+-])"),
+    (ESCAPE_NAME, r"\\(?:r\\n|[nrt0]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\\*_`#~|<>\[\](){}!.+-])"),
     ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*(?:=[^\s,;]*[\w/])?|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),
     ("identifier", r"(?<![\w&#])#\w*[A-Za-z]\w*|`[^`'\n]{1,80}`|[\u2318\u2325\u21e7\u2303]+\+?[A-Z0-9]"),
 )
 """Rules that begin with a sign."""
-_LETTER: Final = (
+_LETTER_RULES: Final = (
     (
         "address",
         r"(?:[a-zA-Z][a-zA-Z0-9+.-]{0,20}://|(?:https?|ftps?|file|mailto|sftp|ssh|git):/)[^\s<>\"'{}|\\^`]*[^\s<>\"'{}|\\^`.,;:!?)\]]",
@@ -94,7 +94,7 @@ _LETTER: Final = (
     ("address", r"www\.[\w-]+(?:\.[\w-]+)+(?:/[^\s<>\"']*[\w/])?"),
     ("address", r"[\w.+-]{1,64}+@[\w-]+(?:\.[\w-]+)+"),
     ("address", rf"(?<![\w.@-])(?:[a-z0-9-]{{1,63}}\.){{1,4}}(?:{_DOMAIN})(?![\w-])(?:/[^\s<>\"']*[\w/])?"),
-    ("identifier", rf"[A-Za-z]:\\{_FOLDERS}|HKEY_\w+(?:\\[\w.-]+)*|HK(?:LM|CU|CR|CC|U)(?:\\[\w.-]+)+"),
+    ("identifier", rf"[A-Za-z]:\\{_WINDOWS_PATH}|HKEY_\w+(?:\\[\w.-]+)*|HK(?:LM|CU|CR|CC|U)(?:\\[\w.-]+)+"),
     ("identifier", rf"(?<![\w\\])[\w.-]{{1,60}}(?:\\[\w.-]{{1,60}}){{1,9}}(?<=\.)(?:{_FILE})(?!\w)"),
     ("identifier", rf"(?<!\w)(?:(?:{_KEY})(?: ?\+ ?|[\u2011-]))+(?:(?:{_KEY_NAME}|\w)(?!\w)|[^\w\s](?!\w))"),
     (
@@ -109,38 +109,40 @@ _LETTER: Final = (
         "identifier",
         r"(?<![\w.,])\d+(?:\.\d+)+-?(?:alpha|beta|rc|dev|pre|post|a|b)\.?\d*(?!\w)|(?<![\w.,])\d+(?:\.\d+){2,}-\w[\w.]*",
     ),
-    (NUMBER, r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
+    (NUMBER_NAME, r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
 )
 """Rules that begin with a letter or digit."""
 
 
-def _joined(rules: tuple[tuple[str, str], ...], first: int) -> str:
+def _join_rules(rules: tuple[tuple[str, str], ...], start: int) -> str:
     return "|".join(
-        f"(?P<{name}_{number}>{_doubled(pattern, number)})" for number, (name, pattern) in enumerate(rules, first)
+        f"(?P<{name}_{number}>{_name_repeated_sign(pattern, number)})"
+        for number, (name, pattern) in enumerate(rules, start)
     )
 
 
-def _doubled(pattern: str, number: int) -> str:
+def _name_repeated_sign(pattern: str, number: int) -> str:
     """A pattern that says a sign again, with a name for that sign."""
     if r"\g<doubled>" not in pattern:
         return pattern
-    named = f"sign_of_{number}"
-    return pattern.replace("(", f"(?P<{named}>", 1).replace(r"\g<doubled>", f"(?P={named})")
+    group = f"sign_of_{number}"
+    return pattern.replace("(", f"(?P<{group}>", 1).replace(r"\g<doubled>", f"(?P={group})")
 
 
 _TOKEN: Final = re.compile(
-    rf"(?=[^\w\s])(?:{_joined(_SIGN, 0)})|(?=[\w+.-])(?:{_joined(_LETTER, len(_SIGN))})", re.DOTALL
+    rf"(?=[^\w\s])(?:{_join_rules(_SIGN_RULES, 0)})|(?=[\w+.-])(?:{_join_rules(_LETTER_RULES, len(_SIGN_RULES))})",
+    re.DOTALL,
 )
-_FORMS: Final = re.compile(
+_MESSAGE_START: Final = re.compile(
     r"\{\s*[^{},\n]{0,80}?\s*,\s*(?:plural|select|selectordinal|choice)\s*(?:,|\}|$)|\{[^{}\n]{1,80}->\s"
 )
-_WIDE: Final = re.compile(r"[$#%@!]\{|\{[{%#]")
+_MULTILINE_OPENING: Final = re.compile(r"[$#%@!]\{|\{[{%#]")
 """Openings of what may go over several lines."""
 _QUOTED: Final = re.compile(r"''|'[{}][^']*(?:'|\Z)")
 """What ICU takes as it stands."""
 
 
-class Token(NamedTuple):
+class PlaceholderToken(NamedTuple):
     """A placeholder from `start` to `stop`, and what it is."""
 
     start: int
@@ -148,65 +150,67 @@ class Token(NamedTuple):
     name: str
 
 
-def tokens(text: str) -> Iterator[Token]:
+def iter_placeholders(text: str) -> Iterator[PlaceholderToken]:
     """Yield the placeholders of a text, in order; none holds another."""
-    braces = _Braces(text)
-    place = 0
-    while (found := _TOKEN.search(text, place)) is not None:
-        assert found.lastgroup is not None
-        name, start, stop = found.lastgroup.partition("_")[0], *found.span()
+    braces = _BraceMatcher(text)
+    position = 0
+    while (match := _TOKEN.search(text, position)) is not None:
+        assert match.lastgroup is not None
+        name, start, stop = match.lastgroup.partition("_")[0], *match.span()
         if name == "brace":
-            name, stop = braces.placeholder(start, stop - 1)
+            name, stop = braces.match_placeholder(start, stop - 1)
         if stop > start:
-            yield Token(start, stop, name)
-        place = max(stop, found.end() if name == "brace" else stop)
+            yield PlaceholderToken(start, stop, name)
+        position = max(stop, match.end() if name == "brace" else stop)
 
 
-class _Braces:
+class _BraceMatcher:
     """What closes the braces of a text; each text is looked through once, however many there are."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def placeholder(self, start: int, brace: int) -> tuple[str, int]:
+    def match_placeholder(self, start: int, brace: int) -> tuple[str, int]:
         """What begins at `start` and has a brace, and where it ends; at `start` where it is no placeholder.
 
         A message of several forms may have braces in quotation marks. One that never ends is broken, and its key words
         are not text all the same.
         """
-        if _FORMS.match(self._text, brace):
-            return MESSAGE, self._unquoted.get(brace) or self._closing.get(brace) or len(self._text)
-        stop = self._closing.get(brace)
-        if stop is None or ("\n" in self._text[brace:stop] and not _WIDE.match(self._text, start)):
+        if _MESSAGE_START.match(self._text, brace):
+            return MESSAGE_NAME, self._unquoted_closing_braces.get(brace) or self._closing_braces.get(brace) or len(
+                self._text
+            )
+        stop = self._closing_braces.get(brace)
+        if stop is None or ("\n" in self._text[brace:stop] and not _MULTILINE_OPENING.match(self._text, start)):
             return "brace", start
         return "variable", stop
 
     @cached_property
-    def _closing(self) -> dict[int, int]:
-        return _closing(self._text)
+    def _closing_braces(self) -> dict[int, int]:
+        return _match_braces(self._text)
 
     @cached_property
-    def _unquoted(self) -> dict[int, int]:
-        return _closing(_QUOTED.sub(_blank, self._text))
+    def _unquoted_closing_braces(self) -> dict[int, int]:
+        return _match_braces(_QUOTED.sub(_blank_out, self._text))
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+def _blank_out(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
-def _closing(text: str) -> dict[int, int]:
+def _match_braces(text: str) -> dict[int, int]:
     """Where each brace that is closed ends, behind its closing one."""
-    open_: list[int] = []
-    found: dict[int, int] = {}
+    stack: list[int] = []
+    ends: dict[int, int] = {}
     for brace in re.finditer(r"[{}]", text):
         if brace[0] == "{":
-            open_.append(brace.start())
-        elif open_:
-            found[open_.pop()] = brace.end()
-    return found
+            stack.append(brace.start())
+        elif stack:
+            ends[stack.pop()] = brace.end()
+    return ends
 
 
-_UNKNOWN: Final = re.compile(
+_UNKNOWN_MARK: Final = re.compile(
     r"\[[^\[\]\s\d][^\[\]\s]{0,60}\]"
     r"|[{}][^\s{}]{0,60}"
     r"|<[^\s<>][^<>\n]{0,60}>"
@@ -215,6 +219,6 @@ _UNKNOWN: Final = re.compile(
 )
 
 
-def unknown_marks(text: str) -> list[str]:
+def find_unknown_marks(text: str) -> list[str]:
     """Return what in a text without placeholders looks like one all the same, though no rule knows it."""
-    return [found[0] for found in _UNKNOWN.finditer(text)]
+    return [match[0] for match in _UNKNOWN_MARK.finditer(text)]

@@ -9,18 +9,18 @@ from typing import Final, final
 
 _HEADER: Final = re.compile(r"nplurals\s*=\s*0*(\d{1,9})\s*;\s*plural\s*=\s*([^;]+)")
 _TOKEN: Final = re.compile(r"\s*((?<!\d)\d{1,9}(?!\d)|n|\|\||&&|[=!<>]=|[<>!%*/+()?:-])")
-_LEVELS: Final = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
+_PRECEDENCE: Final = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
 """Operators of two sides, those that bind least first."""
-_MOST: Final = 64
-_LONGEST: Final = 300
+_MAX_FORMS: Final = 64
+_MAX_TOKENS: Final = 300
 """Tokens of a rule; that of Arabic has 41."""
-_COUNTED: Final = 1000
-Expression = Callable[[int], int]
+_TESTED_NUMBERS: Final = 1000
+PluralExpression = Callable[[int], int]
 
 
 @final
 @dataclass(frozen=True)
-class Plurals:
+class PluralRule:
     """How many forms there are, and which of them a number takes.
 
     Attributes:
@@ -34,64 +34,64 @@ class Plurals:
     shared: bool
 
 
-GERMANIC: Final = Plurals(2, 0, shared=False)
+GERMANIC_RULE: Final = PluralRule(2, 0, shared=False)
 """One, and all others: what a file without a rule is taken to mean."""
 
 
-def plurals(header: str) -> Plurals | None:
+def parse_plural_forms(header: str) -> PluralRule | None:
     """What the field Plural-Forms says; None where it says nothing that can be computed."""
-    found = _HEADER.search(header)
-    if found is None or not 1 <= int(found[1]) <= _MOST:
+    match = _HEADER.search(header)
+    if match is None or not 1 <= int(match[1]) <= _MAX_FORMS:
         return None
     try:
-        rule = _Reader(found[2]).whole()
-        forms = [rule(number) for number in range(_COUNTED)]
+        rule = _PluralParser(match[2]).parse()
+        forms = [rule(number) for number in range(_TESTED_NUMBERS)]
     except (ValueError, ZeroDivisionError, RecursionError):
         return None
-    count = int(found[1])
+    count = int(match[1])
     if not all(0 <= form < count for form in forms):
         return None
-    return Plurals(count, forms[1], shared=forms.count(forms[1]) > 1)
+    return PluralRule(count, forms[1], shared=forms.count(forms[1]) > 1)
 
 
-class _Reader:
+class _PluralParser:
     """Reads an expression of the number n by recursive descent; `ValueError` where it is none."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = _TOKEN.findall(text)
-        if "".join(self._tokens) != "".join(text.split()) or len(self._tokens) > _LONGEST:
+        if "".join(self._tokens) != "".join(text.split()) or len(self._tokens) > _MAX_TOKENS:
             raise ValueError(text)
 
-    def whole(self) -> Expression:
-        found = self._choice()
+    def parse(self) -> PluralExpression:
+        expression = self._parse_conditional()
         if self._tokens:
             raise ValueError(self._tokens[0])
-        return found
+        return expression
 
-    def _choice(self) -> Expression:
-        condition = self._binary(0)
-        if self._takes("?"):
-            one = self._choice()
-            self._need(":")
-            other = self._choice()
-            return lambda n: one(n) if condition(n) else other(n)
+    def _parse_conditional(self) -> PluralExpression:
+        condition = self._parse_binary(0)
+        if self._accept("?"):
+            if_true = self._parse_conditional()
+            self._expect(":")
+            if_false = self._parse_conditional()
+            return lambda n: if_true(n) if condition(n) else if_false(n)
         return condition
 
-    def _binary(self, level: int) -> Expression:
-        if level == len(_LEVELS):
-            return self._single()
-        left = self._binary(level + 1)
-        while self._tokens and self._tokens[0] in _LEVELS[level]:
-            left = _joined(self._tokens.pop(0), left, self._binary(level + 1))
-        return left
+    def _parse_binary(self, level: int) -> PluralExpression:
+        if level == len(_PRECEDENCE):
+            return self._parse_unary()
+        expression = self._parse_binary(level + 1)
+        while self._tokens and self._tokens[0] in _PRECEDENCE[level]:
+            expression = _apply_operator(self._tokens.pop(0), expression, self._parse_binary(level + 1))
+        return expression
 
-    def _single(self) -> Expression:
-        if self._takes("!"):
-            inner = self._single()
+    def _parse_unary(self) -> PluralExpression:
+        if self._accept("!"):
+            inner = self._parse_unary()
             return lambda n: int(not inner(n))
-        if self._takes("("):
-            inner = self._choice()
-            self._need(")")
+        if self._accept("("):
+            inner = self._parse_conditional()
+            self._expect(")")
             return inner
         token = self._tokens.pop(0) if self._tokens else ""
         if token == "n":
@@ -99,18 +99,18 @@ class _Reader:
         number = int(token)
         return lambda _: number
 
-    def _takes(self, token: str) -> bool:
+    def _accept(self, token: str) -> bool:
         if self._tokens and self._tokens[0] == token:
             del self._tokens[0]
             return True
         return False
 
-    def _need(self, token: str) -> None:
-        if not self._takes(token):
+    def _expect(self, token: str) -> None:
+        if not self._accept(token):
             raise ValueError(token)
 
 
-def _joined(operator: str, left: Expression, right: Expression) -> Expression:
+def _apply_operator(operator: str, left: PluralExpression, right: PluralExpression) -> PluralExpression:
     """Both sides of an operator; whole numbers as in C, of which none here is below 0."""
     return {
         "||": lambda n: int(bool(left(n) or right(n))),

@@ -10,29 +10,29 @@ from heedful.errors import DataError
 
 _LINK = re.compile(r"(\d+)([-p?])(\d+)")
 
-Link = tuple[int, int]
+AlignmentLink = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Gold:
+class GoldAlignment:
     """What people aligned: links they were sure of, and all that are possible, the sure ones among them."""
 
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: frozenset[AlignmentLink]
+    possible: frozenset[AlignmentLink]
 
     @classmethod
-    def parse(cls, line: str, *, place: str) -> Gold:
+    def parse(cls, line: str, *, location: str) -> GoldAlignment:
         """A line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0.
 
         Raises:
-            DataError: something else stands there; the message names `place`.
+            DataError: something else stands there; the message names `location`.
         """
         sure, possible = set(), set()
         for word in line.split():
             match = _LINK.fullmatch(word)
             if match is None:
                 raise DataError(
-                    f"{place}: {word!r} is no link; write source-target, as in 0-0, or 0p0 if it is possible"
+                    f"{location}: {word!r} is no link; write source-target, as in 0-0, or 0p0 if it is possible"
                 )
             link = (int(match[1]), int(match[3]))
             possible.add(link)
@@ -41,19 +41,19 @@ class Gold:
         return cls(frozenset(sure), frozenset(possible))
 
 
-def alignment_error_rate(found: Sequence[Collection[Link]], gold: Sequence[Gold]) -> float:
+def alignment_error_rate(predicted: Sequence[Collection[AlignmentLink]], gold: Sequence[GoldAlignment]) -> float:
     """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), over all sentences (Och and Ney 2003, eq. 21); 0 is perfect.
 
     Raises:
         DataError: there are no links at all, or not as many sentences.
     """
-    if len(found) != len(gold):
-        raise DataError(f"{len(found)} alignments and {len(gold)} gold alignments; they must match, line by line")
+    if len(predicted) != len(gold):
+        raise DataError(f"{len(predicted)} alignments and {len(gold)} gold alignments; they must match, line by line")
     hits = total = 0
-    for links, truth in zip(found, gold, strict=True):
-        mine = set(links)
-        hits += len(mine & truth.sure) + len(mine & truth.possible)
-        total += len(mine) + len(truth.sure)
+    for links, gold_links in zip(predicted, gold, strict=True):
+        predicted_links = set(links)
+        hits += len(predicted_links & gold_links.sure) + len(predicted_links & gold_links.possible)
+        total += len(predicted_links) + len(gold_links.sure)
     if not total:
         raise DataError("no links in any sentence; there is no error rate without them")
     return 1 - hits / total

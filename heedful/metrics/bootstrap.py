@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.metric import Array, Metric
+from heedful.metrics.metric import FloatArray, Metric
 
-_BLOCK = 1 << 21
+_BLOCK_SIZE = 1 << 21
 """Weights that are held at a time."""
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """A score, and where it lies in `confidence` of the sets of examples that could have been drawn instead."""
 
     name: str
@@ -44,16 +44,16 @@ class PairedTest:
     """
 
     name: str
-    first: Interval
-    second: Interval
-    difference: Interval
+    first: ConfidenceInterval
+    second: ConfidenceInterval
+    difference: ConfidenceInterval
     p_value: float
     wins: float
     samples: int
 
 
 @dataclass(frozen=True)
-class Sampling:
+class BootstrapOptions:
     """How examples are drawn: with replacement, as many as there are, `samples` times, from `seed` on.
 
     Raises:
@@ -71,14 +71,14 @@ class Sampling:
             raise RecipeError(f"a confidence of {self.confidence}: it must lie between 0 and 1, such as 0.95")
 
 
-def intervals(metrics: Mapping[str, Metric], sampling: Sampling) -> dict[str, Interval]:
+def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) -> dict[str, ConfidenceInterval]:
     """One for each metric; `DataError` where there are no examples."""
-    (drawn,) = _resampled([metrics], sampling)
-    return {name: _interval(name, scores, sampling) for name, scores in drawn.items()}
+    (scores_by_metric,) = _resample_scores([metrics], options)
+    return {name: _build_interval(name, scores, options) for name, scores in scores_by_metric.items()}
 
 
-def paired_tests(
-    first: Mapping[str, Metric], second: Mapping[str, Metric], sampling: Sampling
+def run_paired_tests(
+    first: Mapping[str, Metric], second: Mapping[str, Metric], options: BootstrapOptions
 ) -> dict[str, PairedTest]:
     """Whether two systems that answered the same examples differ under each metric by more than chance.
 
@@ -88,61 +88,65 @@ def paired_tests(
     Raises:
         DataError: no examples, or not the same number for both.
     """
-    one, two = _resampled([first, second], sampling)
-    return {name: _test(name, one[name], two[name], sampling) for name in first}
+    first_scores, second_scores = _resample_scores([first, second], options)
+    return {name: _build_test(name, first_scores[name], second_scores[name], options) for name in first}
 
 
-def _resampled(systems: Sequence[Mapping[str, Metric]], sampling: Sampling) -> list[dict[str, Array]]:
+def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: BootstrapOptions) -> list[dict[str, FloatArray]]:
     """The scores of each system: of the examples themselves, then of draws that are alike for all."""
-    parts: list[dict[str, list[Array]]] = [{name: [] for name in systems[0]} for _ in systems]
-    for size, names in _by_size(systems).items():
-        for weights in _draws(size, sampling):
-            for found, system in zip(parts, systems, strict=True):
+    blocks_by_system: list[dict[str, list[FloatArray]]] = [{name: [] for name in systems[0]} for _ in systems]
+    for size, names in _group_by_size(systems).items():
+        for weights in _draw_weights(size, options):
+            for system_blocks, system in zip(blocks_by_system, systems, strict=True):
                 for name in names:
-                    found[name].append(system[name].scores(weights))
-    return [{name: np.concatenate(blocks) for name, blocks in found.items()} for found in parts]
+                    system_blocks[name].append(system[name].compute_scores(weights))
+    return [
+        {name: np.concatenate(blocks) for name, blocks in system_blocks.items()} for system_blocks in blocks_by_system
+    ]
 
 
-def _by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[str]]:
+def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[str]]:
     """The metrics that are of so many examples: several tasks of one model have their own."""
-    found: dict[int, list[str]] = {}
+    names_by_size: dict[int, list[str]] = {}
     for name in systems[0]:
-        sizes = {system[name].examples for system in systems}
+        sizes = {system[name].num_examples for system in systems}
         if len(sizes) != 1 or 0 in sizes:
             raise DataError(f"metrics of {sorted(sizes)} examples: they must be of the same ones, at least of one")
-        found.setdefault(sizes.pop(), []).append(name)
-    return found
+        names_by_size.setdefault(sizes.pop(), []).append(name)
+    return names_by_size
 
 
-def _draws(size: int, sampling: Sampling) -> Iterator[Array]:
+def _draw_weights(size: int, options: BootstrapOptions) -> Iterator[FloatArray]:
     """Weights in blocks; the first row is all examples once."""
-    rng = np.random.default_rng(sampling.seed)
-    rows = max(1, _BLOCK // size)
+    rng = np.random.default_rng(options.seed)
+    rows = max(1, _BLOCK_SIZE // size)
     yield np.ones((1, size))
-    for start in range(0, sampling.samples, rows):
-        count = min(rows, sampling.samples - start)
+    for start in range(0, options.samples, rows):
+        count = min(rows, options.samples - start)
         yield np.array(
             [np.bincount(rng.integers(size, size=size), minlength=size) for _ in range(count)], dtype=np.float64
         )
 
 
-def _interval(name: str, scores: Array, sampling: Sampling) -> Interval:
+def _build_interval(name: str, scores: FloatArray, options: BootstrapOptions) -> ConfidenceInterval:
     """From the score of the examples and, behind it, those of the draws."""
-    tail = (1 - sampling.confidence) / 2
+    tail = (1 - options.confidence) / 2
     low, high = np.quantile(scores[1:], [tail, 1 - tail])
-    return Interval(name, float(scores[0]), float(scores[1:].mean()), float(low), float(high), sampling.confidence)
+    return ConfidenceInterval(
+        name, float(scores[0]), float(scores[1:].mean()), float(low), float(high), options.confidence
+    )
 
 
-def _test(name: str, first: Array, second: Array, sampling: Sampling) -> PairedTest:
+def _build_test(name: str, first: FloatArray, second: FloatArray, options: BootstrapOptions) -> PairedTest:
     differences = second - first
-    observed, drawn = differences[0], differences[1:]
-    as_far = np.abs(drawn - drawn.mean()) >= abs(observed)
+    observed, sample_differences = differences[0], differences[1:]
+    is_as_large = np.abs(sample_differences - sample_differences.mean()) >= abs(observed)
     return PairedTest(
         name,
-        _interval(name, first, sampling),
-        _interval(name, second, sampling),
-        _interval(name, differences, sampling),
-        p_value=float((as_far.sum() + 1) / (len(drawn) + 1)),
-        wins=float((drawn > 0).mean()),
-        samples=len(drawn),
+        _build_interval(name, first, options),
+        _build_interval(name, second, options),
+        _build_interval(name, differences, options),
+        p_value=float((is_as_large.sum() + 1) / (len(sample_differences) + 1)),
+        wins=float((sample_differences > 0).mean()),
+        samples=len(sample_differences),
     )

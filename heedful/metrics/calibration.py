@@ -10,7 +10,7 @@ from heedful.errors import DataError
 
 
 @dataclass(frozen=True)
-class Monotone:
+class MonotoneCurve:
     """A curve of straight pieces that never falls; constant before its first and behind its last point.
 
     Attributes:
@@ -21,14 +21,14 @@ class Monotone:
 
     def __call__(self, x: float) -> float:
         """Its height at x."""
-        place = bisect_right(self.points, x, key=lambda point: point[0])
-        if place in (0, len(self.points)):
-            return self.points[min(place, len(self.points) - 1)][1]
-        (left, low), (right, high) = self.points[place - 1 : place + 1]
+        index = bisect_right(self.points, x, key=lambda point: point[0])
+        if index in (0, len(self.points)):
+            return self.points[min(index, len(self.points) - 1)][1]
+        (left, low), (right, high) = self.points[index - 1 : index + 1]
         return low + (high - low) * (x - left) / (right - left)
 
 
-def isotonic(xs: Sequence[float], ys: Sequence[float]) -> Monotone:
+def fit_isotonic(xs: Sequence[float], ys: Sequence[float]) -> MonotoneCurve:
     """The curve that never falls and is nearest in squares to some points (Ayer et al. 1955, pool adjacent violators).
 
     Neighbours that fall become one point at their means, with the weight of both, until none fall.
@@ -42,11 +42,11 @@ def isotonic(xs: Sequence[float], ys: Sequence[float]) -> Monotone:
     for x, y in sorted(zip(xs, ys, strict=True)):
         pools.append((x, y, 1))
         while len(pools) > 1 and (pools[-2][1] >= pools[-1][1] or pools[-2][0] == pools[-1][0]):
-            pools[-2:] = [_pooled(*pools[-2:])]
-    return Monotone(tuple((x, y) for x, y, _ in pools))
+            pools[-2:] = [_merge_pools(*pools[-2:])]
+    return MonotoneCurve(tuple((x, y) for x, y, _ in pools))
 
 
-def _pooled(one: tuple[float, float, int], other: tuple[float, float, int]) -> tuple[float, float, int]:
-    weight = one[2] + other[2]
-    x, y = ((one[side] * one[2] + other[side] * other[2]) / weight for side in (0, 1))
+def _merge_pools(first: tuple[float, float, int], second: tuple[float, float, int]) -> tuple[float, float, int]:
+    weight = first[2] + second[2]
+    x, y = ((first[axis] * first[2] + second[axis] * second[2]) / weight for axis in (0, 1))
     return x, y, weight

@@ -18,33 +18,33 @@ from typing import Final, TypeAlias, final
 import numpy as np
 from jaxtyping import Float
 
-from heedful.characters import without_invisible, word_characters
+from heedful.characters import remove_invisible, word_characters
 from heedful.errors import DataError
-from heedful.metrics.metric import Ratio, Summed, divided, mean
+from heedful.metrics.metric import RatioMetric, SummedCountsMetric, build_mean_metric, safe_divide
 
-Gram: TypeAlias = tuple[str, ...]
+WordNGram: TypeAlias = tuple[str, ...]
 
-ORDERS: Final = 4
+MAX_ORDER: Final = 4
 _SIGMA: Final = 6.0
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """What captions are compared by."""
-    return _word_pattern().findall(unicodedata.normalize("NFC", without_invisible(text).lower()))
+    return _build_word_pattern().findall(unicodedata.normalize("NFC", remove_invisible(text).lower()))
 
 
 @cache
-def _word_pattern() -> re.Pattern[str]:
+def _build_word_pattern() -> re.Pattern[str]:
     """Letters with the marks that belong to them, and digits; apostrophes inside."""
     return re.compile(rf"[{word_characters()}]+(?:['\u2019][{word_characters()}]+)*")
 
 
-def grams(tokens: Sequence[str], n: int) -> Counter[Gram]:
+def count_ngrams(tokens: Sequence[str], n: int) -> Counter[WordNGram]:
     """How often each sequence of n words occurs."""
     return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
 
 
-def require_references(captions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+def check_references(captions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     """`DataError` where there are no captions, not as many as lists of references, or one without any."""
     if len(captions) != len(references):
         raise DataError(f"{len(captions):,} captions but {len(references):,} lists of references: each needs its own")
@@ -53,7 +53,7 @@ def require_references(captions: Sequence[str], references: Sequence[Sequence[st
 
 
 @final
-class CaptionBLEU(Summed):
+class CaptionBLEU(SummedCountsMetric):
     """BLEU of a corpus with several references (Papineni et al. 2002), in percent, not smoothed.
 
     Matches of an n-gram are clipped at the most that one reference has; the length is that of the reference nearest in
@@ -65,42 +65,47 @@ class CaptionBLEU(Summed):
         order: the longest n-grams; 4 is what is called BLEU, 1 the share of words, with the brevity penalty.
 
     Raises:
-        DataError: see `require_references`.
+        DataError: see `check_references`.
     """
 
-    def __init__(self, captions: Sequence[str], references: Sequence[Sequence[str]], *, order: int = ORDERS) -> None:
-        require_references(captions, references)
-        self.pairs = [(words(text), [*map(words, told)]) for text, told in zip(captions, references, strict=True)]
+    def __init__(self, captions: Sequence[str], references: Sequence[Sequence[str]], *, order: int = MAX_ORDER) -> None:
+        check_references(captions, references)
+        self.pairs = [
+            (split_words(text), [*map(split_words, texts)]) for text, texts in zip(captions, references, strict=True)
+        ]
         self.order = order
 
     @cached_property
     def counts(self) -> Float[np.ndarray, "N counts"]:
         """Both lengths; of each order matches and n-grams."""
-        return np.array([self._row(*pair) for pair in self.pairs], dtype=np.float64)
+        return np.array([self._count_caption(*pair) for pair in self.pairs], dtype=np.float64)
 
-    def _row(self, caption: list[str], references: list[list[str]]) -> list[int]:
+    def _count_caption(self, caption: list[str], references: list[list[str]]) -> list[int]:
         length = len(caption)
-        nearest = min(map(len, references), key=lambda each: (abs(each - length), each))
-        row = [length, nearest]
+        nearest_length = min(
+            map(len, references),
+            key=lambda length_of_reference: (abs(length_of_reference - length), length_of_reference),
+        )
+        row = [length, nearest_length]
         for n in range(1, self.order + 1):
-            most: Counter[Gram] = Counter()
+            max_counts: Counter[WordNGram] = Counter()
             for reference in references:
-                most |= grams(reference, n)
-            found = grams(caption, n)
-            row += [(found & most).total(), found.total()]
+                max_counts |= count_ngrams(reference, n)
+            caption_counts = count_ngrams(caption, n)
+            row += [(caption_counts & max_counts).total(), caption_counts.total()]
         return row
 
-    def score(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
+    def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
         """exp(min(0, 1 - r/c)) times the geometric mean of the precisions."""
-        length, nearest, matches, totals = sums[:, 0], sums[:, 1], sums[:, 2::2], sums[:, 3::2]
-        precisions = divided(matches, totals)
-        possible = precisions.min(1) > 0
+        length, reference_length, matches, totals = sums[:, 0], sums[:, 1], sums[:, 2::2], sums[:, 3::2]
+        precisions = safe_divide(matches, totals)
+        has_matches = precisions.min(1) > 0
         logs = np.log(np.where(precisions > 0, precisions, 1.0)).mean(1)
-        penalty = np.minimum(0, 1 - nearest / np.maximum(length, 1))
-        return np.where(possible, 100 * np.exp(penalty + logs), 0.0)
+        penalty = np.minimum(0, 1 - reference_length / np.maximum(length, 1))
+        return np.where(has_matches, 100 * np.exp(penalty + logs), 0.0)
 
 
-def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Ratio:
+def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> RatioMetric:
     """CIDEr-D, the mean over pictures (Vedantam et al. 2015, eq. 3 to 5), from 0 to 10; papers often multiply by 100.
 
     Of each order, n-grams weigh as often as they occur times the logarithm of how few pictures' references have them. A
@@ -109,37 +114,50 @@ def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Rat
     of different sets of pictures cannot be compared.
 
     Raises:
-        DataError: see `require_references`.
+        DataError: see `check_references`.
     """
-    require_references(captions, references)
-    told = [[words(text) for text in texts] for texts in references]
-    rarities = [_Rarity(told, n) for n in range(1, ORDERS + 1)]
-    return mean([_consensus(words(text), right, rarities) for text, right in zip(captions, told, strict=True)])
+    check_references(captions, references)
+    reference_words = [[split_words(text) for text in texts] for texts in references]
+    rarities = [_InverseFrequency(reference_words, n) for n in range(1, MAX_ORDER + 1)]
+    return build_mean_metric(
+        [
+            _score_caption(split_words(text), words_of_references, rarities)
+            for text, words_of_references in zip(captions, reference_words, strict=True)
+        ]
+    )
 
 
-class _Rarity:
+class _InverseFrequency:
     """How much an n-gram tells: the logarithm of all pictures by those whose references have it, at least one."""
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]], n: int) -> None:
-        sets = ({gram for text in texts for gram in grams(text, n)} for texts in references)
-        self.pictures = Counter(gram for each in sets for gram in each)
-        self.total = len(references)
+        sets = ({gram for text in texts for gram in count_ngrams(text, n)} for texts in references)
+        self.picture_counts = Counter(gram for each in sets for gram in each)
+        self.num_pictures = len(references)
         self.n = n
 
-    def weighed(self, tokens: Sequence[str]) -> dict[Gram, float]:
+    def weigh_ngrams(self, tokens: Sequence[str]) -> dict[WordNGram, float]:
         """Each n-gram of a text as often as it occurs, times what it tells."""
-        found = grams(tokens, self.n).items()
-        return {gram: count * math.log(self.total / max(1, self.pictures[gram])) for gram, count in found}
+        counts = count_ngrams(tokens, self.n).items()
+        return {gram: count * math.log(self.num_pictures / max(1, self.picture_counts[gram])) for gram, count in counts}
 
 
-def _consensus(caption: list[str], references: list[list[str]], rarities: Sequence[_Rarity]) -> float:
+def _score_caption(caption: list[str], references: list[list[str]], frequencies: Sequence[_InverseFrequency]) -> float:
     total = 0.0
-    for rarity in rarities:
-        mine = rarity.weighed(caption)
+    for frequency in frequencies:
+        caption_weights = frequency.weigh_ngrams(caption)
         for reference in references:
-            theirs = rarity.weighed(reference)
-            both = sum(min(weight, theirs[gram]) * theirs[gram] for gram, weight in mine.items() if gram in theirs)
-            if both:
-                near = math.exp(-((len(caption) - len(reference)) ** 2) / (2 * _SIGMA**2))
-                total += near * both / (math.hypot(*mine.values()) * math.hypot(*theirs.values()))
-    return 10 * total / len(references) / len(rarities)
+            reference_weights = frequency.weigh_ngrams(reference)
+            dot_product = sum(
+                min(weight, reference_weights[gram]) * reference_weights[gram]
+                for gram, weight in caption_weights.items()
+                if gram in reference_weights
+            )
+            if dot_product:
+                length_factor = math.exp(-((len(caption) - len(reference)) ** 2) / (2 * _SIGMA**2))
+                total += (
+                    length_factor
+                    * dot_product
+                    / (math.hypot(*caption_weights.values()) * math.hypot(*reference_weights.values()))
+                )
+    return 10 * total / len(references) / len(frequencies)

@@ -10,70 +10,72 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from heedful.errors import DataError
-from heedful.metrics.metric import Metric, divided
+from heedful.metrics.metric import Metric, safe_divide
 
 
 @final
-class Correlation(Metric):
+class CorrelationMetric(Metric):
     """Pearson's r, the covariance over both standard deviations; 0 where either side is constant.
 
     Args:
         predicted: a number for each example.
         gold: the right ones.
-        ranked: Spearman's rho instead: r of the ranks, where equal numbers share the mean of theirs.
+        use_ranks: Spearman's rho instead: r of the ranks, where equal numbers share the mean of theirs.
 
     Raises:
         DataError: fewer than two numbers, not as many predictions, or numbers that are not finite.
     """
 
-    def __init__(self, predicted: Sequence[float], gold: Sequence[float], *, ranked: bool = False) -> None:
-        self._predicted, self._gold = _numbers(predicted, gold), _numbers(gold, predicted)
-        self._ranked = ranked
+    def __init__(self, predicted: Sequence[float], gold: Sequence[float], *, use_ranks: bool = False) -> None:
+        self._predicted, self._gold = _check_numbers(predicted, gold), _check_numbers(gold, predicted)
+        self._use_ranks = use_ranks
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """One for each number."""
         return len(self._gold)
 
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """Covariances over standard deviations; 0 where a side is constant among what was drawn."""
-        x, y = (self._side(values, weights) for values in (self._predicted, self._gold))
-        varies = _varies(x, weights) & _varies(y, weights)
+        x, y = (self._transform_values(values, weights) for values in (self._predicted, self._gold))
+        has_variation = _has_variation(x, weights) & _has_variation(y, weights)
         x, y = (side - ((weights * side).sum(1) / weights.sum(1))[:, None] for side in (x, y))
-        below = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
-        return np.asarray(np.clip(divided((weights * x * y).sum(1), np.where(varies, below, 0)), -1, 1))
+        denominator = np.sqrt((weights * x**2).sum(1) * (weights * y**2).sum(1))
+        return np.asarray(
+            np.clip(safe_divide((weights * x * y).sum(1), np.where(has_variation, denominator, 0)), -1, 1)
+        )
 
-    def _side(
+    def _transform_values(
         self, values: Float[np.ndarray, " N"], weights: Float[np.ndarray, "samples N"]
     ) -> Float[np.ndarray, "samples N"]:
-        if not self._ranked:
+        if not self._use_ranks:
             # near 1, so that squares neither overflow nor vanish
             return np.broadcast_to(values / (np.abs(values).max() or 1), weights.shape)
-        _, which = np.unique(values, return_inverse=True)
-        order = np.argsort(which, kind="stable")
-        begins = np.flatnonzero(np.diff(which[order], prepend=-1))
-        counts = np.add.reduceat(weights[:, order], begins, axis=1)
-        ranks: Float[np.ndarray, "samples N"] = (counts.cumsum(1) - (counts - 1) / 2)[:, which]
+        _, value_index = np.unique(values, return_inverse=True)
+        order = np.argsort(value_index, kind="stable")
+        group_starts = np.flatnonzero(np.diff(value_index[order], prepend=-1))
+        counts = np.add.reduceat(weights[:, order], group_starts, axis=1)
+        ranks: Float[np.ndarray, "samples N"] = (counts.cumsum(1) - (counts - 1) / 2)[:, value_index]
         return ranks
 
 
-def _numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarray, " N"]:
+def _check_numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarray, " N"]:
     if len(values) != len(others):
         raise DataError(f"{len(values):,} numbers against {len(others):,}: each needs its own")
     if len(values) < 2:
         raise DataError("a correlation needs at least two numbers on each side")
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if not isfinite(value):
-            raise DataError(f"number {place + 1} is {value}; a correlation needs finite numbers")
+            raise DataError(f"number {index + 1} is {value}; a correlation needs finite numbers")
     return np.asarray(values, dtype=np.float64)
 
 
-def _varies(
+def _has_variation(
     values: Float[np.ndarray, "samples N"], weights: Float[np.ndarray, "samples N"]
 ) -> Bool[np.ndarray, " samples"]:
     """Whether what has weight is not all the same."""
-    there = weights > 0
-    varies: Bool[np.ndarray, " samples"] = np.where(there, values, -np.inf).max(1) > np.where(
-        there, values, np.inf
+    has_weight = weights > 0
+    differs: Bool[np.ndarray, " samples"] = np.where(has_weight, values, -np.inf).max(1) > np.where(
+        has_weight, values, np.inf
     ).min(1)
-    return varies
+    return differs

@@ -20,32 +20,32 @@ from typing import final
 
 import numpy as np
 
-from heedful.metrics.counted import Counts, OfPairs, Scores, Sums
-from heedful.metrics.translation import Score
+from heedful.metrics.translation import MetricScore
+from heedful.metrics.weighted_sacrebleu import CountMatrix, PairMetric, ScoreVector, SumMatrix
 
 _ORDERS = (1, 2, 3, 4)
 
 
 @final
-class DeckBLEU(OfPairs):
+class DeckBLEU(PairMetric):
     """The variant in percent as a metric of weighted sentences."""
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> CountMatrix:
         """Of each sentence the geometric mean of its precisions, 1, and the words of hypothesis and reference."""
         fold = str.lower if self.lowercase else str
         words = [(fold(h).split(), fold(r).split()) for h, r in self.pairs]
-        return np.array([[_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
+        return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
 
-    def score(self, sums: Sums) -> Scores:
+    def score_sums(self, sums: SumMatrix) -> ScoreVector:
         """The mean of the precisions, times the factor of the lengths."""
-        precision, sentences, length, reference_length = sums.T
-        factor = np.where(reference_length > 0, np.minimum(1, length / np.maximum(reference_length, 1)), 1.0)
-        scores: Scores = 100 * factor * (precision / sentences)
+        precisions, sentences, hypothesis_length, reference_length = sums.T
+        factor = np.where(reference_length > 0, np.minimum(1, hypothesis_length / np.maximum(reference_length, 1)), 1.0)
+        scores: ScoreVector = 100 * factor * (precisions / sentences)
         return scores
 
 
-def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
+def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
     """The deck's BLEU in percent, over words between spaces; never to be compared with published BLEU.
 
     A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so
@@ -65,15 +65,19 @@ def bleu_deck(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
     }
     case = "lc" if lowercase else "mixed"
     signature = f"variant:deck|mean:sentences|clip:no|length:linear|case:{case}|tok:none|smooth:none"
-    return Score("BLEU (deck variant)", float(metric.score(sums[None])[0]), signature, parts)
+    return MetricScore("BLEU (deck variant)", float(metric.score_sums(sums[None])[0]), signature, parts)
 
 
-def _sentence(hypothesis: list[str], reference: list[str]) -> float:
+def _score_sentence(hypothesis: list[str], reference: list[str]) -> float:
     """The geometric mean of the four unclipped precisions."""
-    return prod(_precision(hypothesis, reference, n) for n in _ORDERS) ** (1 / len(_ORDERS))
+    return prod(_compute_precision(hypothesis, reference, n) for n in _ORDERS) ** (1 / len(_ORDERS))
 
 
-def _precision(hypothesis: list[str], reference: list[str], n: int) -> float:
-    found, wanted = ([tuple(side[i : i + n]) for i in range(len(side) - n + 1)] for side in (hypothesis, reference))
-    known = set(wanted)
-    return sum(gram in known for gram in found) / len(found) if found else 0.0
+def _compute_precision(hypothesis: list[str], reference: list[str], n: int) -> float:
+    hypothesis_ngrams, reference_ngrams = (
+        [tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (hypothesis, reference)
+    )
+    reference_set = set(reference_ngrams)
+    return (
+        sum(gram in reference_set for gram in hypothesis_ngrams) / len(hypothesis_ngrams) if hypothesis_ngrams else 0.0
+    )

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from heedful.errors import DataError
-from heedful.metrics.metric import Metric, Ratio
+from heedful.metrics.metric import Metric, RatioMetric
 
 _OPENS = frozenset("BSU")
 _CLOSES = frozenset("ELSU")
 _PREFIXES = frozenset("BIELSU")
 
 
-class Span(NamedTuple):
+class EntitySpan(NamedTuple):
     """The words from `start` up to `stop`, and what they are."""
 
     start: int
@@ -29,42 +29,44 @@ class Span(NamedTuple):
     type: str
 
 
-def spans(tags: Sequence[str]) -> list[Span]:
+def extract_spans(tags: Sequence[str]) -> list[EntitySpan]:
     """The entities of a sentence from the tags of its words.
 
     Raises:
         DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
     """
-    found: list[Span] = []
-    start, inside, previous = 0, "", "O"
-    for place, tag in enumerate(tags):
-        prefix, kind = _parts(tag)
-        begins = prefix in _OPENS or (prefix != "O" and (previous == "O" or previous in _CLOSES or kind != inside))
-        if previous != "O" and (begins or prefix == "O" or previous in _CLOSES):
-            found.append(Span(start, place, inside))
+    entities: list[EntitySpan] = []
+    start, current_type, previous_prefix = 0, "", "O"
+    for index, tag in enumerate(tags):
+        prefix, entity_type = _split_tag(tag)
+        begins = prefix in _OPENS or (
+            prefix != "O" and (previous_prefix == "O" or previous_prefix in _CLOSES or entity_type != current_type)
+        )
+        if previous_prefix != "O" and (begins or prefix == "O" or previous_prefix in _CLOSES):
+            entities.append(EntitySpan(start, index, current_type))
         if begins:
-            start, inside = place, kind
-        previous = prefix
-    if previous != "O":
-        found.append(Span(start, len(tags), inside))
-    return found
+            start, current_type = index, entity_type
+        previous_prefix = prefix
+    if previous_prefix != "O":
+        entities.append(EntitySpan(start, len(tags), current_type))
+    return entities
 
 
-def are_entities(tags: Sequence[str]) -> bool:
+def are_entity_tags(tags: Sequence[str]) -> bool:
     """Whether all tags can be read as parts of entities, and one of them is one."""
-    return all(map(may_be_part, tags)) and any(tag != "O" for tag in tags)
+    return all(map(is_entity_tag, tags)) and any(tag != "O" for tag in tags)
 
 
-def may_be_part(tag: str) -> bool:
+def is_entity_tag(tag: str) -> bool:
     """Whether a tag can be read as a part of an entity, or as none."""
     try:
-        _parts(tag)
+        _split_tag(tag)
     except DataError:
         return False
     return True
 
 
-def entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Metric]:
+def compute_entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Metric]:
     """`precision`, `recall` and `f1` over the entities of all sentences; sentences are what is weighed.
 
     An entity is right if its first word, last word and type are.
@@ -79,21 +81,27 @@ def entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[s
     if len(predicted) != len(gold):
         raise DataError(f"{len(predicted):,} tagged sentences but {len(gold):,} gold ones: each needs its own")
     counts = np.zeros((3, len(gold)))
-    for number, (mine, truth) in enumerate(zip(predicted, gold, strict=True)):
-        if len(mine) != len(truth):
-            raise DataError(f"sentence {number + 1} has {len(mine)} tags for {len(truth)} words; align them first")
-        found, there = set(spans(mine)), set(spans(truth))
-        counts[:, number] = len(found & there), len(found), len(there)
+    for index, (predicted_tags, gold_tags) in enumerate(zip(predicted, gold, strict=True)):
+        if len(predicted_tags) != len(gold_tags):
+            raise DataError(
+                f"sentence {index + 1} has {len(predicted_tags)} tags for {len(gold_tags)} words; align them first"
+            )
+        predicted_spans, gold_spans = set(extract_spans(predicted_tags)), set(extract_spans(gold_tags))
+        counts[:, index] = len(predicted_spans & gold_spans), len(predicted_spans), len(gold_spans)
     if not any(gold):
         raise DataError("nothing to score: the sentences have no words")
-    both, said, there_are = counts
-    return {"precision": Ratio(both, said), "recall": Ratio(both, there_are), "f1": Ratio(2 * both, said + there_are)}
+    num_correct, num_predicted, num_gold = counts
+    return {
+        "precision": RatioMetric(num_correct, num_predicted),
+        "recall": RatioMetric(num_correct, num_gold),
+        "f1": RatioMetric(2 * num_correct, num_predicted + num_gold),
+    }
 
 
-def _parts(tag: str) -> tuple[str, str]:
+def _split_tag(tag: str) -> tuple[str, str]:
     if tag == "O":
         return "O", ""
-    prefix, _, kind = tag.partition("-")
-    if prefix not in _PREFIXES or (not kind and "-" in tag):
+    prefix, _, entity_type = tag.partition("-")
+    if prefix not in _PREFIXES or (not entity_type and "-" in tag):
         raise DataError(f"{tag!r} is no tag of an entity; write O, or B, I, E, L, S or U with a type, as in B-person")
-    return prefix, kind
+    return prefix, entity_type

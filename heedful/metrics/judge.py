@@ -7,29 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from heedful.metrics.metric import Metric, mean
+from heedful.metrics.metric import Metric, build_mean_metric
 
 
 @final
 @dataclass(frozen=True)
-class Judgement:
+class JudgeScores:
     """What a judge says of some translations.
 
     Attributes:
         scores: of each, on the judge's own scale.
-        cut: of how many it did not read the end, or that of their references.
+        num_truncated: of how many it did not read the end, or that of their references.
     """
 
     scores: tuple[float, ...]
-    cut: int = 0
+    num_truncated: int = 0
 
     @property
     def metric(self) -> Metric:
         """The mean over the translations."""
-        return mean(self.scores)
+        return build_mean_metric(self.scores)
 
 
-class Judge(ABC):
+class TranslationJudge(ABC):
     """A model that tells what translations are worth; a better one gets more.
 
     Attributes:
@@ -42,12 +42,14 @@ class Judge(ABC):
 
     @property
     @final
-    def title(self) -> str:
+    def metric_name(self) -> str:
         """What its metric is called, which no other is."""
         return f"judge: {self.name}"
 
     @abstractmethod
-    def judge(self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]) -> Judgement:
+    def score_translations(
+        self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]
+    ) -> JudgeScores:
         """One number for each candidate.
 
         Args:

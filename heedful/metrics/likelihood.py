@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.errors import DataError
-from heedful.metrics.metric import Metric, divided
+from heedful.metrics.metric import Metric, safe_divide
 
 
 @final
@@ -22,14 +22,14 @@ class Perplexity(Metric):
     counts: Float[np.ndarray, " N"]
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """One for each number."""
         return len(self.nats)
 
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """How many equally likely tokens the model chose between."""
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(divided(weights @ self.nats, weights @ self.counts)))
+            return np.asarray(np.exp(safe_divide(weights @ self.nats, weights @ self.counts)))
 
 
 def perplexity(log_probability_sum: float, count: int) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+FloatArray: TypeAlias = NDArray[np.float64]
 
 
 class Metric(ABC):
@@ -24,56 +24,56 @@ class Metric(ABC):
 
     @property
     @abstractmethod
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """How many are weighed."""
 
     @abstractmethod
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """The metric of each row of weights, which are whole numbers from 0 with a positive sum."""
 
     @property
     @final
     def value(self) -> float:
         """The metric where each example counts once."""
-        return float(self.scores(np.ones((1, self.examples)))[0])
+        return float(self.compute_scores(np.ones((1, self.num_examples)))[0])
 
 
 @final
 @dataclass(frozen=True)
-class Ratio(Metric):
+class RatioMetric(Metric):
     """One sum over examples divided by another; 0 where the second is 0. Means, precision, recall and F1 are such."""
 
-    above: Float[np.ndarray, " N"]
-    below: Float[np.ndarray, " N"]
+    numerators: Float[np.ndarray, " N"]
+    denominators: Float[np.ndarray, " N"]
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """One for each number."""
-        return len(self.above)
+        return len(self.numerators)
 
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """The quotients."""
-        return divided(weights @ self.above, weights @ self.below)
+        return safe_divide(weights @ self.numerators, weights @ self.denominators)
 
 
 @final
 @dataclass(frozen=True)
-class Mean(Metric):
+class MeanMetric(Metric):
     """The mean of several metrics of the same examples, such as macro F1."""
 
     parts: tuple[Metric, ...]
 
     @property
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """Those of each part."""
-        return self.parts[0].examples
+        return self.parts[0].num_examples
 
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """The means."""
-        return np.asarray(np.mean([part.scores(weights) for part in self.parts], axis=0))
+        return np.asarray(np.mean([part.compute_scores(weights) for part in self.parts], axis=0))
 
 
-class Summed(Metric):
+class SummedCountsMetric(Metric):
     """A function of counts that are added up over examples, such as BLEU."""
 
     @cached_property
@@ -82,35 +82,38 @@ class Summed(Metric):
         """What each example adds to the sums."""
 
     @abstractmethod
-    def score(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
+    def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
         """The metric of examples with these sums."""
 
     @property
     @final
-    def examples(self) -> int:
+    def num_examples(self) -> int:
         """One for each row of counts."""
         return len(self.counts)
 
     @final
-    def scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
+    def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
         """Of the weighted sums."""
-        return self.score(weights @ self.counts)
+        return self.score_sums(weights @ self.counts)
 
 
-def mean(values: Sequence[float] | Float[np.ndarray, " N"]) -> Ratio:
+def build_mean_metric(values: Sequence[float] | Float[np.ndarray, " N"]) -> RatioMetric:
     """The mean of a number that each example has."""
-    return Ratio(np.asarray(values, dtype=np.float64), np.ones(len(values)))
+    return RatioMetric(np.asarray(values, dtype=np.float64), np.ones(len(values)))
 
 
-def grouped(metric: Ratio, groups: Sequence[Hashable]) -> Ratio:
+def group_metric(metric: RatioMetric, groups: Sequence[Hashable]) -> RatioMetric:
     """The same metric where not single examples but groups of them are drawn, in the order of their first members."""
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    which = np.array([numbers[group] for group in groups])
-    above, below = (np.bincount(which, side, minlength=len(numbers)) for side in (metric.above, metric.below))
-    return Ratio(above, below)
+    group_numbers = {group: index for index, group in enumerate(dict.fromkeys(groups))}
+    group_of_example = np.array([group_numbers[group] for group in groups])
+    numerators, denominators = (
+        np.bincount(group_of_example, values, minlength=len(group_numbers))
+        for values in (metric.numerators, metric.denominators)
+    )
+    return RatioMetric(numerators, denominators)
 
 
-def divided(above: Float[np.ndarray, ...], below: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
+def safe_divide(numerators: Float[np.ndarray, ...], denominators: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
     """Quotients, 0 where the divisor is not positive."""
-    possible: Bool[np.ndarray, ...] = below > 0
-    return np.where(possible, above / np.where(possible, below, 1), 0.0)
+    is_positive: Bool[np.ndarray, ...] = denominators > 0
+    return np.where(is_positive, numerators / np.where(is_positive, denominators, 1), 0.0)

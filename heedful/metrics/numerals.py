@@ -14,47 +14,52 @@ _NUMBER: Final = re.compile(
 )
 _POINTS: Final = (".", ",")
 
-Readings: TypeAlias = frozenset[tuple[str, ...]]
+NumberReadings: TypeAlias = frozenset[tuple[str, ...]]
 
 
-def kept(source: str, text: str) -> tuple[int, int]:
+def count_kept_numbers(source: str, translation: str) -> tuple[int, int]:
     """How many numbers of a source stand in a translation of it, and how many there are; only digits make numbers.
 
     Each counts as often as it is there. `1,000.5`, `1.000,5`, `1 000,5` and `1000.5` are one number, and so are `10:30`
     and `10.30`, and digits of all scripts; `3.5` and `35` are two.
     """
-    wanted, there = _numbers(source), _numbers(text)
-    found = 0
-    for number in wanted:
-        match = next((place for place, other in enumerate(there) if number & other), None)
+    source_numbers, target_numbers = _find_numbers(source), _find_numbers(translation)
+    num_kept = 0
+    for number in source_numbers:
+        match = next((candidate for candidate, other in enumerate(target_numbers) if number & other), None)
         if match is not None:
-            del there[match]
-            found += 1
-    return found, len(wanted)
+            del target_numbers[match]
+            num_kept += 1
+    return num_kept, len(source_numbers)
 
 
-def _numbers(text: str) -> list[Readings]:
+def _find_numbers(text: str) -> list[NumberReadings]:
     """From left to right."""
-    return [_readings(found) for found in _NUMBER.findall(text)]
+    return [_list_readings(number) for number in _NUMBER.findall(text)]
 
 
-def _readings(number: str) -> Readings:
+def _list_readings(number: str) -> NumberReadings:
     """All that a number may mean, as runs of digits: as it is parted, without thousands, and with a fraction too."""
     runs = ["".join(str(unicodedata.decimal(digit)) for digit in run) for run in re.findall(r"\d+", number)]
-    marks = re.findall(r"\D", number)
-    found = {tuple(runs)}
-    if _are_thousands(runs, marks):
-        found.add(("".join(runs),))
-    if len(runs) > 2 and marks[-1] in _POINTS and marks[-1] != marks[-2] and _are_thousands(runs[:-1], marks[:-1]):
-        found.add(("".join(runs[:-1]), runs[-1]))
-    return frozenset(found)
+    separators = re.findall(r"\D", number)
+    readings = {tuple(runs)}
+    if _are_thousands(runs, separators):
+        readings.add(("".join(runs),))
+    if (
+        len(runs) > 2
+        and separators[-1] in _POINTS
+        and separators[-1] != separators[-2]
+        and _are_thousands(runs[:-1], separators[:-1])
+    ):
+        readings.add(("".join(runs[:-1]), runs[-1]))
+    return frozenset(readings)
 
 
-def _are_thousands(runs: Sequence[str], marks: Sequence[str]) -> bool:
+def _are_thousands(runs: Sequence[str], separators: Sequence[str]) -> bool:
     """Whether these runs may be one whole number; in India all but the last are of two digits."""
     return (
-        len(set(marks)) == 1
-        and marks[0] != ":"
+        len(set(separators)) == 1
+        and separators[0] != ":"
         and len(runs[0]) <= 3
         and not runs[0].startswith("0")
         and all(len(run) in (2, 3) for run in runs[1:-1])

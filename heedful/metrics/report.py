@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from heedful.given_texts import text_list
-from heedful.metrics.bootstrap import Interval, Sampling, intervals
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
-from heedful.metrics.deck_bleu import bleu_deck
+from heedful.argument_checks import to_text_list
+from heedful.metrics.bootstrap import BootstrapOptions, ConfidenceInterval, compute_intervals
+from heedful.metrics.deck_bleu import deck_bleu
 from heedful.metrics.translation import (
     LengthBand,
-    Score,
+    MetricScore,
     bleu,
     bleu_by_length,
     check_pairs,
     chrf,
     exact_match,
+    select_bleu_tokenizer,
     ter,
-    tokenizer_for,
 )
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class MetricsReport:
     """Scores with signatures, confidence intervals of all but the last two, and BLEU by words in the source.
 
     Attributes:
@@ -33,12 +33,12 @@ class Report:
         bands: BLEU by source length, where the sources are known.
     """
 
-    scores: tuple[Score, ...]
-    intervals: tuple[Interval, ...]
+    scores: tuple[MetricScore, ...]
+    intervals: tuple[ConfidenceInterval, ...]
     bands: tuple[LengthBand, ...]
 
     def __repr__(self) -> str:
-        cells = [("metric", "value", "95 % interval", "signature"), *self._rows()]
+        cells = [("metric", "value", "95 % interval", "signature"), *self._build_rows()]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return "\n".join(
             f"{name:<{widths[0]}}  {value:>{widths[1]}}  {span:<{widths[2]}}  {signature}"
@@ -47,17 +47,20 @@ class Report:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{name}</th>" for name in ("metric", "value", "95 % interval", "signature"))
-        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._rows())
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._build_rows())
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
+    def _build_rows(self) -> list[tuple[str, str, str, str]]:
         """A row for each score, then one for each band of lengths."""
-        known = {interval.name: f"{interval.low:.2f} to {interval.high:.2f}" for interval in self.intervals}
-        rows = [(each.name, f"{each.value:.2f}", known.get(each.name, ""), each.signature) for each in self.scores]
+        interval_texts = {interval.name: f"{interval.low:.2f} to {interval.high:.2f}" for interval in self.intervals}
+        rows = [
+            (score.name, f"{score.value:.2f}", interval_texts.get(score.name, ""), score.signature)
+            for score in self.scores
+        ]
         for band in self.bands:
-            longest = f" to {band.longest}" if band.longest is not None else " or more"
-            named = f"{band.score.name}, {band.shortest}{longest} words"
-            rows.append((named, f"{band.score.value:.2f}", "", f"{band.sentences:,} sentences"))
+            range_end = f" to {band.longest}" if band.longest is not None else " or more"
+            label = f"{band.score.name}, {band.shortest}{range_end} words"
+            rows.append((label, f"{band.score.value:.2f}", "", f"{band.num_sentences:,} sentences"))
         return rows
 
     @property
@@ -75,7 +78,7 @@ def evaluate(
     tokenize: str | None = None,
     samples: int = 1000,
     seed: int = 1,
-) -> Report:
+) -> MetricsReport:
     """Scores detokenized translations against references; a single text is a list of one.
 
     Without `tokenize` BLEU cuts words as the language of the references wants.
@@ -88,13 +91,13 @@ def evaluate(
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
     100
     """
-    hypotheses = text_list(hypotheses, name="hypotheses")
-    references = text_list(references, name="references")
-    sources = text_list(sources, name="sources")
+    hypotheses = to_text_list(hypotheses, name="hypotheses")
+    references = to_text_list(references, name="references")
+    sources = to_text_list(sources, name="sources")
     if tokenize is None:
         check_pairs(hypotheses, references)
-        tokenize = tokenizer_for(references)
-    scores = scored(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
+        tokenize = select_bleu_tokenizer(references)
+    scores = compute_all_scores(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
     metrics = {
         "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         "chrF2": CorpusChrF(hypotheses, references, lowercase=lowercase),
@@ -109,13 +112,13 @@ def evaluate(
             [len(source.split()) for source in sources],
             metric=lambda h, r: bleu(h, r, lowercase=lowercase, tokenize=tokenize),
         )
-    found = intervals(metrics, Sampling(samples, seed))
-    return Report(scores, tuple(found.values()), bands)
+    confidence_intervals = compute_intervals(metrics, BootstrapOptions(samples, seed))
+    return MetricsReport(scores, tuple(confidence_intervals.values()), bands)
 
 
-def scored(
+def compute_all_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
-) -> tuple[Score, ...]:
+) -> tuple[MetricScore, ...]:
     """BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does."""
     return (
         bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
@@ -123,5 +126,5 @@ def scored(
         chrf(hypotheses, references, lowercase=lowercase, word_order=2),
         ter(hypotheses, references, lowercase=lowercase),
         exact_match(hypotheses, references, lowercase=lowercase),
-        bleu_deck(hypotheses, references, lowercase=lowercase),
+        deck_bleu(hypotheses, references, lowercase=lowercase),
     )

@@ -24,7 +24,7 @@ _OTHER_SPACELESS: Final = re.compile("[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """One metric of one set of translations.
 
     Attributes:
@@ -54,7 +54,7 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         raise DataError("no sentences to score: hypotheses and references are empty")
 
 
-def tokenizer_for(references: Sequence[str]) -> str:
+def select_bleu_tokenizer(references: Sequence[str]) -> str:
     """How BLEU cuts words of the language that references are in: as sacrebleu chooses for a target language.
 
     Returns:
@@ -75,30 +75,32 @@ def tokenizer_for(references: Sequence[str]) -> str:
     return "char" if 2 * other > letters else "13a"
 
 
-def words_note(references: Sequence[str], *, tokenize: str) -> str | None:
+def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | None:
     """What to say of words that are not the usual ones between spaces; None where there is nothing to say.
 
     Args:
         references: that are compared with.
         tokenize: how BLEU cuts words.
     """
-    suited = tokenizer_for(references)
-    if suited == "13a":
+    suitable = select_bleu_tokenizer(references)
+    if suitable == "13a":
         return None
-    spaces = "" if suited == "ko-mecab" else "; TER, WER and chrF's words count what stands between spaces all the same"
-    if tokenize == suited:
-        japanese = suited == "char" and _KANA.search("".join(references))
+    spaces = (
+        "" if suitable == "ko-mecab" else "; TER, WER and chrF's words count what stands between spaces all the same"
+    )
+    if tokenize == suitable:
+        japanese = suitable == "char" and _KANA.search("".join(references))
         better = '; for words of Japanese: pip install "sacrebleu[ja]"' if japanese else ""
         return f"BLEU cuts words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
-    return f"BLEU cuts words by {tokenize}; --tokenize {suited} suits the language of the references{spaces}"
+    return f"BLEU cuts words by {tokenize}; --tokenize {suitable} suits the language of the references{spaces}"
 
 
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
-) -> Score:
+) -> MetricScore:
     """Corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
 
-    Text that is tokenized already needs `tokenize="none"`, Chinese or Japanese what `tokenizer_for` says. `parts` holds
+    Text that is tokenized already needs `tokenize="none"`, Chinese or Japanese what `select_bleu_tokenizer` says. `parts` holds
     the four precisions in percent, the brevity penalty and both lengths in words.
 
     Raises:
@@ -107,15 +109,15 @@ def bleu(
         MissingExtraError: the Japanese or Korean tokenizer is not installed.
     """
     check_pairs(hypotheses, references)
-    metric = bleu_metric(lowercase=lowercase, tokenize=tokenize)
+    metric = build_bleu_metric(lowercase=lowercase, tokenize=tokenize)
     score = metric.corpus_score(hypotheses, [references])
     precisions = {f"precision_{n}": p for n, p in enumerate(score.precisions, start=1)}
     lengths = {"hypothesis_length": float(score.sys_len), "reference_length": float(score.ref_len)}
     parts = {**precisions, "brevity_penalty": score.bp, **lengths}
-    return Score("BLEU", score.score, str(metric.get_signature()), parts)
+    return MetricScore("BLEU", score.score, str(metric.get_signature()), parts)
 
 
-def bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
+def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
     """sacrebleu's BLEU with options that have been checked; raises as `bleu` does."""
     if tokenize not in TOKENIZERS:
         raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
@@ -132,7 +134,7 @@ def bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
 
 def chrf(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, word_order: int = 0
-) -> Score:
+) -> MetricScore:
     """Character n-gram F-score (Popović 2015); `word_order=2` is chrF++ (Popović 2017).
 
     Raises:
@@ -143,10 +145,10 @@ def chrf(
     check_pairs(hypotheses, references)
     metric = CHRF(lowercase=lowercase, word_order=word_order)
     score = metric.corpus_score(hypotheses, [references])
-    return Score(score.name, score.score, str(metric.get_signature()), {"beta": float(score.beta)})
+    return MetricScore(score.name, score.score, str(metric.get_signature()), {"beta": float(score.beta)})
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = True) -> Score:
+def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = True) -> MetricScore:
     """Translation edit rate (Snover et al. 2006): edits, shifts of phrases included, per 100 reference words.
 
     Case is left aside, as sacrebleu does unless it is asked otherwise (`case:lc` in the signature). Reports of whole
@@ -161,23 +163,23 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
     metric = TER(case_sensitive=not lowercase)
     score = metric.corpus_score(hypotheses, [references])
     parts = {"edits": float(score.num_edits), "reference_length": float(score.ref_length)}
-    return Score("TER", score.score, str(metric.get_signature()), parts)
+    return MetricScore("TER", score.score, str(metric.get_signature()), parts)
 
 
-def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
+def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
     """The percentage of hypotheses that equal their reference character by character.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
     check_pairs(hypotheses, references)
-    equal = sum(equals(hypotheses, references, lowercase=lowercase))
-    parts = {"equal": float(equal), "sentences": float(len(references))}
+    num_equal = sum(compare_texts(hypotheses, references, lowercase=lowercase))
+    parts = {"equal": float(num_equal), "sentences": float(len(references))}
     case = "lc" if lowercase else "mixed"
-    return Score("exact match", 100 * equal / len(references), f"case:{case}|tok:none|smooth:none", parts)
+    return MetricScore("exact match", 100 * num_equal / len(references), f"case:{case}|tok:none|smooth:none", parts)
 
 
-def equals(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> list[bool]:
+def compare_texts(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> list[bool]:
     """Whether each hypothesis is its reference, perhaps but for case."""
     fold = str.lower if lowercase else str
     return [fold(h) == fold(r) for h, r in zip(hypotheses, references, strict=True)]
@@ -189,8 +191,8 @@ class LengthBand:
 
     shortest: int
     longest: int | None
-    sentences: int
-    score: Score
+    num_sentences: int
+    score: MetricScore
 
 
 def bleu_by_length(
@@ -199,7 +201,7 @@ def bleu_by_length(
     source_lengths: Sequence[int],
     *,
     edges: Sequence[int] | None = None,
-    metric: Callable[[Sequence[str], Sequence[str]], Score] = bleu,
+    metric: Callable[[Sequence[str], Sequence[str]], MetricScore] = bleu,
 ) -> tuple[LengthBand, ...]:
     """BLEU in bands of source length, shortest first; bands that hold no sentence are left out.
 

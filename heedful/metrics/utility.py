@@ -10,13 +10,13 @@ from typing import Final, final
 import numpy as np
 from jaxtyping import Float
 
-from heedful.metrics.translation import tokenizer_for
+from heedful.metrics.translation import select_bleu_tokenizer
 
 _ORDER: Final = 6
 _BETA: Final = 2
 
 
-class Utility(ABC):
+class PairwiseUtility(ABC):
     """A measure of one text against another, in percent."""
 
     @abstractmethod
@@ -25,7 +25,7 @@ class Utility(ABC):
 
 
 @final
-class ChrF(Utility):
+class ChrFUtility(PairwiseUtility):
     """chrF2 of sentences (Popović 2015), as sacrebleu's: n-grams of 1 to 6 characters without spaces.
 
     The n-grams of a text are counted once, whatever it is compared with.
@@ -33,39 +33,45 @@ class ChrF(Utility):
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
         """Averages of precision and recall over the orders of which both texts have n-grams; 0 where there are none."""
-        bare = ["".join(text.split()) for text in texts]
+        unspaced = ["".join(text.split()) for text in texts]
         precisions, recalls = np.zeros((2, len(texts), len(texts)))
         orders = np.zeros((len(texts), len(texts)), dtype=np.int64)
         for n in range(1, _ORDER + 1):
-            counts = _counted([Counter(text[at : at + n] for at in range(len(text) - n + 1)) for text in bare])
+            counts = _build_count_matrix(
+                [Counter(text[start : start + n] for start in range(len(text) - n + 1)) for text in unspaced]
+            )
             sizes = counts.sum(1)
             matches = np.stack([np.minimum(row, counts).sum(1) for row in counts])
-            both = (sizes[:, None] > 0) & (sizes > 0)
-            precisions += np.divide(matches, sizes[:, None], out=np.zeros(both.shape), where=both)
-            recalls += np.divide(matches, sizes, out=np.zeros(both.shape), where=both)
-            orders += both
-        known = np.maximum(orders, 1)
-        precision, recall = precisions / known, recalls / known
-        below = _BETA**2 * precision + recall
-        above = (1 + _BETA**2) * precision * recall
-        return 100 * np.divide(above, below, out=np.zeros(below.shape), where=below > 0)
+            have_ngrams = (sizes[:, None] > 0) & (sizes > 0)
+            precisions += np.divide(matches, sizes[:, None], out=np.zeros(have_ngrams.shape), where=have_ngrams)
+            recalls += np.divide(matches, sizes, out=np.zeros(have_ngrams.shape), where=have_ngrams)
+            orders += have_ngrams
+        num_orders = np.maximum(orders, 1)
+        precision, recall = precisions / num_orders, recalls / num_orders
+        denominator = _BETA**2 * precision + recall
+        numerator = (1 + _BETA**2) * precision * recall
+        return 100 * np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
 
 
 @final
-class SentenceBLEU(Utility):
+class SentenceBLEUUtility(PairwiseUtility):
     """sacrebleu's BLEU of sentences, over the orders that there are; pair by pair, so slower than chrF."""
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
         """With sacrebleu's smoothing, and words as the language of the texts has them."""
         from sacrebleu.metrics.bleu import BLEU
 
-        metric = BLEU(effective_order=True, tokenize=tokenizer_for(texts))
-        return np.array([[metric.sentence_score(one, [other]).score for other in texts] for one in texts])
+        metric = BLEU(effective_order=True, tokenize=select_bleu_tokenizer(texts))
+        return np.array(
+            [[metric.sentence_score(hypothesis, [reference]).score for reference in texts] for hypothesis in texts]
+        )
 
 
-def _counted(counters: Sequence[Counter[str]]) -> Float[np.ndarray, "N G"]:
+def _build_count_matrix(counters: Sequence[Counter[str]]) -> Float[np.ndarray, "N G"]:
     """A row for each, a column for each n-gram that any of them has."""
-    columns = {gram: place for place, gram in enumerate(dict.fromkeys(gram for each in counters for gram in each))}
+    columns = {
+        gram: column for column, gram in enumerate(dict.fromkeys(gram for ngrams in counters for gram in ngrams))
+    }
     counts = np.zeros((len(counters), len(columns)))
     for row, counter in enumerate(counters):
         counts[row, [columns[gram] for gram in counter]] = list(counter.values())

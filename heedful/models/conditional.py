@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Decoder, State
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 Source = TypeVar("Source")
 
 
-class Conditional(nn.Module, ABC, Generic[Source]):
+class ConditionalModel(nn.Module, ABC, Generic[Source]):
     """p(y | x) as a product over tokens; an `Engine`.
 
     Abstract: how x is read belongs to the family.
@@ -34,7 +34,7 @@ class Conditional(nn.Module, ABC, Generic[Source]):
         return next(self.parameters()).device
 
     @abstractmethod
-    def begin(self, source: Source) -> State:
+    def init_state(self, source: Source) -> State:
         """The state before the first token, when the source is read."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Conditional(nn.Module, ABC, Generic[Source]):
         """Logits of what follows each token, and the state after them."""
 
     @abstractmethod
-    def whole(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
+    def forward_all_tokens(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
         """Hidden vectors of all that the decoder reads, of which the target is the end; and what that is."""
 
     @abstractmethod

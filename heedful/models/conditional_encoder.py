@@ -11,55 +11,55 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from heedful.attention.attention import Attention
+from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import declare
-from heedful.attention.probe import HYPOTHESIS, PREMISE, WHOLE, Look
-from heedful.attention.scores import Concat
+from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, WHOLE_AXIS, AttentionRole
+from heedful.attention.scores import ConcatScore
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.linear import xavier_linear
+from heedful.blocks.linear import build_xavier_linear
 from heedful.blocks.recurrent import CellState, RecurrentStack
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.tensors import Memory, Tokens
 
 
 @dataclass(frozen=True)
-class Outputs:
+class TextOutputs:
     """What the layers above each other say of the tokens of a text, from its first column on; -1 is no token."""
 
     values: Float[Tensor, "B T d"]
     positions: Int[Tensor, "B T"]
 
     @property
-    def last(self) -> Float[Tensor, "B d"]:
+    def last_output(self) -> Float[Tensor, "B d"]:
         """Of the last token of each text."""
         ends = (self.positions >= 0).sum(1) - 1
         return self.values[torch.arange(len(ends), device=ends.device), ends]
 
 
-class Comparison(nn.Module, ABC):
+class PairComparison(nn.Module, ABC):
     """What is said of two texts, of the outputs for both; made of the width of these."""
 
     @abstractmethod
-    def forward(self, premise: Outputs, hypothesis: Outputs) -> Float[Tensor, "B d"]:
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
         """One vector; nothing depends on outputs at -1."""
 
 
 @final
-class LastOutput(Comparison):
+class LastOutputComparison(PairComparison):
     """h* = tanh(W_x h_N): conditional encoding without attention (section 2.2)."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
-        self.end = xavier_linear(d, d, bias=False)
+        self.end = build_xavier_linear(d, d, bias=False)
 
-    def forward(self, premise: Outputs, hypothesis: Outputs) -> Float[Tensor, "B d"]:
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
         """Of the hypothesis alone, which was read with the memory of the premise."""
-        said: Tensor = self.end(hypothesis.last).tanh()
-        return said
+        result: Tensor = self.end(hypothesis.last_output).tanh()
+        return result
 
 
 @final
-class AttentionOfLast(Comparison):
+class LastOutputAttention(PairComparison):
     """h* = tanh(W_p r + W_x h_N), where r is what the last output takes from the premise (section 2.3, eq. 7 to 10).
 
     With M = tanh(W_y Y + W_h h_N) and alpha = softmax(w^T M), r = Y alpha^T.
@@ -67,26 +67,26 @@ class AttentionOfLast(Comparison):
 
     def __init__(self, d: int) -> None:
         super().__init__()
-        self.of_last = Attention(Concat(d, d, d))
-        declare(self.of_last, Look("summary", WHOLE, PREMISE))
-        self.context = xavier_linear(d, d, bias=False)
-        self.end = xavier_linear(d, d, bias=False)
+        self.of_last = Attention(ConcatScore(d, d, d))
+        assign_roles(self.of_last, AttentionRole("summary", WHOLE_AXIS, PREMISE_AXIS))
+        self.context = build_xavier_linear(d, d, bias=False)
+        self.end = build_xavier_linear(d, d, bias=False)
 
-    def forward(self, premise: Outputs, hypothesis: Outputs) -> Float[Tensor, "B d"]:
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
         """One look at the premise, when all is read."""
-        last = hypothesis.last
+        last = hypothesis.last_output
         context = self.of_last(
             last.unsqueeze(1),
             self.of_last.score.project(premise.values),
             value=premise.values,
             visible=(premise.positions >= 0).unsqueeze(1),
         )
-        said: Tensor = (self.context(context.squeeze(1)) + self.end(last)).tanh()
-        return said
+        result: Tensor = (self.context(context.squeeze(1)) + self.end(last)).tanh()
+        return result
 
 
 @final
-class WordByWord(Comparison):
+class WordByWordAttention(PairComparison):
     """h* = tanh(W_p r_N + W_x h_N), where each word of the hypothesis looks at the premise (section 2.4, eq. 11 to 14).
 
     r_t = Y alpha_t^T + tanh(W_t r_{t-1}) with alpha_t = softmax(w^T M_t) and M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}).
@@ -95,24 +95,24 @@ class WordByWord(Comparison):
 
     def __init__(self, d: int) -> None:
         super().__init__()
-        self.of_words = Attention(Concat(2 * d, d, d))
-        declare(self.of_words, Look("summary", HYPOTHESIS, PREMISE))
+        self.of_words = Attention(ConcatScore(2 * d, d, d))
+        assign_roles(self.of_words, AttentionRole("summary", HYPOTHESIS_AXIS, PREMISE_AXIS))
         self.recurrent = nn.Linear(d, d, bias=False)
         nn.init.orthogonal_(self.recurrent.weight)
-        self.context = xavier_linear(d, d, bias=False)
-        self.end = xavier_linear(d, d, bias=False)
+        self.context = build_xavier_linear(d, d, bias=False)
+        self.end = build_xavier_linear(d, d, bias=False)
 
-    def forward(self, premise: Outputs, hypothesis: Outputs) -> Float[Tensor, "B d"]:
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
         """A look at the premise for each word, which knows what the looks before it found."""
         keys = self.of_words.score.project(premise.values)
         visible = (premise.positions >= 0).unsqueeze(1)
-        found = torch.zeros_like(hypothesis.values[:, 0])
-        for output, real in zip(hypothesis.values.unbind(1), (hypothesis.positions >= 0).unbind(1), strict=True):
-            query = torch.cat((output, found), -1).unsqueeze(1)
+        attended = torch.zeros_like(hypothesis.values[:, 0])
+        for output, token_mask in zip(hypothesis.values.unbind(1), (hypothesis.positions >= 0).unbind(1), strict=True):
+            query = torch.cat((output, attended), -1).unsqueeze(1)
             context = self.of_words(query, keys, value=premise.values, visible=visible).squeeze(1)
-            found = torch.where(real.unsqueeze(1), context + self.recurrent(found).tanh(), found)
-        said: Tensor = (self.context(found) + self.end(hypothesis.last)).tanh()
-        return said
+            attended = torch.where(token_mask.unsqueeze(1), context + self.recurrent(attended).tanh(), attended)
+        result: Tensor = (self.context(attended) + self.end(hypothesis.last_output)).tanh()
+        return result
 
 
 @final
@@ -130,7 +130,7 @@ class ConditionalEncoder(Encoder[Tokens]):
         *,
         premise: RecurrentStack,
         hypothesis: RecurrentStack,
-        comparison: Comparison,
+        comparison: PairComparison,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -143,35 +143,42 @@ class ConditionalEncoder(Encoder[Tokens]):
     def forward(self, source: Tokens) -> Memory:
         """A slot for each token of the premise, then one for each of the hypothesis; the summary compares them."""
         assert source.segments is not None, "premise and hypothesis are told apart by segments"
-        real = source.positions >= 0
-        asked = real & (source.segments > 0)
-        assert bool(asked.any(1).all()), "a row has no second text"
+        token_mask = source.positions >= 0
+        is_hypothesis = token_mask & (source.segments > 0)
+        assert bool(is_hypothesis.any(1).all()), "a row has no second text"
         x = self.embedding(source)
-        read, states = self._read(self.premise, x, source.positions, real & ~asked, self.premise.begin(len(x), x))
-        begun = tuple(_memory_of(state) for state in states)
-        compared, _ = self._read(self.hypothesis, x, source.positions, asked, begun)
-        values = torch.cat((read.values, compared.values), 1)
-        positions = torch.cat((read.positions, compared.positions), 1)
-        return Memory(values, values, positions, self.comparison(read, compared))
+        premise, states = self._run_stack(
+            self.premise, x, source.positions, token_mask & ~is_hypothesis, self.premise.init_state(len(x), x)
+        )
+        initial_states = tuple(_drop_output(state) for state in states)
+        hypothesis, _ = self._run_stack(self.hypothesis, x, source.positions, is_hypothesis, initial_states)
+        values = torch.cat((premise.values, hypothesis.values), 1)
+        positions = torch.cat((premise.positions, hypothesis.positions), 1)
+        return Memory(values, values, positions, self.comparison(premise, hypothesis))
 
-    def _read(
-        self, stack: RecurrentStack, x: Tensor, positions: Tensor, chosen: Tensor, state: tuple[CellState, ...]
-    ) -> tuple[Outputs, tuple[CellState, ...]]:
+    def _run_stack(
+        self, stack: RecurrentStack, x: Tensor, positions: Tensor, token_mask: Tensor, state: tuple[CellState, ...]
+    ) -> tuple[TextOutputs, tuple[CellState, ...]]:
         """The outputs of a stack for some of the tokens, moved to the first columns."""
-        x, positions = _moved(x, chosen), torch.where(_moved(chosen, chosen), _moved(positions, chosen), -1)
+        x, positions = (
+            _compact_columns(x, token_mask),
+            torch.where(_compact_columns(token_mask, token_mask), _compact_columns(positions, token_mask), -1),
+        )
         outputs, states = stack(x, state, positions=positions)
-        return Outputs(self.dropout(outputs), positions), states
+        return TextOutputs(self.dropout(outputs), positions), states
 
 
-def _memory_of(state: CellState) -> CellState:
+def _drop_output(state: CellState) -> CellState:
     """What a cell remembers, without its output."""
     output, *memory = state
     assert memory, "a cell that is all output has no memory to hand on"
     return (torch.zeros_like(output), *memory)
 
 
-def _moved(columns: Shaped[Tensor, "B T *more"], chosen: Bool[Tensor, "B T"]) -> Shaped[Tensor, "B C *more"]:
+def _compact_columns(
+    columns: Shaped[Tensor, "B T *more"], column_mask: Bool[Tensor, "B T"]
+) -> Shaped[Tensor, "B C *more"]:
     """The chosen columns of each row from the first place on, in their order; others behind them."""
-    order = (~chosen).byte().argsort(dim=1, stable=True)[:, : int(chosen.sum(1).max())]
+    order = (~column_mask).byte().argsort(dim=1, stable=True)[:, : int(column_mask.sum(1).max())]
     rows = torch.arange(len(order), device=order.device).unsqueeze(1)
     return columns[rows, order]

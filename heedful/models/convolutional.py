@@ -11,14 +11,31 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.attention import Attention
+from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import declare
-from heedful.attention.probe import ACROSS
-from heedful.blocks.convolution import CausalConvolution, CentredConvolution, Lineup, halved_sum, projection
+from heedful.attention.hooks import CROSS
+from heedful.blocks.convolution import (
+    CausalConvolution,
+    CentredConvolution,
+    PackedTokens,
+    scaled_residual_add,
+    variance_scaled_linear,
+)
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.levels import Level
+from heedful.blocks.layer_info import LayerInfo
 from heedful.models.interface import Decoder, Encoder
-from heedful.values import SOURCE, Memories, Memory, Rows, Tokens, join, laid_under, memories_of, one_width, used
+from heedful.tensors import (
+    SOURCE,
+    Memories,
+    Memory,
+    RowSelection,
+    Tokens,
+    concat_rows,
+    count_used_columns,
+    pad_and_concat,
+    require_same_width,
+    select_memories,
+)
 
 
 class ConvolutionalEncoder(Encoder[Tokens]):
@@ -38,24 +55,24 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         super().__init__()
         d_model, d_hidden = embedding.table.embedding_dim, layers[0].d_hidden
         self.embedding = embedding
-        self.inward = projection(d_model, d_hidden, variance=1 - embedding.dropout.p)
+        self.inward = variance_scaled_linear(d_model, d_hidden, variance=1 - embedding.dropout.p)
         self.layers = nn.ModuleList(layers)
-        self.outward = projection(d_hidden, d_model)
+        self.outward = variance_scaled_linear(d_hidden, d_model)
         self.gradient_scale = gradient_scale
 
     def forward(self, source: Tokens) -> Memory:
         """A memory slot for each token."""
-        lineup = Lineup.of(source.positions)
+        packed = PackedTokens.from_positions(source.positions)
         embedded = self.embedding(source)
         x = self.inward(embedded)
         for layer in self.layers:
-            x = halved_sum(x, layer(x, lineup))
+            x = scaled_residual_add(x, layer(x, packed))
         z: Tensor = self.outward(x)
         if self.training:  # whoever asks a trained model what mattered wants its own gradients
             z = _ScaledGradient.apply(z, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
-        real = (source.positions >= 0).unsqueeze(-1)
+        token_mask = (source.positions >= 0).unsqueeze(-1)
         # where, because padding must not meet the sum even as zero times something
-        summary = torch.where(real, z, 0.0).sum(1) / real.sum(1).clamp(min=1)
+        summary = torch.where(token_mask, z, 0.0).sum(1) / token_mask.sum(1).clamp(min=1)
         return Memory(z, z + embedded, source.positions, summary)
 
 
@@ -88,7 +105,7 @@ class ConvolutionalMemory:
     values: Float[Tensor, "G S d_model"]
     visible: Bool[Tensor, "G 1 S"]
 
-    def pick(self, groups: Int[Tensor, " G"] | None) -> ConvolutionalMemory:
+    def select_groups(self, groups: Int[Tensor, " G"] | None) -> ConvolutionalMemory:
         """The memory of these groups; None keeps them all where they are."""
         if groups is None:
             return self
@@ -98,19 +115,19 @@ class ConvolutionalMemory:
             self.visible.index_select(0, groups),
         )
 
-    def joined(self, others: Sequence[ConvolutionalMemory]) -> ConvolutionalMemory:
+    def concat(self, others: Sequence[ConvolutionalMemory]) -> ConvolutionalMemory:
         """With the groups of others, whose sources may be longer or shorter."""
-        parts = [part.trimmed() for part in (self, *others)]
+        parts = [part.trim_padding() for part in (self, *others)]
         return ConvolutionalMemory(
-            tuple(laid_under(keys, axis=1, fill=0.0) for keys in zip(*(part.keys for part in parts), strict=True)),
-            laid_under([part.values for part in parts], axis=1, fill=0.0),
-            laid_under([part.visible for part in parts], axis=2, fill=False),
+            tuple(pad_and_concat(keys, axis=1, fill=0.0) for keys in zip(*(part.keys for part in parts), strict=True)),
+            pad_and_concat([part.values for part in parts], axis=1, fill=0.0),
+            pad_and_concat([part.visible for part in parts], axis=2, fill=False),
         )
 
-    def trimmed(self) -> ConvolutionalMemory:
+    def trim_padding(self) -> ConvolutionalMemory:
         """Without the last slots that are empty in all groups."""
-        slots = used(self.visible.squeeze(1).long() - 1)
-        keys = tuple(each[:, :slots] for each in self.keys)
+        slots = count_used_columns(self.visible.squeeze(1).long() - 1)
+        keys = tuple(layer_keys[:, :slots] for layer_keys in self.keys)
         return ConvolutionalMemory(keys, self.values[:, :slots], self.visible[:, :, :slots])
 
 
@@ -125,21 +142,21 @@ class ConvolutionalState:
     memory: ConvolutionalMemory
     width: int = 1
 
-    def rearrange(self, rows: Rows) -> ConvolutionalState:
+    def reorder(self, rows: RowSelection) -> ConvolutionalState:
         """With other rows."""
         return ConvolutionalState(
             tuple(past.index_select(0, rows.origin) for past in self.past),
-            self.memory.pick(rows.source_groups(self.width)),
+            self.memory.select_groups(rows.source_groups(self.width)),
             rows.width,
         )
 
-    def joined(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
+    def concat(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
         """With the rows of others."""
         parts = (self, *others)
         return ConvolutionalState(
-            join([part.past for part in parts]),
-            join([part.memory for part in parts]),
-            one_width(part.width for part in parts),
+            concat_rows([part.past for part in parts]),
+            concat_rows([part.memory for part in parts]),
+            require_same_width(part.width for part in parts),
         )
 
 
@@ -155,14 +172,14 @@ class ConvolutionalDecoderLayer(nn.Module):
     def __init__(self, convolution: CausalConvolution, across: Attention, *, d_model: int) -> None:
         super().__init__()
         self.convolution = convolution
-        self.query = projection(convolution.d_hidden, d_model)
+        self.query = variance_scaled_linear(convolution.d_hidden, d_model)
         self.across = across
-        declare(across, ACROSS)
-        self.context = projection(d_model, convolution.d_hidden)
+        assign_roles(across, CROSS)
+        self.context = variance_scaled_linear(d_model, convolution.d_hidden)
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """Those of the convolution, which look at the source."""
-        return tuple(replace(level, across=(SOURCE,)) for level in self.convolution.levels())
+        return tuple(replace(level, across=(SOURCE,)) for level in self.convolution.describe_layers())
 
     def forward(
         self,
@@ -172,19 +189,19 @@ class ConvolutionalDecoderLayer(nn.Module):
         embedded: Float[Tensor, "B T d_model"],
         key: Float[Tensor, "G S d_projected"],
         memory: ConvolutionalMemory,
-        lineup: Lineup,
+        packed: PackedTokens,
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
         """One step up the stack, and the inputs that the next chunk can still see.
 
         d = W h + b + g asks, g being the embedding of the token that was read last (eq. 1).
         """
-        h, past = self.convolution(x, past, lineup=lineup)
+        h, past = self.convolution(x, past, packed=packed)
         query = self.query(h) + embedded
         # rows of a group stand side by side, so that they share the group's memory in one product
         query = query.reshape(memory.values.size(0), -1, query.size(2))
         visible = memory.visible.expand(-1, query.size(1), -1)
         context = self.across(query, key, value=memory.values, visible=visible).view_as(embedded)
-        return halved_sum(x, halved_sum(h, self.context(context))), past
+        return scaled_residual_add(x, scaled_residual_add(h, self.context(context))), past
 
 
 class ConvolutionalDecoder(Decoder):
@@ -199,18 +216,18 @@ class ConvolutionalDecoder(Decoder):
         super().__init__()
         d_model, d_hidden = embedding.table.embedding_dim, layers[0].convolution.d_hidden
         self.embedding = embedding
-        self.inward = projection(d_model, d_hidden, variance=1 - embedding.dropout.p)
+        self.inward = variance_scaled_linear(d_model, d_hidden, variance=1 - embedding.dropout.p)
         self.layers = nn.ModuleList(layers)
-        self.outward = projection(d_hidden, d_model)
+        self.outward = variance_scaled_linear(d_hidden, d_model)
         self.dropout = Dropout(dropout)
 
-    def begin(self, memory: Memories | None) -> ConvolutionalState:
+    def init_state(self, memory: Memories | None) -> ConvolutionalState:
         """The state before the first token: nothing read, and the memory as each layer's score projects it."""
-        memory = memories_of(memory, [SOURCE])[SOURCE]
+        memory = select_memories(memory, [SOURCE])[SOURCE]
         rows, visible = memory.keys.size(0), memory.positions >= 0
         count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
-        past = tuple(layer.convolution.begin(rows, like=memory.keys) for layer in self._layers())
-        keys = tuple(layer.across.score.project(memory.keys, memory.positions) for layer in self._layers())
+        past = tuple(layer.convolution.init_state(rows, reference=memory.keys) for layer in self._iter_layers())
+        keys = tuple(layer.across.score.project(memory.keys, memory.positions) for layer in self._iter_layers())
         scaled = memory.values * count.sqrt()  # m sqrt(1/m)
         return ConvolutionalState(past, ConvolutionalMemory(keys, scaled, visible.unsqueeze(1)))
 
@@ -218,17 +235,17 @@ class ConvolutionalDecoder(Decoder):
         self, tokens: Tokens, state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B T d_model"], ConvolutionalState]:
         """Hidden vectors of the tokens and the state after them."""
-        lineup = Lineup.of(tokens.positions)
+        packed = PackedTokens.from_positions(tokens.positions)
         embedded = self.embedding(tokens)
         x = self.inward(embedded)
         pasts = []
-        for layer, before, key in zip(self._layers(), state.past, state.memory.keys, strict=True):
-            x, after = layer(x, before, embedded=embedded, key=key, memory=state.memory, lineup=lineup)
-            pasts.append(after)
+        for layer, old_past, key in zip(self._iter_layers(), state.past, state.memory.keys, strict=True):
+            x, new_past = layer(x, old_past, embedded=embedded, key=key, memory=state.memory, packed=packed)
+            pasts.append(new_past)
         hidden: Tensor = self.dropout(self.outward(x))
         return hidden, ConvolutionalState(tuple(pasts), state.memory, state.width)
 
-    def _layers(self) -> Iterator[ConvolutionalDecoderLayer]:
+    def _iter_layers(self) -> Iterator[ConvolutionalDecoderLayer]:
         for layer in self.layers:
             assert isinstance(layer, ConvolutionalDecoderLayer)
             yield layer

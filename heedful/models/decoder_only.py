@@ -8,20 +8,20 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.models.conditional import Conditional
+from heedful.models.conditional import ConditionalModel
 from heedful.models.interface import Decoder, State
-from heedful.values import Bounds, Tokens, Written
+from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
 
 
 @dataclass(frozen=True)
-class Behind:
+class DecoderOnlyState:
     """A decoder's state, and where it has read: the position that follows the source of each row."""
 
-    inner: State
-    first: Int[Tensor, " B"]
+    decoder_state: State
+    target_start: Int[Tensor, " B"]
 
 
-class DecoderOnly(Conditional[Tokens]):
+class DecoderOnly(ConditionalModel[Tokens]):
     """p(y | x) by a model of the text x y (Liu et al. 2018; Radford et al. 2019): what is asked is a prompt.
 
     Positions of the answer count from 0, as those of every target; inside they follow those of the source, wherever
@@ -37,45 +37,49 @@ class DecoderOnly(Conditional[Tokens]):
         self.decoder = decoder
         self.output = output
 
-    def begin(self, source: Tokens) -> Behind:
+    def init_state(self, source: Tokens) -> DecoderOnlyState:
         """The decoder's state behind the source, which has a token in each row."""
-        _, inner = self.decoder(source, self.decoder.begin(None))
-        return Behind(inner, _behind(source))
+        _, inner = self.decoder(source, self.decoder.init_state(None))
+        return DecoderOnlyState(inner, _next_positions(source))
 
-    def step(self, tokens: Tokens, state: Behind) -> tuple[Float[Tensor, "B T V"], Behind]:
+    def step(self, tokens: Tokens, state: DecoderOnlyState) -> tuple[Float[Tensor, "B T V"], DecoderOnlyState]:
         """Logits of what follows each token, and the state after them."""
-        hidden, inner = self.decoder(_moved(tokens, state.first), state.inner)
-        return self.output(hidden), replace(state, inner=inner)
+        hidden, inner = self.decoder(_shift_positions(tokens, state.target_start), state.decoder_state)
+        return self.output(hidden), replace(state, decoder_state=inner)
 
-    def stride(self, tokens: Tokens, state: Behind, *, bounds: Bounds) -> tuple[Written, Behind] | None:
+    def decode_greedy(
+        self, tokens: Tokens, state: DecoderOnlyState, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, DecoderOnlyState] | None:
         """Several steps of greedy search, if the decoder knows how."""
-        found = self.decoder.stride(self.output, _moved(tokens, state.first), state.inner, bounds=bounds)
-        return None if found is None else (found[0], replace(state, inner=found[1]))
+        result = self.decoder.decode_greedy(
+            self.output, _shift_positions(tokens, state.target_start), state.decoder_state, limits=limits
+        )
+        return None if result is None else (result[0], replace(state, decoder_state=result[1]))
 
-    def whole(self, source: Tokens, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
+    def forward_all_tokens(self, source: Tokens, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
         """Of source and target as one chunk."""
-        read = _joined(source, _moved(target, _behind(source)))
-        hidden, _ = self.decoder(read, self.decoder.begin(None))
-        return hidden, read
+        tokens = _concat_tokens(source, _shift_positions(target, _next_positions(source)))
+        hidden, _ = self.decoder(tokens, self.decoder.init_state(None))
+        return hidden, tokens
 
     def forward(self, source: Tokens, target: Tokens) -> Float[Tensor, "B T d_model"]:
         """Hidden vectors of the whole target."""
-        hidden, _ = self.whole(source, target)
+        hidden, _ = self.forward_all_tokens(source, target)
         return hidden[:, source.ids.size(1) :]
 
 
-def _behind(source: Tokens) -> Int[Tensor, " B"]:
+def _next_positions(source: Tokens) -> Int[Tensor, " B"]:
     return source.positions.amax(1) + 1
 
 
-def _moved(tokens: Tokens, first: Int[Tensor, " B"]) -> Tokens:
+def _shift_positions(tokens: Tokens, offsets: Int[Tensor, " B"]) -> Tokens:
     """The same tokens, as far behind as their source is long."""
-    positions = torch.where(tokens.positions < 0, -1, tokens.positions + first.unsqueeze(1))
+    positions = torch.where(tokens.positions < 0, -1, tokens.positions + offsets.unsqueeze(1))
     return replace(tokens, positions=positions)
 
 
-def _joined(source: Tokens, target: Tokens) -> Tokens:
+def _concat_tokens(source: Tokens, target: Tokens) -> Tokens:
     sides = (source, target)
-    ids, positions = (torch.cat([getattr(each, name) for each in sides], 1) for name in ("ids", "positions"))
-    segments = [each.segments for each in sides if each.segments is not None]
+    ids, positions = (torch.cat([getattr(tokens, name) for tokens in sides], 1) for name in ("ids", "positions"))
+    segments = [tokens.segments for tokens in sides if tokens.segments is not None]
     return Tokens(ids, positions, torch.cat(segments, 1) if len(segments) == len(sides) else None)

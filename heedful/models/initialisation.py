@@ -11,25 +11,25 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from heedful.attention.multihead import Projection
-from heedful.attention.scores import Additive, Concat, Score
-from heedful.blocks.recurrent import Cell
+from heedful.attention.multihead import ProjectionAggregation
+from heedful.attention.scores import AdditiveScore, AttentionScore, ConcatScore
+from heedful.blocks.recurrent import RecurrentCell
 from heedful.blocks.transformer import TransformerLayer
 
-Initialisation: TypeAlias = Callable[[nn.Module], None]
+Initializer: TypeAlias = Callable[[nn.Module], None]
 """Gives every parameter of a model that was just built its first value, in place."""
 
-_DRAWN: Final = ("normal_", "uniform_", "orthogonal_")
+_RANDOM_SUFFIXES: Final = ("normal_", "uniform_", "orthogonal_")
 """What the names of functions that draw random numbers end with."""
 _DEVIATION: Final = 0.02
 """Of the matrices of GPT-2 and BERT."""
 
 
-def modern(_model: nn.Module) -> None:
+def init_modern(_model: nn.Module) -> None:
     """What the parts themselves begin with: Xavier's rule, orthogonal recurrent matrices, gates that remember."""
 
 
-def uniform(bound: float) -> Initialisation:
+def init_uniform(bound: float) -> Initializer:
     """U(-bound, bound) for all parameters alike: 0.08 in Sutskever et al. 2014, 3.4, 0.1 in Luong et al. 2015, 4.1."""
 
     def initialise(model: nn.Module) -> None:
@@ -39,7 +39,7 @@ def uniform(bound: float) -> Initialisation:
     return initialise
 
 
-def bahdanau(model: nn.Module) -> None:
+def init_bahdanau(model: nn.Module) -> None:
     """Bahdanau et al. 2015, B.1: tiny Gaussian matrices, recurrent ones orthogonal, no preference for any slot.
 
     V_a begins with zeros, so that attention begins uniform, W_a and U_a with deviations of 0.001, biases with zeros,
@@ -49,41 +49,41 @@ def bahdanau(model: nn.Module) -> None:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.01) if parameter.dim() > 1 else nn.init.zeros_(parameter)
     for module in model.modules():
-        if isinstance(module, Cell):
+        if isinstance(module, RecurrentCell):
             for gate in torch.split(module.recurrent.weight, module.d_state):
                 nn.init.orthogonal_(gate)
-        elif isinstance(module, Score):
+        elif isinstance(module, AttentionScore):
             for matrix in (parameter for parameter in module.parameters() if parameter.dim() > 1):
                 nn.init.normal_(matrix, std=0.001)
-            if isinstance(module, Additive | Concat):
+            if isinstance(module, AdditiveScore | ConcatScore):
                 nn.init.zeros_(module.energy.weight)
 
 
-def gpt2(model: nn.Module) -> None:
+def init_gpt2(model: nn.Module) -> None:
     """Radford et al. 2019, 2.3: N(0, 0.02), and what enters the shortcut smaller by the root of how often that is.
 
     With L layers the shortcut is a sum of 2 L sublayers; their last maps begin with N(0, 0.02 / sqrt(2 L)), so that the
     sum has the size that one alone would have. Tables and positions begin like matrices, biases with 0, gains with 1.
     """
-    _begin(model, lambda matrix: nn.init.normal_(matrix, std=_DEVIATION))
+    _init_matrices(model, lambda matrix: nn.init.normal_(matrix, std=_DEVIATION))
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     for layer in layers:
         for last in (layer.attention.aggregation, layer.feed_forward.outer):
-            linear = last.output if isinstance(last, Projection) else last
+            linear = last.output if isinstance(last, ProjectionAggregation) else last
             if isinstance(linear, nn.Linear):
                 nn.init.normal_(linear.weight, std=_DEVIATION / math.sqrt(2 * len(layers)))
 
 
-def bert(model: nn.Module) -> None:
+def init_bert(model: nn.Module) -> None:
     """Devlin et al. 2019: normal numbers of deviation 0.02, drawn again where they are beyond two deviations.
 
     Tables, positions and segments among them, begin like matrices, biases with 0, gains with 1.
     """
     bound = 2 * _DEVIATION
-    _begin(model, lambda matrix: nn.init.trunc_normal_(matrix, std=_DEVIATION, a=-bound, b=bound))
+    _init_matrices(model, lambda matrix: nn.init.trunc_normal_(matrix, std=_DEVIATION, a=-bound, b=bound))
 
 
-def _begin(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
+def _init_matrices(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
     """Draws every matrix; the biases of maps and norms become 0, the gains of norms 1."""
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -95,7 +95,7 @@ def _begin(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
             nn.init.ones_(module.weight)
 
 
-class _Unfilled(TorchFunctionMode):
+class _SkipRandomInit(TorchFunctionMode):
     """Draws no random numbers, and makes no matrix orthogonal."""
 
     def __torch_function__(
@@ -106,7 +106,7 @@ class _Unfilled(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = getattr(func, "__name__", "")
-        if name == "uniform_" or (name.endswith(_DRAWN) and func is getattr(nn.init, name, None)):
+        if name == "uniform_" or (name.endswith(_RANDOM_SUFFIXES) and func is getattr(nn.init, name, None)):
             return args[0] if args else (kwargs or {})["tensor"]
         if func is Tensor.normal_:  # of a tensor: it may be drawn again until all numbers are small, so these must be
             with torch.no_grad():
@@ -117,7 +117,7 @@ class _Unfilled(TorchFunctionMode):
 
 
 @contextmanager
-def unfilled() -> Iterator[None]:
+def skip_initialization() -> Iterator[None]:
     """What is built inside has parameters of any value: for models whose weights are read from a file at once."""
-    with _Unfilled():
+    with _SkipRandomInit():
         yield

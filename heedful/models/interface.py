@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.values import Bounds, Memories, Memory, Tokens, Written
+from heedful.tensors import Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens
 
 State: TypeAlias = Any
 """What a decoder remembers: any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors."""
@@ -46,7 +46,7 @@ class Decoder(nn.Module, ABC):
     """Reads tokens in chunks of any size, looking at a memory or at nothing; see the laws above."""
 
     @abstractmethod
-    def begin(self, memory: Memories | None) -> State:
+    def init_state(self, memory: Memories | None) -> State:
         """The state before the first token, one row for each row of the memory, or of each of several by name.
 
         Without a memory the number of rows follows from the first tokens.
@@ -56,16 +56,16 @@ class Decoder(nn.Module, ABC):
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of a chunk of any length, and the state after it; the given state stays valid."""
 
-    def stride(
-        self, output: nn.Linear, tokens: Tokens, state: State, *, bounds: Bounds
-    ) -> tuple[Written, State] | None:
-        """Several steps of greedy search at once, as `Strides.stride`; None, unless a child knows a faster way.
+    def decode_greedy(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
+        """Several steps of greedy search at once, as `MultiStepDecoder.decode_greedy`; None, unless a child knows a faster way.
 
         Args:
             output: from hidden vectors to logits.
             tokens: what each row reads first, [B, 1].
             state: before it.
-            bounds: of the search.
+            limits: of the search.
         """
         return None
 
@@ -79,7 +79,7 @@ class Engine(Protocol[Source]):
         """Where tokens are wanted and logits come from."""
         ...
 
-    def begin(self, source: Source) -> State:
+    def init_state(self, source: Source) -> State:
         """The state before the first token; a row for each sentence of the source."""
         ...
 
@@ -92,10 +92,12 @@ class Engine(Protocol[Source]):
 
 
 @runtime_checkable
-class Strides(Protocol):
+class MultiStepDecoder(Protocol):
     """An engine that may know how to take several steps of greedy search in one call."""
 
-    def stride(self, tokens: Tokens, state: State, *, bounds: Bounds) -> tuple[Written, State] | None:
+    def decode_greedy(
+        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
         """Reads one token of each row, then those that it picks but for the last, and gives the state behind these.
 
         None where that is not faster than `Engine.step`, as it is in most states of most engines.

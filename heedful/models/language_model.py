@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Decoder, State
-from heedful.values import Bounds, Tokens, Written
+from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
 
 
 class LanguageModel(nn.Module):
@@ -28,18 +28,20 @@ class LanguageModel(nn.Module):
         """Where the parameters are."""
         return next(self.parameters()).device
 
-    def begin(self, source: None = None) -> State:
+    def init_state(self, source: None = None) -> State:
         """The decoder's state before its first token."""
-        return self.decoder.begin(None)
+        return self.decoder.init_state(None)
 
     def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
         """Logits of what follows each token, and the state after them."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
 
-    def stride(self, tokens: Tokens, state: State, *, bounds: Bounds) -> tuple[Written, State] | None:
+    def decode_greedy(
+        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
         """Several steps of greedy search, if the decoder knows how."""
-        return self.decoder.stride(self.output, tokens, state, bounds=bounds)
+        return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of a chunk of text, and the state after it; `output` makes logits of them."""

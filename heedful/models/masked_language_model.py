@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.tensors import Memory, Tokens
 
 
-class MaskedHead(nn.Module):
+class MaskedLMHead(nn.Module):
     """log p(w) = LN(f(W h + b)) E' + c up to a constant, with E the table of the embedding (Devlin et al. 2019).
 
     Args:
@@ -42,7 +42,7 @@ class MaskedLanguageModel(nn.Module):
             None where nothing is asked about passages.
     """
 
-    def __init__(self, encoder: Encoder[Tokens], *, masked: MaskedHead, relation: nn.Linear | None) -> None:
+    def __init__(self, encoder: Encoder[Tokens], *, masked: MaskedLMHead, relation: nn.Linear | None) -> None:
         super().__init__()
         self.encoder = encoder
         self.masked = masked

@@ -9,27 +9,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heedful.attention.attention_trace import AttentionTrace, assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import Explained, declare
-from heedful.attention.keys import KeyValues
+from heedful.attention.hooks import DECODER_SELF
+from heedful.attention.kv_cache import KVCache
+from heedful.attention.mask import AttentionMask
+from heedful.attention.mask_functions import sliding_window
 from heedful.attention.multihead import HeadedAttention
-from heedful.attention.positions import Ages
-from heedful.attention.probe import WRITING
-from heedful.attention.scores import Dot
-from heedful.attention.sight import Sight
-from heedful.attention.visibility import window
-from heedful.attention.weigher import Scored
+from heedful.attention.positions import TemporalEncoding
+from heedful.attention.scores import DotScore
+from heedful.attention.weight_functions import ScoredWeights
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.levels import Level
+from heedful.blocks.layer_info import LayerInfo
 from heedful.blocks.state import LayerState, StackState
 from heedful.models.interface import Decoder
-from heedful.values import Memories, Tokens
+from heedful.tensors import Memories, Tokens
 
-_ASKED: Final = 0.1
+_INITIAL_QUERY: Final = 0.1
 """Of each number of what every word asks first."""
 
 
-class Hop(HeadedAttention):
+class HopAttention(HeadedAttention):
     """o = sum_i softmax(u . m_i) c_i over the words that are remembered (eq. 1-3); nothing is projected.
 
     Args:
@@ -38,16 +38,16 @@ class Hop(HeadedAttention):
         dropout: probability of dropping a weight.
     """
 
-    def __init__(self, width: int, ages: Ages, *, dropout: float = 0.0) -> None:
-        super().__init__(1, d_k=width, d_v=width, relative=ages, weigher=Scored(Dot()), dropout=dropout)
+    def __init__(self, width: int, ages: TemporalEncoding, *, dropout: float = 0.0) -> None:
+        super().__init__(1, d_k=width, d_v=width, relative=ages, weigher=ScoredWeights(DotScore()), dropout=dropout)
 
-    def forward(self, asked: Float[Tensor, "G Q d"], memory: KeyValues, *, sight: Sight) -> Float[Tensor, "G Q d"]:
+    def forward(self, query: Float[Tensor, "G Q d"], memory: KVCache, *, mask: AttentionMask) -> Float[Tensor, "G Q d"]:
         """What is found."""
-        return self._attend(asked.unsqueeze(1), memory, sight=sight).squeeze(1)
+        return self._attend(query.unsqueeze(1), memory, mask=mask).squeeze(1)
 
-    def explain(self, asked: Float[Tensor, "G Q d"], memory: KeyValues, *, sight: Sight) -> Explained:
+    def compute_trace(self, query: Float[Tensor, "G Q d"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
         """All that lies between what is asked and what is found."""
-        return self._explained(asked.unsqueeze(1), memory, sight=sight.whole())
+        return self._build_trace(query.unsqueeze(1), memory, mask=mask.to_dense())
 
 
 class MemoryNetworkDecoder(Decoder):
@@ -71,18 +71,18 @@ class MemoryNetworkDecoder(Decoder):
         super().__init__()
         self.embedding = TokenEmbedding(nn.Embedding(vocabulary, 2 * width), scaled=False, dropout=dropout)
         self.map = nn.Linear(width, width, bias=False)
-        ages = Ages(width, memory)
-        self.hops = nn.ModuleList(Hop(width, ages, dropout=dropout) for _ in range(hops))
+        ages = TemporalEncoding(width, memory)
+        self.hops = nn.ModuleList(HopAttention(width, ages, dropout=dropout) for _ in range(hops))
         self.dropout = Dropout(dropout)
         self.widths = [width - round(rectified * width), round(rectified * width)]
-        self.visibility = window(memory - 1, 0)
-        declare(self, WRITING)
+        self.visibility = sliding_window(memory - 1, 0)
+        assign_roles(self, DECODER_SELF)
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """One: all hops look at the words themselves."""
-        return (Level(f"{len(self.hops)} hops", before=self.visibility.before),)
+        return (LayerInfo(f"{len(self.hops)} hops", before=self.visibility.before),)
 
-    def begin(self, memory: Memories | None) -> StackState:
+    def init_state(self, memory: Memories | None) -> StackState:
         """The state before the first token, which looks at nothing else."""
         assert memory is None, "this remembers what it reads, and nothing else"
         return StackState(None, {}, (LayerState(),))
@@ -93,19 +93,19 @@ class MemoryNetworkDecoder(Decoder):
         groups = rows // state.width  # the rows of a group side by side, as in a stack
         tables: Tensor = self.embedding(tokens).view(groups, 1, state.width * length, 2 * self.map.in_features)
         key, value = tables.chunk(2, -1)
-        new = KeyValues(key, value)
-        state = state.ready(state.width * length)
+        new = KVCache(key, value)
+        state = state.materialize(state.width * length)
         past = state.layers[0].past
         memory = new if past is None else past.extend(new)
         positions = tokens.positions.reshape(groups, state.width * length)
-        slots = state.read(positions)
-        sight = slots.sight(positions, self.visibility)
-        asked = new.key.new_full((*positions.shape, self.map.in_features), _ASKED)
+        layout = state.extend_past(positions)
+        mask = layout.build_mask(positions, self.visibility)
+        query = new.key.new_full((*positions.shape, self.map.in_features), _INITIAL_QUERY)
         for hop in self.hops:
-            asked = self._bent(self.map(asked) + hop(asked, memory, sight=sight))
-        hidden: Tensor = self.dropout(asked).view(rows, length, asked.size(-1))
-        return hidden, StackState(slots, {}, (LayerState(memory),), state.width)
+            query = self._apply_partial_relu(self.map(query) + hop(query, memory, mask=mask))
+        hidden: Tensor = self.dropout(query).view(rows, length, query.size(-1))
+        return hidden, StackState(layout, {}, (LayerState(memory),), state.width)
 
-    def _bent(self, asked: Float[Tensor, "G Q d"]) -> Float[Tensor, "G Q d"]:
-        straight, bent = torch.split(asked, self.widths, -1)
-        return torch.cat((straight, functional.relu(bent)), -1)
+    def _apply_partial_relu(self, query: Float[Tensor, "G Q d"]) -> Float[Tensor, "G Q d"]:
+        linear_part, relu_part = torch.split(query, self.widths, -1)
+        return torch.cat((linear_part, functional.relu(relu_part)), -1)

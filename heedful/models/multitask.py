@@ -10,7 +10,7 @@ from torch import nn
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
 
-Headed: TypeAlias = TextClassifier | TokenClassifier
+SingleHeadModel: TypeAlias = TextClassifier | TokenClassifier
 """An encoder with one head."""
 
 
@@ -24,22 +24,22 @@ class MultitaskModel(nn.Module):
         heads: a model for each task, all with one and the same encoder.
     """
 
-    def __init__(self, heads: Mapping[str, Headed]) -> None:
+    def __init__(self, heads: Mapping[str, SingleHeadModel]) -> None:
         super().__init__()
         encoders = [head.encoder for head in heads.values()]
         assert encoders, "a model has at least one head"
         assert all(encoder is encoders[0] for encoder in encoders), "the encoder is shared"
         self.encoder = encoders[0]
-        self.names = tuple(heads)
+        self.task_names = tuple(heads)
         for name, head in heads.items():
-            self.add_module(_key(name), head)
+            self.add_module(_head_key(name), head)
 
-    def head(self, name: str) -> Headed:
+    def get_head(self, name: str) -> SingleHeadModel:
         """The encoder with one of the heads."""
-        found = self.get_submodule(_key(name))
-        assert isinstance(found, Headed)
-        return found
+        module = self.get_submodule(_head_key(name))
+        assert isinstance(module, SingleHeadModel)
+        return module
 
 
-def _key(name: str) -> str:
+def _head_key(name: str) -> str:
     return f"head-{name}"

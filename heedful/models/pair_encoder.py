@@ -12,28 +12,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.attention import Attention
+from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import declare
-from heedful.attention.probe import HYPOTHESIS, PREMISE, Look
-from heedful.attention.scores import Dot
-from heedful.blocks.convolution import Lineup
+from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, AttentionRole
+from heedful.attention.scores import DotScore
+from heedful.blocks.convolution import PackedTokens
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.linear import xavier_linear
+from heedful.blocks.linear import build_xavier_linear
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.tensors import Memory, Tokens
 
 LONGEST_NGRAM: Final = 4
 """Tokens of the longest n-gram that both texts may have in common."""
-SHARPNESS: Final = 10.0
+ALIGNMENT_SCALE: Final = 10.0
 """What cosines of tokens are multiplied by before a softmax is taken of them."""
-BEGINNING: Final = 0.1
+DIFFERENCE_SCALE: Final = 0.1
 """What the vectors of differences are multiplied by, so that few pairs are judged by what is known without them."""
-_FACTOR, _PRIME = 1_000_003, 2_147_483_647
-_LEAST: Final = 1e-6
+_HASH_FACTOR, _HASH_PRIME = 1_000_003, 2_147_483_647
+_EPSILON: Final = 1e-6
 
 
 @dataclass(frozen=True)
-class Side:
+class PairSide:
     """One text of each pair, from its first column on.
 
     Attributes:
@@ -49,34 +49,34 @@ class Side:
     rarity: Float[Tensor, "B T"]
 
     @property
-    def real(self) -> Float[Tensor, "B T"]:
+    def token_mask(self) -> Float[Tensor, "B T"]:
         """1 where there is a token that counts."""
         return (self.rarity > 0).to(self.rarity.dtype)
 
     @property
-    def shares(self) -> Float[Tensor, "B T"]:
+    def normalized_rarity(self) -> Float[Tensor, "B T"]:
         """The rarity as weights that sum to 1, or to 0 where no token counts."""
-        return _shares(self.rarity)
+        return _normalize_weights(self.rarity)
 
-    def ngrams(self) -> Iterator[tuple[Int[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]]:
+    def iter_ngrams(self) -> Iterator[tuple[Int[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]]:
         """Of each length up to `LONGEST_NGRAM`: numbers that tell n-grams apart, their mean rarity, and 1 where
         there is one.
         """
-        number, total, real = self.ids, self.rarity, self.real
+        hashes, rarity_sum, ngram_mask = self.ids, self.rarity, self.token_mask
         for length in range(1, LONGEST_NGRAM + 1):
             if length > 1:
-                behind = slice(length - 1, None)
-                number = (number[:, :-1] * _FACTOR + self.ids[:, behind]) % _PRIME
-                real = real[:, :-1] * self.real[:, behind]
-                total = total[:, :-1] + self.rarity[:, behind]
-            if not number.size(1):
-                empty = total.new_zeros(len(total), 1)
+                next_token = slice(length - 1, None)
+                hashes = (hashes[:, :-1] * _HASH_FACTOR + self.ids[:, next_token]) % _HASH_PRIME
+                ngram_mask = ngram_mask[:, :-1] * self.token_mask[:, next_token]
+                rarity_sum = rarity_sum[:, :-1] + self.rarity[:, next_token]
+            if not hashes.size(1):
+                empty = rarity_sum.new_zeros(len(rarity_sum), 1)
                 yield empty.long(), empty, empty
                 return
-            yield number, total / length * real, real
+            yield hashes, rarity_sum / length * ngram_mask, ngram_mask
 
 
-class Compared(NamedTuple):
+class PairFeatures(NamedTuple):
     """What a pair is judged by.
 
     Attributes:
@@ -117,151 +117,169 @@ class PairEncoder(Encoder[Tokens]):
         d_model = embedding.table.embedding_dim
         count = 7 * LONGEST_NGRAM + 3
         self.embedding = embedding
-        self.first_looks = Attention(Dot())
-        declare(self.first_looks, Look("summary", PREMISE, HYPOTHESIS))
-        self.second_looks = Attention(Dot())
-        declare(self.second_looks, Look("summary", HYPOTHESIS, PREMISE))
+        self.first_looks = Attention(DotScore())
+        assign_roles(self.first_looks, AttentionRole("summary", PREMISE_AXIS, HYPOTHESIS_AXIS))
+        self.second_looks = Attention(DotScore())
+        assign_roles(self.second_looks, AttentionRole("summary", HYPOTHESIS_AXIS, PREMISE_AXIS))
         self.rarity = nn.Parameter(torch.ones(vocabulary), requires_grad=False)
         self.mean = nn.Parameter(torch.zeros(count), requires_grad=False)
         self.deviation = nn.Parameter(torch.ones(count), requires_grad=False)
-        self.hidden = xavier_linear(count + 6 * d_model + 4, features)
+        self.hidden = build_xavier_linear(count + 6 * d_model + 4, features)
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens) -> Memory:
         """A slot for each token of the first text, then one for each of the second; the summary compares them."""
-        first, second = self._sides(source)
-        evidence, difference = self._compared(first, second)
-        standard = (evidence - self.mean) / self.deviation
-        summary = torch.relu(self.hidden(torch.cat((standard, self.dropout(difference)), -1)))
+        first, second = self._split_sides(source)
+        evidence, difference = self._compare_sides(first, second)
+        standardized = (evidence - self.mean) / self.deviation
+        summary = torch.relu(self.hidden(torch.cat((standardized, self.dropout(difference)), -1)))
         values = torch.cat((first.values, second.values), 1)
         return Memory(values, values, torch.cat((first.positions, second.positions), 1), summary)
 
     @torch.no_grad()
-    def fit(self, batches: Sequence[Tokens], *, silent: Sequence[int]) -> None:
+    def fit(self, batches: Sequence[Tokens], *, ignored_ids: Sequence[int]) -> None:
         """Counts how rare tokens are and how the numbers that are compared are spread, in pairs to learn from.
 
         Args:
             batches: the pairs, on the device of the model; the model is in evaluation mode.
-            silent: tokens that stand for no text, which weigh nothing.
+            ignored_ids: tokens that stand for no text, which weigh nothing.
         """
-        texts, having = 0, torch.zeros(len(self.rarity), dtype=torch.long)
+        texts, document_counts = 0, torch.zeros(len(self.rarity), dtype=torch.long)
         for tokens in batches:
             assert tokens.segments is not None, "the texts of a pair are told apart by segments"
             for segment in (0, 1):
-                there = (tokens.positions >= 0) & (tokens.segments == segment)
-                row = torch.arange(len(there), device=there.device).unsqueeze(1).expand_as(there)[there]
+                token_mask = (tokens.positions >= 0) & (tokens.segments == segment)
+                row = (
+                    torch.arange(len(token_mask), device=token_mask.device)
+                    .unsqueeze(1)
+                    .expand_as(token_mask)[token_mask]
+                )
                 # each token once a text, however often it occurs there
-                seen = torch.unique(row * len(having) + tokens.ids[there]) % len(having)
-                having += torch.bincount(seen.cpu(), minlength=len(having))
-                texts += len(there)
-        rarity = ((1 + texts) / (1 + having)).log() + 1
-        rarity[list(silent)] = 0.0
+                token_ids = torch.unique(row * len(document_counts) + tokens.ids[token_mask]) % len(document_counts)
+                document_counts += torch.bincount(token_ids.cpu(), minlength=len(document_counts))
+                texts += len(token_mask)
+        rarity = ((1 + texts) / (1 + document_counts)).log() + 1
+        rarity[list(ignored_ids)] = 0.0
         self.rarity.copy_(rarity)
-        found = torch.cat([self._compared(*self._sides(tokens)).evidence.float() for tokens in batches])
-        self.mean.copy_(found.mean(0))
-        spread = found.std(0, correction=0)
-        self.deviation.copy_(torch.where(spread > _LEAST, spread, 1.0))
+        evidence = torch.cat([self._compare_sides(*self._split_sides(tokens)).evidence.float() for tokens in batches])
+        self.mean.copy_(evidence.mean(0))
+        deviation = evidence.std(0, correction=0)
+        self.deviation.copy_(torch.where(deviation > _EPSILON, deviation, 1.0))
 
-    def hold(self) -> None:
+    def freeze_statistics(self) -> None:
         """Keeps what `fit` has counted out of every update."""
-        for counted in (self.rarity, self.mean, self.deviation):
-            counted.requires_grad_(False)
+        for parameter in (self.rarity, self.mean, self.deviation):
+            parameter.requires_grad_(False)
 
-    def _sides(self, source: Tokens) -> tuple[Side, Side]:
+    def _split_sides(self, source: Tokens) -> tuple[PairSide, PairSide]:
         assert source.segments is not None, "the texts of a pair are told apart by segments"
         embedded = self.embedding(source)
-        real = source.positions >= 0
-        later = source.segments > 0
+        token_mask = source.positions >= 0
+        is_second = source.segments > 0
         return (
-            self._side(source, embedded, torch.where(real & ~later, source.positions, -1)),
-            self._side(source, embedded, torch.where(real & later, source.positions, -1)),
+            self._build_side(source, embedded, torch.where(token_mask & ~is_second, source.positions, -1)),
+            self._build_side(source, embedded, torch.where(token_mask & is_second, source.positions, -1)),
         )
 
-    def _side(self, source: Tokens, embedded: Tensor, positions: Tensor) -> Side:
+    def _build_side(self, source: Tokens, embedded: Tensor, positions: Tensor) -> PairSide:
         """The tokens at these positions, moved to the first columns."""
-        lineup = Lineup.of(positions)
-        width = max(1, int(lineup.counts.max()))
+        packed = PackedTokens.from_positions(positions)
+        width = max(1, int(packed.lengths.max()))
         columns = torch.arange(positions.size(1), device=positions.device).expand_as(positions)
-        order = (columns if lineup.order is None else lineup.order)[:, :width]
-        there = positions.gather(1, order)
+        order = (columns if packed.order is None else packed.order)[:, :width]
+        packed_positions = positions.gather(1, order)
         ids = source.ids.gather(1, order)
         values = embedded.gather(1, order.unsqueeze(2).expand(-1, -1, embedded.size(2)))
-        real = there >= 0
-        return Side(
+        token_mask = packed_positions >= 0
+        return PairSide(
             ids,
-            torch.where(real.unsqueeze(2), values, 0.0),
-            there,
-            torch.where(real, self.rarity[ids], 0.0),
+            torch.where(token_mask.unsqueeze(2), values, 0.0),
+            packed_positions,
+            torch.where(token_mask, self.rarity[ids], 0.0),
         )
 
-    def _compared(self, first: Side, second: Side) -> Compared:
-        u, v = ((side.shares.unsqueeze(1) @ side.values).squeeze(1) for side in (first, second))
-        closest, distances = zip(
-            self._aligned(self.first_looks, first, second),
-            self._aligned(self.second_looks, second, first),
+    def _compare_sides(self, first: PairSide, second: PairSide) -> PairFeatures:
+        u, v = ((side.normalized_rarity.unsqueeze(1) @ side.values).squeeze(1) for side in (first, second))
+        similarities, distances = zip(
+            self._align_sides(self.first_looks, first, second),
+            self._align_sides(self.second_looks, second, first),
             strict=True,
         )
         evidence = [
-            *_overlaps(first, second),
-            *_lengths(first, second),
+            *_ngram_overlaps(first, second),
+            *_length_features(first, second),
         ]
-        cosine = functional.cosine_similarity(u, v, dim=-1, eps=_LEAST)
-        near = torch.stack([cosine, *_both_ways(*closest)], -1)
+        cosine = functional.cosine_similarity(u, v, dim=-1, eps=_EPSILON)
+        similarity_features = torch.stack([cosine, *_symmetric_features(*similarities)], -1)
         a, b = distances
-        difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b, near), -1)
-        return Compared(torch.stack(evidence, -1), BEGINNING * difference)
+        difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b, similarity_features), -1)
+        return PairFeatures(torch.stack(evidence, -1), DIFFERENCE_SCALE * difference)
 
-    def _aligned(self, looks: Attention, side: Side, other: Side) -> tuple[Tensor, Tensor]:
+    def _align_sides(self, attention: Attention, side: PairSide, other: PairSide) -> tuple[Tensor, Tensor]:
         """How close the tokens of a side are to what they find in the other one, and how far from it in each entry."""
-        query, key = (SHARPNESS**0.5 * functional.normalize(each.values, dim=-1, eps=_LEAST) for each in (side, other))
-        visible = (other.rarity > 0).unsqueeze(1).expand(-1, query.size(1), -1)
-        found = looks(query, key, value=other.values, visible=visible)
-        close = functional.cosine_similarity(side.values, found, dim=-1, eps=_LEAST)
-        far = (side.shares.unsqueeze(1) @ (side.values - found).abs()).squeeze(1)
-        return (side.shares * close).sum(1), far
-
-
-def _shares(weights: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    return weights / weights.sum(1, keepdim=True).clamp(min=_LEAST)
-
-
-def _both_ways(one: Tensor, other: Tensor) -> list[Tensor]:
-    """What is said of both texts alike, and of their order."""
-    return [torch.minimum(one, other), torch.maximum(one, other), one - other]
-
-
-def _overlaps(first: Side, second: Side) -> Iterator[Tensor]:
-    """What n-grams of each length say: seven numbers a length, zeros where a batch has no longer ones."""
-    missing = 7 * LONGEST_NGRAM
-    for (one, rare, real), (other, rare_too, real_too) in zip(first.ngrams(), second.ngrams(), strict=False):
-        common = _same(one, real, other, real_too)
-        for weights, weights_too in ((rare, rare_too), (real, real_too)):
-            yield from _both_ways(
-                (_shares(weights) * common.amax(2)).sum(1), (_shares(weights_too) * common.amax(1)).sum(1)
-            )
-        product = _sum(rare, common, rare_too)
-        squares = _sum(rare, _same(one, real, one, real), rare) * _sum(
-            rare_too, _same(other, real_too, other, real_too), rare_too
+        query, key = (
+            ALIGNMENT_SCALE**0.5 * functional.normalize(text.values, dim=-1, eps=_EPSILON) for text in (side, other)
         )
-        yield product * squares.clamp(min=_LEAST).rsqrt()
-        missing -= 7
-    yield from [first.rarity.new_zeros(len(first.rarity))] * missing
+        visible = (other.rarity > 0).unsqueeze(1).expand(-1, query.size(1), -1)
+        contexts = attention(query, key, value=other.values, visible=visible)
+        similarity = functional.cosine_similarity(side.values, contexts, dim=-1, eps=_EPSILON)
+        distance = (side.normalized_rarity.unsqueeze(1) @ (side.values - contexts).abs()).squeeze(1)
+        return (side.normalized_rarity * similarity).sum(1), distance
 
 
-def _same(
-    one: Int[Tensor, "B N"], real: Float[Tensor, "B N"], other: Int[Tensor, "B M"], real_too: Float[Tensor, "B M"]
+def _normalize_weights(weights: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    return weights / weights.sum(1, keepdim=True).clamp(min=_EPSILON)
+
+
+def _symmetric_features(first: Tensor, second: Tensor) -> list[Tensor]:
+    """What is said of both texts alike, and of their order."""
+    return [torch.minimum(first, second), torch.maximum(first, second), first - second]
+
+
+def _ngram_overlaps(first: PairSide, second: PairSide) -> Iterator[Tensor]:
+    """What n-grams of each length say: seven numbers a length, zeros where a batch has no longer ones."""
+    num_missing = 7 * LONGEST_NGRAM
+    for (first_ngrams, first_rarity, first_mask), (second_ngrams, second_rarity, second_mask) in zip(
+        first.iter_ngrams(), second.iter_ngrams(), strict=False
+    ):
+        matches = _match_ngrams(first_ngrams, first_mask, second_ngrams, second_mask)
+        for weights, weights_too in ((first_rarity, second_rarity), (first_mask, second_mask)):
+            yield from _symmetric_features(
+                (_normalize_weights(weights) * matches.amax(2)).sum(1),
+                (_normalize_weights(weights_too) * matches.amax(1)).sum(1),
+            )
+        dot_product = _bilinear_product(first_rarity, matches, second_rarity)
+        squares = _bilinear_product(
+            first_rarity, _match_ngrams(first_ngrams, first_mask, first_ngrams, first_mask), first_rarity
+        ) * _bilinear_product(
+            second_rarity, _match_ngrams(second_ngrams, second_mask, second_ngrams, second_mask), second_rarity
+        )
+        yield dot_product * squares.clamp(min=_EPSILON).rsqrt()
+        num_missing -= 7
+    yield from [first.rarity.new_zeros(len(first.rarity))] * num_missing
+
+
+def _match_ngrams(
+    first: Int[Tensor, "B N"],
+    first_mask: Float[Tensor, "B N"],
+    second: Int[Tensor, "B M"],
+    second_mask: Float[Tensor, "B M"],
 ) -> Float[Tensor, "B N M"]:
     """1 where n-grams are the same."""
-    return (one.unsqueeze(2) == other.unsqueeze(1)) * real.unsqueeze(2) * real_too.unsqueeze(1)
+    return (first.unsqueeze(2) == second.unsqueeze(1)) * first_mask.unsqueeze(2) * second_mask.unsqueeze(1)
 
 
-def _sum(
+def _bilinear_product(
     left: Float[Tensor, "B N"], middle: Float[Tensor, "B N M"], right: Float[Tensor, "B M"]
 ) -> Float[Tensor, " B"]:
     return (left.unsqueeze(1) @ middle @ right.unsqueeze(2)).flatten()
 
 
-def _lengths(first: Side, second: Side) -> list[Tensor]:
+def _length_features(first: PairSide, second: PairSide) -> list[Tensor]:
     """How much longer one text is, how long both are, and the logarithm of their ratio."""
-    one, other = first.real.sum(1), second.real.sum(1)
-    return [(one - other).abs(), one + other, ((1 + one) / (1 + other)).log().abs()]
+    first_length, second_length = first.token_mask.sum(1), second.token_mask.sum(1)
+    return [
+        (first_length - second_length).abs(),
+        first_length + second_length,
+        ((1 + first_length) / (1 + second_length)).log().abs(),
+    ]

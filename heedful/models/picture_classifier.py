@@ -12,42 +12,42 @@ from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
-class Looks:
+class GlimpseTrace:
     """What a model saw in its looks at pictures; M times at each of B, independently.
 
     Attributes:
         logits: of the classes after each glimpse; once where the picture is seen whole.
-        places: where it looked, down and across, from -1 to 1; G = 0 where it is seen whole.
+        locations: where it looked, down and across, from -1 to 1; G = 0 where it is seen whole.
         log_probabilities: of each place, in nats; 0 where the model does not choose.
-        expected: the reward that the model expects before each glimpse.
+        baselines: the reward that the model expects before each glimpse.
     """
 
     logits: Float[Tensor, "B M T classes"]
-    places: Float[Tensor, "B M G 2"]
+    locations: Float[Tensor, "B M G 2"]
     log_probabilities: Float[Tensor, "B M G"]
-    expected: Float[Tensor, "B M G"]
+    baselines: Float[Tensor, "B M G"]
 
 
 class PictureClassifier(nn.Module, ABC):
     """Tells the classes of pictures; all its randomness is given, so what comes out of a row is its own affair.
 
     Attributes:
-        sizes: sides of the squares that are seen around a place, in pixels; none where the picture is seen whole.
+        patch_sizes: sides of the squares that are seen around a place, in pixels; none where the picture is seen whole.
     """
 
-    sizes: tuple[int, ...] = ()
+    patch_sizes: tuple[int, ...] = ()
 
     @abstractmethod
-    def forward(self, pictures: Float[Tensor, "B C H W"], chance: Float[Tensor, "B M G 2"]) -> Looks:
+    def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
         """Looks M times at each picture.
 
         Args:
             pictures: from 0 to 1.
-            chance: numbers from 0 to 1, uniform and independent, two for each glimpse.
+            uniforms: numbers from 0 to 1, uniform and independent, two for each glimpse.
         """
 
 
-class WholePicture(PictureClassifier):
+class WholePictureClassifier(PictureClassifier):
     """Layers that see everything at once: what models that look here and there are compared with.
 
     Args:
@@ -58,8 +58,8 @@ class WholePicture(PictureClassifier):
         super().__init__()
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, pictures: Float[Tensor, "B C H W"], chance: Float[Tensor, "B M G 2"]) -> Looks:
+    def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
         """One look is like another."""
         logits: Tensor = self.layers(pictures.to(next(self.parameters()).dtype))
-        none = torch.zeros(len(pictures), 1, 0, 2, device=pictures.device)
-        return Looks(logits.float()[:, None, None], none, none[..., 0], none[..., 0])
+        no_locations = torch.zeros(len(pictures), 1, 0, 2, device=pictures.device)
+        return GlimpseTrace(logits.float()[:, None, None], no_locations, no_locations[..., 0], no_locations[..., 0])

@@ -14,10 +14,17 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
-from heedful.blocks.linear import xavier_linear
-from heedful.blocks.plane import Convolution, Normed, basic, bottleneck, inverted, relu6
+from heedful.blocks.conv2d import (
+    ConvActivation,
+    ConvNormReLU,
+    build_basic_block,
+    build_bottleneck_block,
+    build_inverted_block,
+    relu6,
+)
+from heedful.blocks.linear import build_xavier_linear
 from heedful.models.interface import Encoder
-from heedful.values import Grid, Memory
+from heedful.tensors import GridLayout, Memory
 
 Pixels: TypeAlias = UInt8[Tensor, "B H W 3"]
 Annotations: TypeAlias = Float[Tensor, "B rows columns d_annotation"]
@@ -25,7 +32,7 @@ Annotations: TypeAlias = Float[Tensor, "B rows columns d_annotation"]
 _IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-class Vision(nn.Module):
+class VisionBackbone(nn.Module):
     """A convolutional network without its classifier.
 
     Abstract: each family says what its layers are.
@@ -47,24 +54,27 @@ class Vision(nn.Module):
 
     def forward(self, pictures: Pixels) -> Annotations:
         """An annotation of each region; pictures are as `heedful.data.pictures` reads them."""
-        like = next(self.parameters())
-        mean, deviation = (like.new_tensor(each) for each in (self.mean, self.deviation))
-        colours = ((pictures.to(like.dtype) / 255 - mean) / deviation).permute(0, 3, 1, 2)
-        plane: Tensor = self.layers(colours)
-        return plane.permute(0, 2, 3, 1)
+        reference = next(self.parameters())
+        mean, deviation = (reference.new_tensor(values) for values in (self.mean, self.deviation))
+        colours = ((pictures.to(reference.dtype) / 255 - mean) / deviation).permute(0, 3, 1, 2)
+        feature_map: Tensor = self.layers(colours)
+        return feature_map.permute(0, 2, 3, 1)
 
 
-class SmallVision(Vision):
-    """A convolution of stride 2 for each width, and `more` of stride 1 behind each; to be trained from scratch."""
+class SmallVisionBackbone(VisionBackbone):
+    """A convolution of stride 2 for each width, and `extra_convolutions` of stride 1 behind each; to be trained from scratch."""
 
-    def __init__(self, widths: Sequence[int], *, more: int = 0) -> None:
+    def __init__(self, widths: Sequence[int], *, extra_convolutions: int = 0) -> None:
         layers: list[nn.Module] = []
         for d_input, width in zip((3, *widths), widths, strict=False):
-            layers += [Normed(d_input, width, halved=True), *(Normed(width, width) for _ in range(more))]
+            layers += [
+                ConvNormReLU(d_input, width, halved=True),
+                *(ConvNormReLU(width, width) for _ in range(extra_convolutions)),
+            ]
         super().__init__(nn.Sequential(*layers), d_annotation=widths[-1])
 
 
-class ResNet(Vision):
+class ResNet(VisionBackbone):
     """Residual networks (He et al. 2016, table 1), up to the stage whose regions are as large as wanted.
 
     Args:
@@ -76,8 +86,8 @@ class ResNet(Vision):
     stages: ClassVar = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 
     def __init__(self, depth: int, *, stride: int = 32) -> None:
-        block, width = (bottleneck, 256) if depth >= 50 else (basic, 64)
-        parts: list[nn.Module] = [Convolution(3, 64, size=7, stride=2), nn.MaxPool2d(3, 2, padding=1)]
+        block, width = (build_bottleneck_block, 256) if depth >= 50 else (build_basic_block, 64)
+        parts: list[nn.Module] = [ConvActivation(3, 64, size=7, stride=2), nn.MaxPool2d(3, 2, padding=1)]
         d_input = 64
         for stage, count in enumerate(self.stages[depth][: {8: 2, 16: 3, 32: 4}[stride]]):
             blocks = []
@@ -89,7 +99,7 @@ class ResNet(Vision):
         super().__init__(nn.Sequential(*parts), d_annotation=d_input)
 
 
-class EfficientNetLite0(Vision):
+class EfficientNetLite0(VisionBackbone):
     """EfficientNet-B0 without squeeze and excitation, by relu6 (Tan and Le 2019, table 1; TensorFlow's lite0).
 
     Args:
@@ -109,15 +119,17 @@ class EfficientNetLite0(Vision):
     )
 
     def __init__(self, *, stride: int = 32) -> None:
-        parts: list[nn.Module] = [Convolution(3, 32, stride=2, activation=relu6, leading=True)]
+        parts: list[nn.Module] = [ConvActivation(3, 32, stride=2, activation=relu6, leading=True)]
         d_input = 32
         for expansion, size, step, width, count in self.groups[: {16: 5, 32: 7}[stride]]:
             for number in range(count):
-                block = inverted(d_input, width, expansion=expansion, size=size, stride=1 if number else step)
+                block = build_inverted_block(
+                    d_input, width, expansion=expansion, size=size, stride=1 if number else step
+                )
                 parts.append(block)
                 d_input = width
         if stride == 32:
-            parts.append(Convolution(d_input, 1280, size=1, activation=relu6))
+            parts.append(ConvActivation(d_input, 1280, size=1, activation=relu6))
             d_input = 1280
         super().__init__(nn.Sequential(*parts), d_annotation=d_input)
 
@@ -136,7 +148,7 @@ class RegionEncoder(Encoder[Annotations]):
 
     def __init__(self, d_annotation: int, d_model: int, *, rows: int | None = None, dropout: float = 0.0) -> None:
         super().__init__()
-        self.map = xavier_linear(d_annotation, d_model)
+        self.map = build_xavier_linear(d_annotation, d_model)
         self.norm = nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
         self.places = None if rows is None else nn.Parameter(0.02 * torch.randn(2, rows, d_model))
@@ -145,18 +157,18 @@ class RegionEncoder(Encoder[Annotations]):
         """A slot for each region, row after row."""
         slots = self.map(source.to(self.map.weight.dtype))
         if self.places is not None:
-            down, along = self.places
-            slots = slots + down[: slots.size(1), None] + along[: slots.size(2)]
+            row_vectors, column_vectors = self.places
+            slots = slots + row_vectors[: slots.size(1), None] + column_vectors[: slots.size(2)]
         rows, columns = slots.shape[1:3]
         slots = self.dropout(self.norm(slots)).flatten(1, 2)
         positions = torch.arange(rows * columns, device=slots.device).expand(len(slots), -1)
-        return Memory(slots, slots, positions, slots.mean(1), Grid(rows, columns))
+        return Memory(slots, slots, positions, slots.mean(1), GridLayout(rows, columns))
 
 
 class PictureEncoder(Encoder[Pixels]):
     """A network that learns together with all that reads it."""
 
-    def __init__(self, vision: Vision, regions: RegionEncoder) -> None:
+    def __init__(self, vision: VisionBackbone, regions: RegionEncoder) -> None:
         super().__init__()
         self.vision = vision
         self.regions = regions

@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.attention import Attended, Attention
+from heedful.attention.attention import Attention, PreparedMemory
+from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.explained import declare
-from heedful.attention.probe import ACROSS
-from heedful.attention.visibility import Visibility, everything
+from heedful.attention.hooks import CROSS
+from heedful.attention.mask_functions import MaskFunction, bidirectional
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.levels import Level
-from heedful.blocks.linear import xavier_linear
+from heedful.blocks.layer_info import LayerInfo
+from heedful.blocks.linear import build_xavier_linear
 from heedful.blocks.readout import Readout
-from heedful.blocks.recurrent import Cell, CellState, Column, RecurrentStack
+from heedful.blocks.recurrent import CellState, RecurrentCell, RecurrentCellStack, RecurrentStack
 from heedful.models.interface import Decoder
-from heedful.values import SOURCE, Memories, Tokens, by_name, memories_of
+from heedful.tensors import SOURCE, Memories, Tokens, as_mapping, select_memories
 
 
 @dataclass(frozen=True)
@@ -31,51 +31,54 @@ class RecurrentState:
 
     Attributes:
         cells: of each layer.
-        context: the summary of the source, where it is read again.
-        attended: each memory, where there is attention.
-        fed: the last attentional vector, where it is fed back.
+        summary: the summary of the source, where it is read again.
+        memories: each memory, where there is attention.
+        fed_vector: the last attentional vector, where it is fed back.
     """
 
     cells: tuple[CellState, ...]
-    context: Float[Tensor, "B d_summary"] | None = None
-    attended: Mapping[str, Attended] = field(default_factory=dict)
-    fed: Float[Tensor, "B d_fed"] | None = None
+    summary: Float[Tensor, "B d_summary"] | None = None
+    memories: Mapping[str, PreparedMemory] = field(default_factory=dict)
+    fed_vector: Float[Tensor, "B d_fed"] | None = None
 
 
-class Start(nn.Module, ABC):
-    """From an encoder's summary to the states in which a decoder begins; `starts` is where these come from."""
+class StateInit(nn.Module, ABC):
+    """From an encoder's summary to the states in which a decoder begins; `source` is where these come from."""
 
-    starts: ClassVar[Literal["summary", "layer"]] = "summary"
+    source: ClassVar[Literal["summary", "layer"]] = "summary"
 
     @abstractmethod
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
         """A state for each layer."""
 
 
-class Bridge(Start):
+class LinearStateInit(StateInit):
     """s_0 = tanh(W summary + b), another W for each layer (Bahdanau et al. 2015, A.2.2)."""
 
-    def __init__(self, d_summary: int, cells: Sequence[Cell]) -> None:
+    def __init__(self, d_summary: int, cells: Sequence[RecurrentCell]) -> None:
         super().__init__()
-        self.maps = nn.ModuleList(xavier_linear(d_summary, cell.d_state) for cell in cells)
-        self.begins = tuple(type(cell).begin for cell in cells)
+        self.maps = nn.ModuleList(build_xavier_linear(d_summary, cell.d_state) for cell in cells)
+        self.init_functions = tuple(type(cell).init_state for cell in cells)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
         """Through a map for each layer."""
-        return tuple(begin(torch.tanh(linear(summary))) for begin, linear in zip(self.begins, self.maps, strict=True))
+        return tuple(
+            init_state(torch.tanh(linear(summary)))
+            for init_state, linear in zip(self.init_functions, self.maps, strict=True)
+        )
 
 
-class Carried(Start):
+class CopyEncoderState(StateInit):
     """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
 
     The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
     """
 
-    starts = "layer"
+    source = "layer"
 
-    def __init__(self, cells: Sequence[Cell]) -> None:
+    def __init__(self, cells: Sequence[RecurrentCell]) -> None:
         super().__init__()
-        self.widths = [[cell.d_state] * cell.parts for cell in cells]
+        self.widths = [[cell.d_state] * cell.num_parts for cell in cells]
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
         """The summary, cut into the parts of each layer's state."""
@@ -83,33 +86,33 @@ class Carried(Start):
         return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
 
 
-class Perceptrons(Start):
+class MLPStateInit(StateInit):
     """Each part of each layer's state by a network of its own, tanh(V tanh(U summary)) (Xu et al. 2015, 3.1.2)."""
 
-    def __init__(self, d_summary: int, cells: Sequence[Cell]) -> None:
+    def __init__(self, d_summary: int, cells: Sequence[RecurrentCell]) -> None:
         super().__init__()
-        self.parts = [cell.parts for cell in cells]
-        widths = [cell.d_state for cell in cells for _ in range(cell.parts)]
-        self.hidden = nn.ModuleList(xavier_linear(d_summary, width) for width in widths)
-        self.maps = nn.ModuleList(xavier_linear(width, width) for width in widths)
+        self.parts = [cell.num_parts for cell in cells]
+        widths = [cell.d_state for cell in cells for _ in range(cell.num_parts)]
+        self.hidden = nn.ModuleList(build_xavier_linear(d_summary, width) for width in widths)
+        self.maps = nn.ModuleList(build_xavier_linear(width, width) for width in widths)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
         """Output and memory alike, part by part."""
         maps = zip(self.hidden, self.maps, strict=True)
-        found = iter([torch.tanh(outer(torch.tanh(inner(summary)))) for inner, outer in maps])
-        return tuple(tuple(next(found) for _ in range(count)) for count in self.parts)
+        state_parts = iter([torch.tanh(outer(torch.tanh(inner(summary)))) for inner, outer in maps])
+        return tuple(tuple(next(state_parts) for _ in range(count)) for count in self.parts)
 
 
 ContextUse: TypeAlias = Callable[[Float[Tensor, "B d_summary"], int], tuple[Float[Tensor, "B T d_summary"], ...]]
 """What of the source's summary enters the gates, and the readout, of so many steps, besides their tokens."""
 
 
-def at_start(_summary: Float[Tensor, "B d_summary"], _steps: int) -> tuple[()]:
+def use_at_start(_summary: Float[Tensor, "B d_summary"], _steps: int) -> tuple[()]:
     """Nothing: the summary only made the first state (Sutskever et al. 2014)."""
     return ()
 
 
-def every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float[Tensor, "B T d_summary"]]:
+def use_at_every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float[Tensor, "B T d_summary"]]:
     """All of it, the same at each step (Cho et al. 2014, section 2.2)."""
     return (summary.unsqueeze(1).expand(-1, steps, -1),)
 
@@ -125,7 +128,7 @@ class ContextDecoder(Decoder):
         embedding: TokenEmbedding,
         stack: RecurrentStack,
         *,
-        start: Start,
+        start: StateInit,
         use: ContextUse,
         readout: Readout,
         names: Sequence[str] = (SOURCE,),
@@ -136,26 +139,26 @@ class ContextDecoder(Decoder):
         self.start = start
         self.use = use
         self.readout = readout
-        self.names = tuple(names)
+        self.memory_names = tuple(names)
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """Those of the stack, which begin where the source ended; its summary may enter the lowest at each token."""
-        first, *others = (replace(level, starts=self.start.starts) for level in self.stack.levels())
-        return (replace(first, context=self.use is every_step), *others)
+        first, *others = (replace(level, starts=self.start.source) for level in self.stack.describe_layers())
+        return (replace(first, context=self.use is use_at_every_step), *others)
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
-        summary = _beside([each.summary for each in memories_of(memory, self.names).values()])
-        return RecurrentState(self.start(summary), context=summary)
+        summary = _concat_features([item.summary for item in select_memories(memory, self.memory_names).values()])
+        return RecurrentState(self.start(summary), summary=summary)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
-        assert state.context is not None
+        assert state.summary is not None
         x = self.embedding(tokens)
-        context = self.use(state.context, x.size(1))
+        context = self.use(state.summary, x.size(1))
         hidden, cells = self.stack(torch.cat((x, *context), -1), state.cells, positions=tokens.positions)
         outputs: Tensor = self.readout(hidden, x, *context)
-        return outputs, RecurrentState(cells, context=state.context)
+        return outputs, RecurrentState(cells, summary=state.summary)
 
 
 class RecurrentDecoder(Decoder):
@@ -170,36 +173,36 @@ class RecurrentDecoder(Decoder):
         self.stack = stack
         self.dropout = Dropout(dropout)
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, of as many rows as that has."""
-        memories_of(memory, [])
+        select_memories(memory, [])
         return RecurrentState(())
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
         x = self.embedding(tokens)
-        before = state.cells or self.stack.begin(len(x), x)
-        hidden, cells = self.stack(x, before, positions=tokens.positions)
+        old_state = state.cells or self.stack.init_state(len(x), x)
+        hidden, cells = self.stack(x, old_state, positions=tokens.positions)
         outputs: Tensor = self.dropout(hidden)
         return outputs, RecurrentState(cells)
 
 
-class Gate(nn.Module):
+class ContextGate(nn.Module):
     """beta c with beta = sigmoid(w q + b): how much of what was found is read at all (Xu et al. 2015, 4.2.1)."""
 
     def __init__(self, d_query: int) -> None:
         super().__init__()
-        self.map = xavier_linear(d_query, 1)
+        self.map = build_xavier_linear(d_query, 1)
 
     def forward(
         self, query: Float[Tensor, "B Q d_query"], context: Float[Tensor, "B Q d_value"]
     ) -> Float[Tensor, "B Q d_value"]:
         """The contexts, each times a number of its query."""
-        read: Tensor = torch.sigmoid(self.map(query)) * context
-        return read
+        gated: Tensor = torch.sigmoid(self.map(query)) * context
+        return gated
 
 
-class Reading(nn.Module):
+class SourceAttention(nn.Module):
     """How a decoder with attention reads its source, or several.
 
     Of several memories the contexts stand side by side, and so do the summaries that the first state is made of. The
@@ -216,88 +219,96 @@ class Reading(nn.Module):
         self,
         across: Attention | Mapping[str, Attention],
         *,
-        start: Start,
-        visibility: Visibility = everything,
-        gate: Gate | None = None,
+        start: StateInit,
+        visibility: MaskFunction = bidirectional,
+        gate: ContextGate | None = None,
     ) -> None:
         super().__init__()
-        self.paths = {name: "across" if name == SOURCE else f"across-{name}" for name in by_name(across)}
-        for name, attention in by_name(across).items():
-            declare(attention, replace(ACROSS, keys=name))
-            self.add_module(self.paths[name], attention)
+        self.module_names = {name: "across" if name == SOURCE else f"across-{name}" for name in as_mapping(across)}
+        for name, attention in as_mapping(across).items():
+            assign_roles(attention, replace(CROSS, keys=name))
+            self.add_module(self.module_names[name], attention)
         self.start = start
         self.visibility = visibility
         self.gate = gate
 
-    def above(self, levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    def add_attention_layer(self, layers: tuple[LayerInfo, ...]) -> tuple[LayerInfo, ...]:
         """These levels, which begin where the source ended, and the attention on top of them."""
-        begun = tuple(replace(level, starts=self.start.starts) for level in levels)
-        return (*begun, Level("attention", across=tuple(self.paths)))
+        initialized = tuple(replace(layer, starts=self.start.source) for layer in layers)
+        return (*initialized, LayerInfo("attention", across=tuple(self.module_names)))
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token: keys are projected once."""
-        memories = memories_of(memory, self.paths)
-        attended = {name: Attended.of(self._across(name), each) for name, each in memories.items()}
-        return RecurrentState(self.start(_beside([each.summary for each in memories.values()])), attended=attended)
+        memories = select_memories(memory, self.module_names)
+        prepared = {
+            name: PreparedMemory.from_memory(self._get_attention(name), item) for name, item in memories.items()
+        }
+        return RecurrentState(
+            self.start(_concat_features([item.summary for item in memories.values()])), memories=prepared
+        )
 
     def forward(
-        self, query: Float[Tensor, "B Q d"], attended: Mapping[str, Attended], *, positions: Int[Tensor, "B Q"]
+        self, query: Float[Tensor, "B Q d"], memories: Mapping[str, PreparedMemory], *, positions: Int[Tensor, "B Q"]
     ) -> Float[Tensor, "B Q d_value"]:
         """What queries at these positions take from the memories."""
         contexts = [
-            each.by(self._across(name), query, positions=positions, visibility=self.visibility)
-            for name, each in attended.items()
+            memory.attend(self._get_attention(name), query, positions=positions, mask_function=self.visibility)
+            for name, memory in memories.items()
         ]
-        context = _beside(contexts)
+        context = _concat_features(contexts)
         return context if self.gate is None else self.gate(query, context)
 
-    def _across(self, name: str) -> Attention:
-        attention: Attention = getattr(self, self.paths[name])
+    def _get_attention(self, name: str) -> Attention:
+        attention: Attention = getattr(self, self.module_names[name])
         return attention
 
 
-def _beside(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
+def _concat_features(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
     return vectors[0] if len(vectors) == 1 else torch.cat(list(vectors), -1)
 
 
-class _ByStep(Decoder):
+class _StepwiseDecoder(Decoder):
     """Cells that cannot read a token before they know what was found for the one before it."""
 
-    def __init__(self, embedding: TokenEmbedding, column: Column, *, reading: Reading, readout: Readout) -> None:
+    def __init__(
+        self, embedding: TokenEmbedding, column: RecurrentCellStack, *, reading: SourceAttention, readout: Readout
+    ) -> None:
         super().__init__()
         self.embedding = embedding
         self.column = column
         self.reading = reading
         self.readout = readout
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
-        return self.reading.begin(memory)
+        return self.reading.init_state(memory)
 
 
-class BahdanauDecoder(_ByStep):
+class BahdanauDecoder(_StepwiseDecoder):
     """Attention first: c_t by the state before, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015, 3.1 and A.2.2).
 
     The lowest cell's output asks, and c_t enters its gates. The next word is read from s_t, y_{t-1} and c_t (eq. 4; the
     appendix has s_{t-1} in its place).
     """
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """The cells; what attention found enters the lowest."""
-        first, *others, attention = self.reading.above(self.column.levels())
+        first, *others, attention = self.reading.add_attention_layer(self.column.describe_layers())
         return (replace(first, across=attention.across), *others)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Hidden vectors of the tokens and the state after them."""
         x = self.embedding(tokens)
-        projected, real = self.column.project(x), (tokens.positions >= 0).unsqueeze(-1)
+        projected, token_mask = self.column.project_inputs(x), (tokens.positions >= 0).unsqueeze(-1)
         cells = state.cells
         hidden = [cells[-1][0].new_empty(len(x), 0, cells[-1][0].size(1))]
         contexts = [x.new_empty(len(x), 0, self.column.more.in_features)]
         for t in range(x.size(1)):
-            asking, at = cells[0][0].unsqueeze(1), tokens.positions[:, t : t + 1]
-            contexts.append(self.reading(asking, state.attended, positions=at))
-            cells = self.column.advance(projected[:, t], contexts[-1].squeeze(1), states=cells, real=real[:, t])
+            query, step_positions = cells[0][0].unsqueeze(1), tokens.positions[:, t : t + 1]
+            contexts.append(self.reading(query, state.memories, positions=step_positions))
+            cells = self.column.step(
+                projected[:, t], contexts[-1].squeeze(1), states=cells, token_mask=token_mask[:, t]
+            )
             hidden.append(cells[-1][0].unsqueeze(1))
         return self.readout(torch.cat(hidden, 1), x, torch.cat(contexts, 1)), replace(state, cells=cells)
 
@@ -308,57 +319,62 @@ class LuongDecoder(Decoder):
     All tokens of a chunk go through the stack at once.
     """
 
-    def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, reading: Reading, readout: Readout) -> None:
+    def __init__(
+        self, embedding: TokenEmbedding, stack: RecurrentStack, *, reading: SourceAttention, readout: Readout
+    ) -> None:
         super().__init__()
         self.embedding = embedding
         self.stack = stack
         self.reading = reading
         self.readout = readout
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """The stack, and attention on top of it."""
-        return self.reading.above(self.stack.levels())
+        return self.reading.add_attention_layer(self.stack.describe_layers())
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token."""
-        return self.reading.begin(memory)
+        return self.reading.init_state(memory)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Attentional vectors of the tokens and the state after them."""
         hidden, cells = self.stack(self.embedding(tokens), state.cells, positions=tokens.positions)
-        context = self.reading(hidden, state.attended, positions=tokens.positions)
+        context = self.reading(hidden, state.memories, positions=tokens.positions)
         return self.readout(hidden, context), replace(state, cells=cells)
 
 
-class FeedingDecoder(_ByStep):
+class InputFeedingDecoder(_StepwiseDecoder):
     """Luong's decoder whose attentional vector enters the next step (Luong et al. 2015, section 3.3).
 
     The highest cell's output asks. The attentional vector is what the readout makes of state and context, and enters
     the gates of the lowest cell.
     """
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """The cells, and attention on top, which is fed to the lowest at the next token."""
-        first, *others = self.reading.above(self.column.levels())
+        first, *others = self.reading.add_attention_layer(self.column.describe_layers())
         return (replace(first, fed=True), *others)
 
-    def begin(self, memory: Memories | None) -> RecurrentState:
+    def init_state(self, memory: Memories | None) -> RecurrentState:
         """The state before the first token, when nothing was fed yet."""
-        state = super().begin(memory)
+        state = super().init_state(memory)
         output = state.cells[-1][0]
-        return replace(state, fed=output.new_zeros(len(output), self.readout.d_output))
+        return replace(state, fed_vector=output.new_zeros(len(output), self.readout.d_output))
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
         """Attentional vectors of the tokens and the state after them."""
-        fed = state.fed
-        assert fed is not None
-        projected, real = self.column.project(self.embedding(tokens)), (tokens.positions >= 0).unsqueeze(-1)
-        cells, read = state.cells, [fed.new_empty(len(fed), 0, self.readout.d_output)]
+        fed_vector = state.fed_vector
+        assert fed_vector is not None
+        projected, token_mask = (
+            self.column.project_inputs(self.embedding(tokens)),
+            (tokens.positions >= 0).unsqueeze(-1),
+        )
+        cells, outputs = state.cells, [fed_vector.new_empty(len(fed_vector), 0, self.readout.d_output)]
         for t in range(projected.size(1)):
-            cells = self.column.advance(projected[:, t], fed, states=cells, real=real[:, t])
+            cells = self.column.step(projected[:, t], fed_vector, states=cells, token_mask=token_mask[:, t])
             hidden = cells[-1][0].unsqueeze(1)
-            context = self.reading(hidden, state.attended, positions=tokens.positions[:, t : t + 1])
+            context = self.reading(hidden, state.memories, positions=tokens.positions[:, t : t + 1])
             attentional = self.readout(hidden, context)
-            fed = torch.where(real[:, t], attentional.squeeze(1), fed)
-            read.append(attentional)
-        return torch.cat(read, 1), replace(state, cells=cells, fed=fed)
+            fed_vector = torch.where(token_mask[:, t], attentional.squeeze(1), fed_vector)
+            outputs.append(attentional)
+        return torch.cat(outputs, 1), replace(state, cells=cells, fed_vector=fed_vector)

@@ -11,52 +11,52 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.attention.dropout import Dropout
-from heedful.blocks.embedding import Embedding
-from heedful.blocks.levels import Direction, Level
+from heedful.blocks.embedding import InputEmbedding
+from heedful.blocks.layer_info import Direction, LayerInfo
 from heedful.blocks.recurrent import CellState, RecurrentStack
-from heedful.models.encoders import Summary
+from heedful.models.encoders import Pooler
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens, Vectors
+from heedful.tensors import FeatureBatch, Memory, Tokens
 
 
 @final
-class Ends(Summary):
+class FinalStatePooler(Pooler):
     """Where the layers of a recurrent encoder have ended.
 
     Args:
-        said: what of their states, which come from the lowest layer to the highest: one of the four functions below.
+        pool_states: what of their states, which come from the lowest layer to the highest: one of the four functions below.
     """
 
-    def __init__(self, said: Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]) -> None:
+    def __init__(self, pool_states: Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]) -> None:
         super().__init__()
-        self.said = said
+        self.pool_states = pool_states
 
     def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], final_states: tuple[CellState, ...] = ()
     ) -> Float[Tensor, "B d_summary"]:
         """Of the states alone."""
-        assert ends, "only a recurrent encoder has states in which it ends"
-        return self.said(ends)
+        assert final_states, "only a recurrent encoder has states in which it ends"
+        return self.pool_states(final_states)
 
 
-def last_state(ends: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
+def take_last_state(final_states: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
     """c = h_n of the last layer; in a bidirectional one, that of the cell from left to right."""
-    return ends[-1][0]
+    return final_states[-1][0]
 
 
-def first_backward(ends: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
+def take_first_backward(final_states: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
     """Where the cell from right to left ends, at the first token (Bahdanau et al. 2015, A.2.2)."""
-    return ends[-1][len(ends[-1]) // 2]
+    return final_states[-1][len(final_states[-1]) // 2]
 
 
-def both_ends(ends: tuple[CellState, ...]) -> Float[Tensor, "B d_both"]:
+def take_both_ends(final_states: tuple[CellState, ...]) -> Float[Tensor, "B d_both"]:
     """Where both cells of a bidirectional layer end, side by side."""
-    return torch.cat((last_state(ends), first_backward(ends)), -1)
+    return torch.cat((take_last_state(final_states), take_first_backward(final_states)), -1)
 
 
-def every_layer(ends: tuple[CellState, ...]) -> Float[Tensor, "B d_all"]:
+def take_all_layers(final_states: tuple[CellState, ...]) -> Float[Tensor, "B d_all"]:
     """All that the cells of all layers remember, side by side (Sutskever et al. 2014)."""
-    return torch.cat([part for state in ends for part in state], -1)
+    return torch.cat([part for state in final_states for part in state], -1)
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class SourceOrder:
     """In which order a source is read.
 
     Attributes:
-        arrange: what belongs to each token, [B, T, ...], in the order of reading, [B, R, ...].
-        restore: one output for each token of the source, in its own order, of the outputs of all that was read.
+        to_reading_order: what belongs to each token, [B, T, ...], in the order of reading, [B, R, ...].
+        to_source_order: one output for each token of the source, in its own order, of the outputs of all that was read.
     """
 
-    arrange: Callable[[Tensor], Tensor]
-    restore: Callable[[Tensor], Tensor]
+    to_reading_order: Callable[[Tensor], Tensor]
+    to_source_order: Callable[[Tensor], Tensor]
 
 
 AS_WRITTEN: Final = SourceOrder(lambda columns: columns, lambda outputs: outputs)
@@ -83,7 +83,7 @@ DOUBLED: Final = SourceOrder(
 """Twice, one after the other (Zaremba and Sutskever 2014, section 5); what the second reading gave is kept."""
 
 
-class RecurrentEncoder(Encoder[Tokens | Vectors]):
+class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
     """A recurrent stack over the source: its outputs are the memory, its last states the summary.
 
     Dropout is on the outputs.
@@ -91,10 +91,10 @@ class RecurrentEncoder(Encoder[Tokens | Vectors]):
 
     def __init__(
         self,
-        embedding: Embedding,
+        embedding: InputEmbedding,
         stack: RecurrentStack,
         *,
-        summary: Summary,
+        summary: Pooler,
         order: SourceOrder = AS_WRITTEN,
         dropout: float = 0.0,
     ) -> None:
@@ -105,26 +105,33 @@ class RecurrentEncoder(Encoder[Tokens | Vectors]):
         self.summary = summary
         self.dropout = Dropout(dropout)
 
-    def levels(self) -> tuple[Level, ...]:
+    def describe_layers(self) -> tuple[LayerInfo, ...]:
         """Those of the stack, in the order of reading; of what is read twice, the lowest has read all before."""
-        said = self.summary.said if isinstance(self.summary, Ends) else None
-        ends: dict[object, tuple[Direction, ...]] = {last_state: ("forward",), first_backward: ("backward",)}
-        first, *others = (replace(level, ends=ends.get(said, level.ends)) for level in self.stack.levels())
+        pool_states = self.summary.pool_states if isinstance(self.summary, FinalStatePooler) else None
+        directions: dict[object, tuple[Direction, ...]] = {
+            take_last_state: ("forward",),
+            take_first_backward: ("backward",),
+        }
+        lowest, *others = (
+            replace(layer, ends=directions.get(pool_states, layer.ends)) for layer in self.stack.describe_layers()
+        )
         if self.order is DOUBLED:
-            return (replace(first, before=None, after=None), *others)
-        return tuple(map(_turned, (first, *others))) if self.order is REVERSED else (first, *others)
+            return (replace(lowest, before=None, after=None), *others)
+        return tuple(map(_reverse_layer, (lowest, *others))) if self.order is REVERSED else (lowest, *others)
 
-    def forward(self, source: Tokens | Vectors) -> Memory:
+    def forward(self, source: Tokens | FeatureBatch) -> Memory:
         """A memory slot for each token."""
-        x = self.order.arrange(self.embedding(source))
-        positions = self.order.arrange(source.positions)
-        outputs, states = self.stack(x, self.stack.begin(len(x), x), positions=positions)
-        outputs = self.dropout(self.order.restore(outputs))
+        x = self.order.to_reading_order(self.embedding(source))
+        positions = self.order.to_reading_order(source.positions)
+        outputs, states = self.stack(x, self.stack.init_state(len(x), x), positions=positions)
+        outputs = self.dropout(self.order.to_source_order(outputs))
         return Memory(outputs, outputs, source.positions, self.summary(outputs, source.positions, states))
 
 
-def _turned(level: Level) -> Level:
+def _reverse_layer(layer: LayerInfo) -> LayerInfo:
     """The same from right to left."""
-    other: dict[Direction, Direction] = {"forward": "backward", "backward": "forward"}
-    carries, ends = (tuple(other[each] for each in directions) for directions in (level.carries, level.ends))
-    return replace(level, carries=carries, ends=ends)
+    opposite: dict[Direction, Direction] = {"forward": "backward", "backward": "forward"}
+    carries, ends = (
+        tuple(opposite[direction] for direction in directions) for directions in (layer.carries, layer.ends)
+    )
+    return replace(layer, carries=carries, ends=ends)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from heedful.models.interface import Encoder
 from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 class ReplacedTokenDetector(nn.Module):

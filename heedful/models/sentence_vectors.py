@@ -11,18 +11,25 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.blocks.recurrent import CellState
-from heedful.models.encoders import Summary, mean_of_tokens
+from heedful.models.encoders import Pooler, mean_pool
 
 PoolingMode: TypeAlias = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 """What is made of the hidden vectors: of the first token; the largest number of each dimension; the mean; the sum over
 the root of how many there are; the mean in which token t of 1, 2 ... counts t times (Muennighoff 2022); of the last
 token."""
-MODES: Final[Sequence[PoolingMode]] = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+POOLING_MODES: Final[Sequence[PoolingMode]] = (
+    "cls",
+    "max",
+    "mean",
+    "mean_sqrt_len_tokens",
+    "weightedmean",
+    "lasttoken",
+)
 """In the order in which several are put side by side."""
 
 
 @final
-class Pooling(Summary):
+class MultiModePooler(Pooler):
     """One vector of the hidden vectors of all tokens, special ones too; of several modes one behind the other.
 
     Args:
@@ -33,44 +40,47 @@ class Pooling(Summary):
         super().__init__()
         chosen = {*modes}
         assert chosen, "a text becomes a vector in some way"
-        self.modes = tuple(mode for mode in MODES if mode in chosen)
+        self.modes = tuple(mode for mode in POOLING_MODES if mode in chosen)
 
     def extra_repr(self) -> str:
         """What `print` says of it besides its parts."""
         return f"modes={', '.join(self.modes)}"
 
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+        self,
+        hidden: Float[Tensor, "B T d_model"],
+        positions: Int[Tensor, "B T"],
+        final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_pooled"]:
         """Of a text without tokens zeros."""
-        return torch.cat([_pooled(mode, hidden, positions) for mode in self.modes], 1)
+        return torch.cat([_pool(mode, hidden, positions) for mode in self.modes], 1)
 
 
-def _pooled(
+def _pool(
     mode: PoolingMode, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B d_model"]:
-    real = (positions >= 0).unsqueeze(-1)
+    token_mask = (positions >= 0).unsqueeze(-1)
     rows = torch.arange(len(hidden), device=hidden.device)
-    found: Tensor
+    pooled: Tensor
     match mode:
         case "cls":
-            found = hidden[rows, (positions == 0).byte().argmax(1)] * real.any(1)
+            pooled = hidden[rows, (positions == 0).byte().argmax(1)] * token_mask.any(1)
         case "lasttoken":
-            found = hidden[rows, positions.argmax(1)] * real.any(1)
+            pooled = hidden[rows, positions.argmax(1)] * token_mask.any(1)
         case "max":
-            found = hidden.masked_fill(~real, -torch.inf).amax(1).nan_to_num(neginf=0.0)
+            pooled = hidden.masked_fill(~token_mask, -torch.inf).amax(1).nan_to_num(neginf=0.0)
         case "mean":
-            found = mean_of_tokens(hidden, positions)
+            pooled = mean_pool(hidden, positions)
         case "mean_sqrt_len_tokens":
-            found = (hidden * real).sum(1) / real.sum(1).clamp(min=1).sqrt()
+            pooled = (hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1).sqrt()
         case "weightedmean":
             weights = (positions + 1).unsqueeze(-1).to(hidden.dtype)
-            found = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
-    return found
+            pooled = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+    return pooled
 
 
 @final
-class UnitLength(nn.Module):
+class UnitNorm(nn.Module):
     """x / |x|; a vector of zeros stays one."""
 
     def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
@@ -79,7 +89,7 @@ class UnitLength(nn.Module):
 
 
 @final
-class SentenceVector(Summary):
+class SentencePooler(Pooler):
     """What is pooled, and then goes through further maps.
 
     Args:
@@ -87,13 +97,16 @@ class SentenceVector(Summary):
         steps: maps of the pooled vector, one behind the other.
     """
 
-    def __init__(self, pooling: Pooling, steps: Sequence[nn.Module]) -> None:
+    def __init__(self, pooling: MultiModePooler, steps: Sequence[nn.Module]) -> None:
         super().__init__()
         self.pooling = pooling
         self.steps = nn.Sequential(*steps)
 
     def forward(
-        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"], ends: tuple[CellState, ...] = ()
+        self,
+        hidden: Float[Tensor, "B T d_model"],
+        positions: Int[Tensor, "B T"],
+        final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_vector"]:
         """The vector of each text."""
         vectors: Tensor = self.steps(self.pooling(hidden, positions))

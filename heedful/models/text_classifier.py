@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
-from heedful.models.bag import Bag
-from heedful.models.encoders import Summary
+from heedful.models.encoders import Pooler
 from heedful.models.interface import Encoder
-from heedful.values import Tokens
+from heedful.models.ngram_classifier import NgramClassifier
+from heedful.tensors import Tokens
 
 
 class TextClassifier(nn.Module):
@@ -32,10 +32,10 @@ class TextClassifier(nn.Module):
         encoder: Encoder[Tokens],
         *,
         output: nn.Linear,
-        summary: Summary | None = None,
+        summary: Pooler | None = None,
         hidden: nn.Linear | None = None,
         dropout: float = 0.0,
-        bag: Bag | None = None,
+        bag: NgramClassifier | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -47,7 +47,7 @@ class TextClassifier(nn.Module):
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B d_hidden"]:
         """What the output reads of each text; `output` makes logits of it."""
-        x: Tensor = self.dropout(self.vector(tokens))
+        x: Tensor = self.dropout(self.embed_text(tokens))
         if self.hidden is not None:
             x = self.dropout(torch.relu(self.hidden(x)))
         if self.bag is None:
@@ -55,8 +55,8 @@ class TextClassifier(nn.Module):
         votes = x.new_zeros(len(x), self.bag.outputs) if self.training else self.bag(tokens)
         return torch.cat((x, votes), -1)
 
-    def vector(self, tokens: Tokens) -> Float[Tensor, "B d_summary"]:
+    def embed_text(self, tokens: Tokens) -> Float[Tensor, "B d_summary"]:
         """The summary of each text: its embedding."""
         memory = self.encoder(tokens)
-        found: Tensor = memory.summary if self.summary is None else self.summary(memory.values, memory.positions)
-        return found
+        vectors: Tensor = memory.summary if self.summary is None else self.summary(memory.values, memory.positions)
+        return vectors

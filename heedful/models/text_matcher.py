@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.models.encoders import mean_of_tokens
+from heedful.models.encoders import mean_pool
 from heedful.models.interface import Encoder
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
-SHARPEST: Final = 100.0
+MAX_SCALE: Final = 100.0
 """What cosines are multiplied by at most (Radford et al. 2021, 2.5)."""
 
 
@@ -24,20 +24,20 @@ class TextMatcher(nn.Module):
     Args:
         encoder: reads the texts of both sides.
         temperature: what cosines are divided by, at the start.
-        learned: whether that changes with training.
+        is_trainable: whether that changes with training.
     """
 
-    def __init__(self, encoder: Encoder[Tokens], *, temperature: float, learned: bool) -> None:
+    def __init__(self, encoder: Encoder[Tokens], *, temperature: float, is_trainable: bool) -> None:
         super().__init__()
         self.encoder = encoder
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=learned)
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(temperature)), requires_grad=is_trainable)
 
     @property
     def scale(self) -> Float[Tensor, ""]:
         """1 / temperature."""
-        return self.log_scale.float().exp().clamp(max=SHARPEST)
+        return self.log_scale.float().exp().clamp(max=MAX_SCALE)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B d_output"]:
         """In single precision."""
         memory = self.encoder(tokens)
-        return functional.normalize(mean_of_tokens(memory.values, memory.positions).float(), dim=-1)
+        return functional.normalize(mean_pool(memory.values, memory.positions).float(), dim=-1)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Encoder
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 class TokenClassifier(nn.Module):

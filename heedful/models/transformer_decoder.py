@@ -5,11 +5,11 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.attention.explained import declare
-from heedful.attention.probe import WRITING
+from heedful.attention.attention_trace import assign_roles
+from heedful.attention.hooks import DECODER_SELF
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Decoder, State
-from heedful.values import Bounds, Memories, Tokens, Written
+from heedful.tensors import Memories, MultiStepLimits, MultiStepOutput, Tokens
 
 
 class TransformerDecoder(Decoder):
@@ -18,19 +18,19 @@ class TransformerDecoder(Decoder):
     def __init__(self, stack: TransformerStack) -> None:
         super().__init__()
         self.stack = stack
-        declare(stack, WRITING)
+        assign_roles(stack, DECODER_SELF)
 
-    def begin(self, memory: Memories | None) -> State:
+    def init_state(self, memory: Memories | None) -> State:
         """The state before the first token: each memory, projected once for each layer that looks at it."""
-        return self.stack.begin(memory)
+        return self.stack.init_state(memory)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Hidden vectors of the tokens and the state after them."""
         result: tuple[Tensor, State] = self.stack(tokens, state)
         return result
 
-    def stride(
-        self, output: nn.Linear, tokens: Tokens, state: State, *, bounds: Bounds
-    ) -> tuple[Written, State] | None:
+    def decode_greedy(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
         """As the stack does it."""
-        return self.stack.stride(output, tokens, state, bounds=bounds)
+        return self.stack.decode_greedy(output, tokens, state, limits=limits)

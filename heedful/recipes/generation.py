@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.recipes.section import Count, Section, default_kind
+from heedful.recipes.config import Config, PositiveInt, add_default_kind
 
-Word = Annotated[str, Field(min_length=1)]
-StopString = Word
+NonEmptyText = Annotated[str, Field(min_length=1)]
+StopString = NonEmptyText
 
 
-class Unrepeated(Section):
+class RepetitionConfig(Config):
     """What is held against repetition; abstract."""
 
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
@@ -22,7 +22,7 @@ class Unrepeated(Section):
     """no so many tokens follow each other twice (Paulus et al. 2018); 1 allows each token once"""
 
 
-class Limited(Unrepeated):
+class LengthLimitedConfig(RepetitionConfig):
     """Answers hold at most max_ratio * (source tokens) + max_extra tokens; abstract."""
 
     kind: str
@@ -34,19 +34,19 @@ class Limited(Unrepeated):
     """shortest answer, as a multiple of the source; what is longest goes before"""
     min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """shortest answer in tokens, likewise"""
-    forbid: Annotated[tuple[Word, ...], Field(strict=False)] = ()
+    forbid: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
     """words that are not written, however they are cut into tokens; one in lower case is meant in any case, and one
     with a star at its end also where a longer word begins so"""
 
     @field_validator("max_extra")
     @classmethod
-    def _some(cls, max_extra: int, info: ValidationInfo) -> int:
+    def _check_max_extra(cls, max_extra: int, info: ValidationInfo) -> int:
         if max_extra == 0 and info.data.get("max_ratio") == 0:
             raise ValueError("must be above 0 when generation.max_ratio = 0, or every answer is empty")
         return max_extra
 
 
-class Weighed(Limited):
+class MinimumRiskConfig(LengthLimitedConfig):
     """What is found is compared before one of it is the answer; abstract."""
 
     risk: Literal["chrf", "bleu"] | None = None
@@ -57,19 +57,19 @@ class Weighed(Limited):
 
     @field_validator("candidates")
     @classmethod
-    def _compared(cls, candidates: int | None, info: ValidationInfo) -> int | None:
+    def _check_candidates(cls, candidates: int | None, info: ValidationInfo) -> int | None:
         if candidates is not None and info.data.get("risk") is None:
             raise ValueError('is for generation.risk, which is not given; add risk = "chrf", or leave it out')
         return candidates
 
 
-class GreedyConfig(Limited):
+class GreedyConfig(LengthLimitedConfig):
     """Always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
 
-class BeamConfig(Weighed):
+class BeamConfig(MinimumRiskConfig):
     """The best of `width` hypotheses that grow side by side."""
 
     kind: Literal["beam"] = "beam"
@@ -91,27 +91,27 @@ class BeamConfig(Weighed):
 
     @field_validator("groups")
     @classmethod
-    def _share(cls, groups: int, info: ValidationInfo) -> int:
+    def _check_groups(cls, groups: int, info: ValidationInfo) -> int:
         if (width := info.data.get("width")) is not None and width % groups:
             raise ValueError(f"cannot share a beam of {width} evenly; give a width that it divides")
         return groups
 
     @field_validator("diversity")
     @classmethod
-    def _between_groups(cls, diversity: float | None, info: ValidationInfo) -> float | None:
+    def _check_diversity(cls, diversity: float | None, info: ValidationInfo) -> float | None:
         if diversity is not None and info.data.get("groups") == 1:
             raise ValueError("is between groups, and there is one; give 2 groups or more")
         return diversity
 
     @field_validator("coverage")
     @classmethod
-    def _ranks_alone(cls, coverage: float, info: ValidationInfo) -> float:
+    def _check_coverage(cls, coverage: float, info: ValidationInfo) -> float:
         if coverage and info.data.get("risk") is not None:
             raise ValueError("and risk both rank what was found; leave one of them out")
         return coverage
 
 
-class Drawing(Section):
+class TokenSamplingConfig(Config):
     """How tokens are drawn at random; abstract."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
@@ -124,39 +124,39 @@ class Drawing(Section):
     """draw only tokens that are at least so many times as probable as the most probable one (Nguyen et al. 2024)"""
 
 
-class SamplingConfig(Drawing, Weighed):
+class SamplingConfig(TokenSamplingConfig, MinimumRiskConfig):
     """Tokens drawn at random."""
 
     kind: Literal["sampling"] = "sampling"
 
 
 GenerationConfig = Annotated[
-    BeamConfig | GreedyConfig | SamplingConfig, Field(discriminator="kind"), default_kind("beam")
+    BeamConfig | GreedyConfig | SamplingConfig, Field(discriminator="kind"), add_default_kind("beam")
 ]
 
 
-class Continuing(Unrepeated):
+class ContinuationBaseConfig(RepetitionConfig):
     """What all ways to write share; abstract."""
 
     kind: str
-    tokens: Annotated[Count, Field(le=1_000_000)] = 200
+    tokens: Annotated[PositiveInt, Field(le=1_000_000)] = 200
     """longest continuation"""
     stop: Annotated[tuple[StopString, ...], Field(strict=False)] = ()
     """strings before which a continuation ends"""
 
 
-class GreedyContinuationConfig(Continuing):
+class GreedyContinuationConfig(ContinuationBaseConfig):
     """Always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
 
-class SampledContinuationConfig(Drawing, Continuing):
+class SampledContinuationConfig(TokenSamplingConfig, ContinuationBaseConfig):
     """Tokens drawn at random: after the penalty and the temperature, top_k, top_p and min_p leave tokens out."""
 
     kind: Literal["sampling"] = "sampling"
 
 
 ContinuationConfig = Annotated[
-    SampledContinuationConfig | GreedyContinuationConfig, Field(discriminator="kind"), default_kind("sampling")
+    SampledContinuationConfig | GreedyContinuationConfig, Field(discriminator="kind"), add_default_kind("sampling")
 ]

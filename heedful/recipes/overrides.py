@@ -16,24 +16,34 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from heedful.errors import RecipeError
-from heedful.files import DEEPEST_TABLE, parse_toml
-from heedful.recipes.options import grouped
-from heedful.recipes.section import Anchor, Section, complete, keys, kinds_of, member, members, named, parts
+from heedful.files import MAX_TOML_DEPTH, parse_toml
+from heedful.recipes.config import (
+    Config,
+    RecipeRelative,
+    add_kind,
+    get_config_classes,
+    get_dict_value_annotation,
+    get_key_annotations,
+    iter_annotation_parts,
+    list_kinds,
+    select_config_class,
+)
+from heedful.recipes.option_words import group_options
 
-Nest = dict[str, Any]
-_MOST = 1000
+NestedTable = dict[str, Any]
+_MAX_OVERRIDES = 1000
 """Options that change a recipe; it has some hundred keys."""
-_SHOWN = 40
+_MAX_SHOWN = 40
 """Characters of a key that is too long."""
 
 
 @dataclass(frozen=True)
 class Override:
-    """One `--a.b value`: `text` is None where a flag stands alone, `typed` the path before `-` became `_`."""
+    """One `--a.b value`: `text` is None where a flag stands alone, `typed_path` the path before `-` became `_`."""
 
     path: tuple[str, ...]
     text: str | None
-    typed: tuple[str, ...]
+    typed_path: tuple[str, ...]
 
     @property
     def flag(self) -> str:
@@ -41,134 +51,142 @@ class Override:
         return "--" + ".".join(self.path)
 
 
-def read_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
+def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
     """The overrides in a list of arguments; RecipeError for anything that is none."""
-    found: list[Override] = []
-    for word, *value in grouped(arguments):
+    overrides: list[Override] = []
+    for word, *value in group_options(arguments):
         name, equals, text = word.partition("=")
-        typed = tuple(name[2:].split("."))
-        path = tuple(part.replace("-", "_") for part in typed)
+        typed_path = tuple(name[2:].split("."))
+        path = tuple(key_part.replace("-", "_") for key_part in typed_path)
         if not word.startswith("--") or not all(path):
             raise RecipeError(
                 f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
             )
-        if len(path) > DEEPEST_TABLE:
+        if len(path) > MAX_TOML_DEPTH:
             raise RecipeError(
-                f"command line: {name[:_SHOWN]}... is a key of {len(path):,} parts, and {DEEPEST_TABLE} are the most"
+                f"command line: {name[:_MAX_SHOWN]}... is a key of {len(path):,} parts, and {MAX_TOML_DEPTH} are the most"
             )
-        found.append(Override(path, text if equals else next(iter(value), None), typed))
-        if len(found) > _MOST:
-            raise RecipeError(f"command line: has more than {_MOST:,} options; write a recipe with these keys")
-    return tuple(found)
+        overrides.append(Override(path, text if equals else next(iter(value), None), typed_path))
+        if len(overrides) > _MAX_OVERRIDES:
+            raise RecipeError(f"command line: has more than {_MAX_OVERRIDES:,} options; write a recipe with these keys")
+    return tuple(overrides)
 
 
-def anchored(table: Mapping[str, Any], section: type[Section], folder: Path) -> Nest:
+def resolve_paths(table: Mapping[str, Any], config_class: type[Config], folder: Path) -> NestedTable:
     """The table with each path that is counted from somewhere counted from `folder`, absolute."""
-    annotations = keys(section)
-    return {key: _anchored(part, annotations.get(key), folder) for key, part in table.items()}
+    annotations = get_key_annotations(config_class)
+    return {key: _resolve_value(value, annotations.get(key), folder) for key, value in table.items()}
 
 
-def _anchored(content: Any, annotation: Any, folder: Path) -> Any:
-    if isinstance(content, Mapping):
-        if (inside := named(annotation)) is not None:
-            return {name: _anchored(part, inside, folder) for name, part in content.items()}
-        section = member(annotation, content)
-        return dict(content) if section is None else anchored(content, section, folder)
-    if isinstance(content, str) and content and "\0" not in content and _is_path(annotation):
-        return str((folder / content).resolve())
-    return content
+def _resolve_value(value: Any, annotation: Any, folder: Path) -> Any:
+    if isinstance(value, Mapping):
+        if (value_annotation := get_dict_value_annotation(annotation)) is not None:
+            return {name: _resolve_value(entry, value_annotation, folder) for name, entry in value.items()}
+        config_class = select_config_class(annotation, value)
+        return dict(value) if config_class is None else resolve_paths(value, config_class, folder)
+    if isinstance(value, str) and value and "\0" not in value and _is_path(annotation):
+        return str((folder / value).resolve())
+    return value
 
 
 def _is_path(annotation: Any) -> bool:
-    return any(isinstance(part, Anchor) for part in parts(annotation))
+    return any(isinstance(metadata, RecipeRelative) for metadata in iter_annotation_parts(annotation))
 
 
-def merge(table: Mapping[str, Any], overrides: Sequence[Override], root: type[Section]) -> Nest:
+def merge_overrides(table: Mapping[str, Any], overrides: Sequence[Override], root: type[Config]) -> NestedTable:
     """The table with the overrides in it; unknown keys go in as well, for the validator to complain about.
 
     Kinds go first and shorthands second, whatever the order on the command line, so that other options
     speak about the tables that will be there. A new kind keeps the keys that it shares with the old one.
     """
     result = dict(table)
-    for override in sorted(overrides, key=lambda override: _turn(override, root)):
-        result = _set(result, root, override, override.path)
+    for override in sorted(overrides, key=lambda override: _sort_key(override, root)):
+        result = _set_value(result, root, override, override.path)
     return result
 
 
-def _turn(override: Override, root: type[Section]) -> tuple[int, int]:
+def _sort_key(override: Override, root: type[Config]) -> tuple[int, int]:
     *tables, last = override.path
     if last == "kind":
         return 0, len(tables)
-    section: type[Section] | None = root
+    config_class: type[Config] | None = root
     for name in tables:
-        possible = members(keys(section).get(name)) if section else ()
-        section = possible[0] if possible else None
-    return (1 if section and last in section.shorthands else 2), 0
+        candidates = get_config_classes(get_key_annotations(config_class).get(name)) if config_class else ()
+        config_class = candidates[0] if candidates else None
+    return (1 if config_class and last in config_class.shorthands else 2), 0
 
 
-def _set(table: Nest, section: type[Section] | None, override: Override, path: tuple[str, ...]) -> Nest:
+def _set_value(
+    table: NestedTable, config_class: type[Config] | None, override: Override, path: tuple[str, ...]
+) -> NestedTable:
     name, *rest = path
-    annotation = keys(section).get(name) if section else None
+    annotation = get_key_annotations(config_class).get(name) if config_class else None
     if not rest:
-        covered = section.shorthands.get(name, ()) if section else ()
-        kept = {key: part for key, part in table.items() if key not in covered}
-        return kept | {name: _read(override, annotation)}
-    return table | {name: _set_below(table.get(name, {}), annotation, override, tuple(rest))}
+        covered_keys = config_class.shorthands.get(name, ()) if config_class else ()
+        kept = {key: entry for key, entry in table.items() if key not in covered_keys}
+        return kept | {name: _parse_value(override, annotation)}
+    return table | {name: _set_nested_value(table.get(name, {}), annotation, override, tuple(rest))}
 
 
-def _set_below(table: Any, annotation: Any, override: Override, path: tuple[str, ...]) -> Nest:
+def _set_nested_value(table: Any, annotation: Any, override: Override, path: tuple[str, ...]) -> NestedTable:
     """What stands where `annotation` does, with the override in it at `path`."""
     if not isinstance(table, Mapping):
         key = override.path[: -len(path)]
         raise RecipeError(f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe")
-    if (inside := named(annotation)) is not None:
-        name = _spelled(table, override, path)
+    if (value_annotation := get_dict_value_annotation(annotation)) is not None:
+        name = _match_user_name(table, override, path)
         if len(path) == 1:
-            return {**table, name: _read(override, inside)}
-        return {**table, name: _set_below(table.get(name, {}), inside, override, path[1:])}
-    if path == ("kind",) and len(members(annotation)) > 1:
-        table = _of_kind(table, annotation, str(_read(override, None)))
+            return {**table, name: _parse_value(override, value_annotation)}
+        return {**table, name: _set_nested_value(table.get(name, {}), value_annotation, override, path[1:])}
+    if path == ("kind",) and len(get_config_classes(annotation)) > 1:
+        table = _convert_kind(table, annotation, str(_parse_value(override, None)))
     # The key itself may be what tells the kind.
-    inner = member(annotation, {path[0]: override.text, **table}) if members(annotation) else None
-    return _set(dict(table), inner, override, path)
+    nested_class = (
+        select_config_class(annotation, {path[0]: override.text, **table}) if get_config_classes(annotation) else None
+    )
+    return _set_value(dict(table), nested_class, override, path)
 
 
-def _spelled(table: Mapping[str, Any], override: Override, path: tuple[str, ...]) -> str:
+def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[str, ...]) -> str:
     """A name of the user's own as the recipe has it, or as it was typed where the recipe has none like it."""
-    typed = override.typed[-len(path)]
-    return typed if typed in table else next((name for name in table if name.replace("-", "_") == path[0]), typed)
+    typed_name = override.typed_path[-len(path)]
+    return (
+        typed_name
+        if typed_name in table
+        else next((name for name in table if name.replace("-", "_") == path[0]), typed_name)
+    )
 
 
-def _of_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> Nest:
+def _convert_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> NestedTable:
     """What a table keeps when its kind changes: keys of the new kind, and those that neither kind knows."""
-    old = member(annotation, table)
-    new = next((section for section in members(annotation) if kind in kinds_of(section)), None)
-    if old is None or new is None:
+    old_class = select_config_class(annotation, table)
+    new_class = next((section for section in get_config_classes(annotation) if kind in list_kinds(section)), None)
+    if old_class is None or new_class is None:
         return dict(table)
-    lost = set(keys(old)) - set(keys(new))
-    kept = {key: part for key, part in complete(annotation, table).items() if key not in lost}
+    removed_keys = set(get_key_annotations(old_class)) - set(get_key_annotations(new_class))
+    kept = {key: entry for key, entry in add_kind(annotation, table).items() if key not in removed_keys}
     return kept | {"kind": kind}
 
 
-def _read(override: Override, annotation: Any) -> Any:
-    kinds = tuple(parts(annotation))
+def _parse_value(override: Override, annotation: Any) -> Any:
+    types = tuple(iter_annotation_parts(annotation))
     if override.text is None:
-        if bool in kinds:
+        if bool in types:
             return True
         raise RecipeError(f"command line: {override.flag} needs a value, as in {override.flag} VALUE")
-    if override.text == "none" and NoneType in kinds:
+    if override.text == "none" and NoneType in types:
         return None
-    content = _parse(override.text)
-    if not isinstance(content, str) and type(content) not in kinds and any(_is_text(kind) for kind in kinds):
-        content = override.text
-    return _anchored(content, annotation, Path.cwd())
+    value = _parse_toml_value(override.text)
+    if not isinstance(value, str) and type(value) not in types and any(_is_text(kind) for kind in types):
+        value = override.text
+    return _resolve_value(value, annotation, Path.cwd())
 
 
-def _is_text(kind: Any) -> bool:
-    return kind in (str, Path) or (get_origin(kind) is Literal and isinstance(get_args(kind)[0], str))
+def _is_text(value_type: Any) -> bool:
+    return value_type in (str, Path) or (get_origin(value_type) is Literal and isinstance(get_args(value_type)[0], str))
 
 
-def _parse(text: str) -> Any:
+def _parse_toml_value(text: str) -> Any:
     try:
         table = parse_toml(f"value = {text}")
     except ValueError:

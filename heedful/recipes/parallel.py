@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from heedful.recipes.section import InputPath, Section, kind_from
-from heedful.recipes.text import Column, Name
+from heedful.recipes.config import Config, InputPath, add_inferred_kind
+from heedful.recipes.text import ColumnIndex, NonEmptyName
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Pair, Reader
+    from heedful.data.readers import ExampleReader, SentencePair
 
 
-def other_than(key: str, what: str) -> AfterValidator:
+def require_different_from(key: str, what: str) -> AfterValidator:
     """Both languages do not stand in one place."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
@@ -27,134 +27,142 @@ def other_than(key: str, what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-class LinesConfig(Section):
+class LinesConfig(Config):
     """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
 
     kind: Literal["lines"] = "lines"
     source: InputPath
     """the file of source sentences, one a line"""
-    target: Annotated[InputPath, other_than("source", "file")]
+    target: Annotated[InputPath, require_different_from("source", "file")]
     """the file of their translations, one a line"""
 
-    def reader(self) -> Reader[Pair]:
+    def reader(self) -> ExampleReader[SentencePair]:
         """Line by line."""
-        from heedful.data.composed import matching
-        from heedful.data.readers import LineAligned
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.readers import LineAlignedReader
 
-        return matching(LineAligned, self.source, self.target)
+        return open_matching_files(LineAlignedReader, self.source, self.target)
 
 
-class TsvConfig(Section):
+class TsvConfig(Config):
     """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["tsv"] = "tsv"
     path: InputPath
     """the file"""
-    source_column: Column = 0
+    source_column: ColumnIndex = 0
     """column of the source sentences, counted from 0"""
-    target_column: Annotated[Column, other_than("source_column", "column")] = 1
+    target_column: Annotated[ColumnIndex, require_different_from("source_column", "column")] = 1
     """column of their translations, counted from 0"""
 
-    def reader(self, **documents: Any) -> Reader[Pair]:
+    def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
         """A pair for each line; `document_column` may say of which document it is."""
-        from heedful.data.composed import matching
-        from heedful.data.readers import TabSeparated
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.readers import TsvPairReader
 
-        read = partial(TabSeparated, source_column=self.source_column, target_column=self.target_column, **documents)
-        return matching(read, self.path)
+        open_file = partial(
+            TsvPairReader, source_column=self.source_column, target_column=self.target_column, **documents
+        )
+        return open_matching_files(open_file, self.path)
 
 
-class JsonlConfig(Section):
+class JsonlConfig(Config):
     """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: InputPath
     """the file"""
-    source_field: Name
+    source_field: NonEmptyName
     """name of the field that holds the source sentence"""
-    target_field: Annotated[Name, other_than("source_field", "field")]
+    target_field: Annotated[NonEmptyName, require_different_from("source_field", "field")]
     """name of the field that holds its translation"""
 
-    def reader(self, **documents: Any) -> Reader[Pair]:
+    def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
         """A pair for each line; `document_field` may say of which document it is."""
-        from heedful.data.composed import matching
-        from heedful.data.readers import JsonLines
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.readers import JsonlPairReader
 
-        read = partial(JsonLines, source_field=self.source_field, target_field=self.target_field, **documents)
-        return matching(read, self.path)
+        open_file = partial(
+            JsonlPairReader, source_field=self.source_field, target_field=self.target_field, **documents
+        )
+        return open_matching_files(open_file, self.path)
 
 
-class ParquetConfig(Section):
+class ParquetConfig(Config):
     """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
 
     kind: Literal["parquet"] = "parquet"
     path: InputPath
     """the file"""
-    source_field: Name
+    source_field: NonEmptyName
     """name of the column that holds the source sentence"""
-    target_field: Annotated[Name, other_than("source_field", "column")]
+    target_field: Annotated[NonEmptyName, require_different_from("source_field", "column")]
     """name of the column that holds its translation"""
 
-    def reader(self, **documents: Any) -> Reader[Pair]:
+    def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
         """A pair for each row; `document_field` may say of which document it is."""
-        from heedful.data.composed import matching
-        from heedful.data.parquet import ParquetColumns
+        from heedful.data.parquet import ParquetPairReader
+        from heedful.data.reader_transforms import open_matching_files
 
-        read = partial(ParquetColumns, source_field=self.source_field, target_field=self.target_field, **documents)
-        return matching(read, self.path)
+        open_file = partial(
+            ParquetPairReader, source_field=self.source_field, target_field=self.target_field, **documents
+        )
+        return open_matching_files(open_file, self.path)
 
 
-class TmxConfig(Section):
+class TmxConfig(Config):
     """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["tmx"] = "tmx"
     path: InputPath
     """the file"""
-    source_language: Name
+    source_language: NonEmptyName
     """the language that is read, as the file calls it; `en` also finds `en-GB`"""
-    target_language: Annotated[Name, other_than("source_language", "language")]
+    target_language: Annotated[NonEmptyName, require_different_from("source_language", "language")]
     """the language that is written, likewise"""
 
-    def reader(self) -> Reader[Pair]:
+    def reader(self) -> ExampleReader[SentencePair]:
         """Units that both languages have."""
-        from heedful.data.composed import matching
-        from heedful.data.translated import Confirmed
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.translation_files import ConfirmedTranslations
 
-        read = partial(Confirmed, source_language=self.source_language, target_language=self.target_language)
-        return matching(read, self.path)
+        open_file = partial(
+            ConfirmedTranslations, source_language=self.source_language, target_language=self.target_language
+        )
+        return open_matching_files(open_file, self.path)
 
 
-class PoConfig(Section):
+class PoConfig(Config):
     """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["po"] = "po"
     path: InputPath
     """the file; what is fuzzy, obsolete or not translated is left out"""
 
-    def reader(self) -> Reader[Pair]:
+    def reader(self) -> ExampleReader[SentencePair]:
         """A pair for each message and plural form."""
-        from heedful.data.composed import matching
-        from heedful.data.translated import Confirmed
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.translation_files import ConfirmedTranslations
 
-        return matching(Confirmed, self.path)
+        return open_matching_files(ConfirmedTranslations, self.path)
 
 
-class XliffConfig(Section):
+class XliffConfig(Config):
     """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
 
     kind: Literal["xliff"] = "xliff"
     path: InputPath
     """the file; what has no target, or one that needs review, is left out"""
 
-    def reader(self) -> Reader[Pair]:
+    def reader(self) -> ExampleReader[SentencePair]:
         """A pair for each segment."""
-        from heedful.data.composed import matching
-        from heedful.data.translated import Confirmed
+        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.translation_files import ConfirmedTranslations
 
-        return matching(Confirmed, self.path)
+        return open_matching_files(ConfirmedTranslations, self.path)
 
 
-_BY_ENDING = {
+_KIND_BY_SUFFIX = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
@@ -166,7 +174,7 @@ _BY_ENDING = {
 }
 
 
-def kind_of_text(table: Mapping[str, Any]) -> str | None:
+def infer_text_kind(table: Mapping[str, Any]) -> str | None:
     """The kind that the keys belong to; a file's name tells it where only `path` is given, TSV if nothing else."""
     if "source" in table or "target" in table:
         return "lines"
@@ -178,11 +186,11 @@ def kind_of_text(table: Mapping[str, Any]) -> str | None:
         return None
     if "source_column" in table:
         return "tsv"
-    return _BY_ENDING.get(Path(str(table["path"]).lower().removesuffix(".gz")).suffix, "tsv")
+    return _KIND_BY_SUFFIX.get(Path(str(table["path"]).lower().removesuffix(".gz")).suffix, "tsv")
 
 
 ParallelTextConfig = Annotated[
     LinesConfig | TsvConfig | JsonlConfig | ParquetConfig | TmxConfig | PoConfig | XliffConfig,
     Field(discriminator="kind"),
-    kind_from(kind_of_text),
+    add_inferred_kind(infer_text_kind),
 ]

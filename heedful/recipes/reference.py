@@ -10,89 +10,98 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from heedful.catalogue import recipe_of
 from heedful.recipes.load import json_schema
+from heedful.registry import get_recipe_class
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_FITTED: Final = "; chosen by the data and the time where the recipe leaves it open"
+_AUTO_KEY_NOTE: Final = "; chosen by the data and the time where the recipe leaves it open"
 
 
 @dataclass(frozen=True)
-class Key:
+class RecipeKey:
     """A key as one kind of a table has it.
 
     Attributes:
         path: its dotted name, with NAME for what is the user's own.
-        chosen: key of the kind that its table must be of, and words for that kind; empty where there is one kind alone.
+        selector: key of the kind that its table must be of, and words for that kind; empty where there is one kind alone.
         type: of its values, in words.
         default: where it is not given; in words where there is no value.
         range: of its values, in words; empty where there is none.
-        about: its meaning.
+        description: its meaning.
         is_table: whether it is a table with keys of its own.
     """
 
     path: str
-    chosen: tuple[str, tuple[str, ...]]
+    selector: tuple[str, tuple[str, ...]]
     type: str
     default: str
     range: str
-    about: str
+    description: str
     is_table: bool
 
 
-def keys_of(task: str) -> list[Key]:
+def list_keys(task: str) -> list[RecipeKey]:
     """Every key of a task's recipe, of all kinds of its tables, in their order."""
-    schema, fitted = json.loads(json_schema(task)), set(recipe_of(task).fitted)
-    found = dict.fromkeys(_keys("", schema, [schema], schema["$defs"]))
-    return [replace(key, about=key.about + _FITTED) if key.path in fitted and _may_be(key) else key for key in found]
+    schema, auto_keys = json.loads(json_schema(task)), set(get_recipe_class(task).auto_keys)
+    keys = dict.fromkeys(_iter_keys("", schema, [schema], schema["$defs"]))
+    return [
+        replace(key, description=key.description + _AUTO_KEY_NOTE)
+        if key.path in auto_keys and _is_chosen_by_task(key)
+        else key
+        for key in keys
+    ]
 
 
-def _may_be(key: Key) -> bool:
+def _is_chosen_by_task(key: RecipeKey) -> bool:
     """Whether its kind of table is one that tasks choose."""
-    return not key.path.startswith("model.") or key.chosen[1] in ((), ("transformer",))
+    return not key.path.startswith("model.") or key.selector[1] in ((), ("transformer",))
 
 
-def _keys(path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]) -> Iterator[Key]:
+def _iter_keys(
+    path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]
+) -> Iterator[RecipeKey]:
     """The keys of a table, which may be of several kinds."""
     if len(kinds) > 1:
-        yield _chooser(path, table, kinds)
+        yield _build_kind_key(path, table, kinds)
     for kind in kinds:
-        chosen = (f"{path}kind", tuple(kinds_in(kind))) if len(kinds) > 1 else ("", ())
+        selector = (f"{path}kind", tuple(list_schema_kinds(kind))) if len(kinds) > 1 else ("", ())
         for name, schema in kind["properties"].items():
             if name == "kind" and len(kinds) > 1:
                 continue
-            inside = [definitions[each] for each in tables_in(schema)]
-            yield Key(
+            nested_tables = [definitions[table_name] for table_name in list_schema_tables(schema)]
+            yield RecipeKey(
                 path=f"{path}{name}",
-                chosen=chosen,
-                type=type_of(schema, definitions),
-                default=default_of(name, schema, kind),
-                range=range_of(schema),
-                about=" ".join(schema.get("description", "there is only this kind so far").split()),
-                is_table=bool(inside),
+                selector=selector,
+                type=describe_type(schema, definitions),
+                default=describe_default(name, schema, kind),
+                range=describe_range(schema),
+                description=" ".join(schema.get("description", "there is only this kind so far").split()),
+                is_table=bool(nested_tables),
             )
-            own = "NAME." if isinstance(schema.get("additionalProperties"), dict) else ""
-            yield from _keys(f"{path}{name}.{own}", schema, inside, definitions)
+            name_part = "NAME." if isinstance(schema.get("additionalProperties"), dict) else ""
+            yield from _iter_keys(f"{path}{name}.{name_part}", schema, nested_tables, definitions)
 
 
-def _chooser(path: str, table: Schema, kinds: Sequence[Schema]) -> Key:
+def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> RecipeKey:
     """The key that chooses the kind of a table."""
-    words = [word for kind in kinds for word in kinds_in(kind)]
+    words = [word for kind in kinds for word in list_schema_kinds(kind)]
     default = (table.get("default") or {}).get("kind")
-    abouts = (f"{' or '.join(kinds_in(kind))}: {' '.join(kind.get('description', '').split())}" for kind in kinds)
-    return Key(
+    descriptions = (
+        f"{' or '.join(list_schema_kinds(kind))}: {' '.join(kind.get('description', '').split())}" for kind in kinds
+    )
+    return RecipeKey(
         path=f"{path}kind",
-        chosen=("", ()),
+        selector=("", ()),
         type=", ".join(f"`{json.dumps(word)}`" for word in words),
         default="see meaning" if default is None else f"`{json.dumps(default)}`",
         range="",
-        about=f"which keys the table has. {' '.join(abouts)}",
+        description=f"which keys the table has. {' '.join(descriptions)}",
         is_table=False,
     )
 
 
-def kinds_in(schema: Schema) -> list[str]:
+def list_schema_kinds(schema: Schema) -> list[str]:
     """The words in `kind` that choose a table, its default first."""
     kind = schema["properties"].get("kind", {})
     first = [kind["default"]] if "default" in kind else []
@@ -101,43 +110,43 @@ def kinds_in(schema: Schema) -> list[str]:
 
 def is_default(schema: Schema, default: Schema | None) -> bool:
     """Whether a table is of this kind unless it says otherwise."""
-    return (default or {}).get("kind") in kinds_in(schema)
+    return (default or {}).get("kind") in list_schema_kinds(schema)
 
 
-def tables_in(schema: Schema) -> list[str]:
+def list_schema_tables(schema: Schema) -> list[str]:
     """Names of the tables that may stand here; none where a plain value does."""
-    inside = schema.get("additionalProperties")
-    if isinstance(inside, dict):
-        return tables_in(inside)
+    value_schema = schema.get("additionalProperties")
+    if isinstance(value_schema, dict):
+        return list_schema_tables(value_schema)
     options = [schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())]
     for option in schema.get("anyOf", ()):
         options += option.get("oneOf", ())
     return [option["$ref"].rpartition("/")[2] for option in options if "$ref" in option]
 
 
-def type_of(schema: Schema, definitions: Mapping[str, Schema]) -> str:
+def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
     """What values are, in words; the words that are values between backquotes."""
     if isinstance(schema.get("additionalProperties"), dict):
         return "tables with names"
-    if names := tables_in(schema):
-        kinds = [kind for name in names for kind in kinds_in(definitions[name])]
+    if names := list_schema_tables(schema):
+        kinds = [kind for name in names for kind in list_schema_kinds(definitions[name])]
         return f"table: {', '.join(f'`{kind}`' for kind in kinds)}" if len(names) > 1 else "table"
-    plain = _plain(schema)
-    choices = [schema["const"]] if "const" in schema else schema.get("enum") or plain.get("enum")
+    value_schema = _unwrap_optional(schema)
+    choices = [schema["const"]] if "const" in schema else schema.get("enum") or value_schema.get("enum")
     if choices:
         return ", ".join(f"`{json.dumps(choice)}`" for choice in choices)
     names_of_types = {"integer": "whole number", "number": "number", "boolean": "truth value", "string": "text"}
-    if plain["type"] == "array":
-        return f"list of {names_of_types[plain['items']['type']]}s"
-    return "path" if plain.get("format") == "path" else names_of_types[plain["type"]]
+    if value_schema["type"] == "array":
+        return f"list of {names_of_types[value_schema['items']['type']]}s"
+    return "path" if value_schema.get("format") == "path" else names_of_types[value_schema["type"]]
 
 
-def _plain(schema: Schema) -> Schema:
+def _unwrap_optional(schema: Schema) -> Schema:
     """The value that an optional key has when it has one."""
     return next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
 
 
-def default_of(key: str, schema: Schema, table: Schema) -> str:
+def describe_default(key: str, schema: Schema, table: Schema) -> str:
     """What a key of a table is where it is not given."""
     if "default" not in schema:
         derived = key in ("output", "layers") or key not in table.get("required", ())
@@ -145,24 +154,24 @@ def default_of(key: str, schema: Schema, table: Schema) -> str:
     default = schema["default"]
     if default is None:
         return "none"
-    return f"`{default['kind']}`" if isinstance(default, dict) and "kind" in default else _value(default)
+    return f"`{default['kind']}`" if isinstance(default, dict) and "kind" in default else _format_default(default)
 
 
-def _value(default: Any) -> str:
+def _format_default(default: Any) -> str:
     return "its defaults" if isinstance(default, dict) else f"`{json.dumps(default)}`"
 
 
-def range_of(schema: Schema) -> str:
+def describe_range(schema: Schema) -> str:
     """What bounds a number, in words."""
-    plain = _plain(schema)
+    value_schema = _unwrap_optional(schema)
     words = (
         ("minimum", "at least"),
         ("exclusiveMinimum", "above"),
         ("maximum", "at most"),
         ("exclusiveMaximum", "below"),
     )
-    return ", ".join(f"{word} {_number(plain[name])}" for name, word in words if name in plain)
+    return ", ".join(f"{word} {_format_number(value_schema[name])}" for name, word in words if name in value_schema)
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:g}"

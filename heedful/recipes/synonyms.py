@@ -40,7 +40,7 @@ _DECAY: Final = ("the decay of the weights", ("training.optimizer.weight_decay",
 _SMOOTHING: Final = ("the probability taken from the right token", ("training.label_smoothing",))
 _PATIENCE: Final = ("how long training goes on without getting better", ("training.patience",))
 
-KEYS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+KEY_SYNONYMS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     name: meant
     for meant, names in (
         (_RATE, "lr learning_rate max_lr peak_lr base_lr"),
@@ -82,10 +82,10 @@ KEYS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 }
 """What a key is about, and what it is called here: of these, the first that the recipe knows."""
 
-OPTIONS: Final[Mapping[str, str]] = dict.fromkeys(("device", "gpu", "gpus", "cuda"), "--device")
+TRAIN_OPTIONS: Final[Mapping[str, str]] = dict.fromkeys(("device", "gpu", "gpus", "cuda"), "--device")
 """What an option of `heedful train` says, and no key."""
 
-WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+VALUE_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     word: meant
     for meant, words in (
         (("recurrent", "lstm", "gru"), "rnn lstm gru seq2seq"),

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from heedful.catalogue import find
-from heedful.recipes.section import InputPath, Section, default_kind, kind_from
+from heedful.recipes.config import Config, InputPath, add_default_kind, add_inferred_kind
+from heedful.registry import load_object
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Reader
+    from heedful.data.readers import ExampleReader
     from heedful.data.tokenizers import Tokenizer
 
-Column = Annotated[int, Field(ge=0)]
-Name = Annotated[str, Field(min_length=1)]
+ColumnIndex = Annotated[int, Field(ge=0)]
+NonEmptyName = Annotated[str, Field(min_length=1)]
 
 
-class FileConfig(Section):
+class FileConfig(Config):
     """One file of examples; abstract.
 
     Attributes:
@@ -31,17 +31,17 @@ class FileConfig(Section):
     path: InputPath
     """the file"""
 
-    def reader(self) -> Reader[Any]:
+    def reader(self) -> ExampleReader[Any]:
         """The examples, to be read as often as one likes; `DataError` where the file is missing."""
-        make = find(self.read_by, about=f"kind = {self.kind!r}")
-        made: Reader[Any] = make(self.path, **self.model_dump(exclude={"kind", "path"}))
-        return made
+        reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
+        reader: ExampleReader[Any] = reader_class(self.path, **self.model_dump(exclude={"kind", "path"}))
+        return reader
 
 
 class PlainTextConfig(FileConfig):
     """One file that is one text, plain or gzipped."""
 
-    read_by = "heedful.data.documents:PlainText"
+    read_by = "heedful.data.documents:PlainTextReader"
 
     kind: Literal["text"] = "text"
 
@@ -49,7 +49,7 @@ class PlainTextConfig(FileConfig):
 class DocumentLinesConfig(FileConfig):
     """One file with a document on each line, plain or gzipped."""
 
-    read_by = "heedful.data.documents:Lines"
+    read_by = "heedful.data.documents:LineDocuments"
 
     kind: Literal["lines"] = "lines"
 
@@ -60,43 +60,43 @@ class DocumentJsonlConfig(FileConfig):
     read_by = "heedful.data.documents:JsonlDocuments"
 
     kind: Literal["jsonl"] = "jsonl"
-    field: Name
+    field: NonEmptyName
     """name of the field that holds the document"""
 
 
 class BlocksConfig(FileConfig):
     """One file of documents with empty lines between them, plain or gzipped."""
 
-    read_by = "heedful.data.documents:BlankSeparated"
+    read_by = "heedful.data.documents:BlankSeparatedDocuments"
 
     kind: Literal["blocks"] = "blocks"
 
 
-def _kind_without_field(kind: str) -> BeforeValidator:
+def _infer_kind_from_field(kind: str) -> BeforeValidator:
     """JSONL where a field is named; lines must be asked for, since a text has lines too."""
-    return kind_from(lambda table: "jsonl" if "field" in table else kind)
+    return add_inferred_kind(lambda table: "jsonl" if "field" in table else kind)
 
 
 TextConfig = Annotated[
     PlainTextConfig | DocumentLinesConfig | DocumentJsonlConfig,
     Field(discriminator="kind"),
-    _kind_without_field("text"),
+    _infer_kind_from_field("text"),
 ]
 DocumentsConfig = Annotated[
     BlocksConfig | DocumentLinesConfig | DocumentJsonlConfig,
     Field(discriminator="kind"),
-    _kind_without_field("blocks"),
+    _infer_kind_from_field("blocks"),
 ]
 
-_SIZES = {"bpe": 8000, "unigram": 8000}
+_DEFAULT_SIZES = {"bpe": 8000, "unigram": 8000}
 
 
-class TokenizerConfig(Section):
+class TokenizerConfig(Config):
     """How text is cut into tokens; learned from the training text, always the same way."""
 
     kind: Literal["bpe", "unigram", "characters", "words"] = "bpe"
     """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
-    size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _SIZES.get(given["kind"]))
+    size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _DEFAULT_SIZES.get(given["kind"]))
     """entries of each vocabulary at most, special ones included; else 8000 pieces, or all characters or words"""
     lowercase: bool = False
     """whether everything is lowercased first"""
@@ -104,29 +104,29 @@ class TokenizerConfig(Section):
     """share of the characters in the training text that must be in the vocabulary"""
 
     @property
-    def may_compose(self) -> bool:
+    def allows_nfc(self) -> bool:
         """Whether text that a model writes can be read in NFC; what is lowercased or taken as it is has other rules."""
         return not self.lowercase and not getattr(self, "verbatim", False)
 
     @field_validator("size")
     @classmethod
-    def _needed(cls, size: int | None, info: ValidationInfo) -> int | None:
-        if size is None and info.data.get("kind") in _SIZES:
+    def _require_size(cls, size: int | None, info: ValidationInfo) -> int | None:
+        if size is None and info.data.get("kind") in _DEFAULT_SIZES:
             raise ValueError(f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000')
         return size
 
     @field_validator("character_coverage")
     @classmethod
-    def _matters(cls, character_coverage: float, info: ValidationInfo) -> float:
+    def _check_coverage(cls, character_coverage: float, info: ValidationInfo) -> float:
         kind = info.data.get("kind", "bpe")
-        if kind not in _SIZES and character_coverage != 1:
+        if kind not in _DEFAULT_SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
         return character_coverage
 
-    def learn(
-        self, texts: Iterable[str], *, masked: bool = False, tags: Sequence[str] = (), composes: bool = False
+    def learn_tokenizer(
+        self, texts: Iterable[str], *, add_mask: bool = False, tags: Sequence[str] = (), nfc: bool = False
     ) -> Tokenizer:
-        """The tokenizer of some texts; `masked` where tokens will be hidden; `tags` may stand before texts; `composes`
+        """The tokenizer of some texts; `add_mask` where tokens will be hidden; `tags` may stand before texts; `nfc`
         where text is read in NFC, as what is written should be, and not in NFKC.
         """
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
@@ -141,9 +141,9 @@ class TokenizerConfig(Section):
                     size=size,
                     lowercase=lowercase,
                     character_coverage=self.character_coverage,
-                    masked=masked,
+                    masked=add_mask,
                     tags=tags,
-                    composes=composes,
+                    uses_nfc=nfc,
                 )
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
@@ -152,12 +152,12 @@ class TokenizerConfig(Section):
                     size=size,
                     lowercase=lowercase,
                     verbatim=verbatim,
-                    masked=masked,
+                    masked=add_mask,
                     tags=tags,
-                    composes=composes,
+                    uses_nfc=nfc,
                 )
             case "words":
-                return learn_words(texts, size=size, lowercase=lowercase, masked=masked, tags=tags, composes=composes)
+                return learn_words(texts, size=size, lowercase=lowercase, masked=add_mask, tags=tags, uses_nfc=nfc)
 
 
 class TextTokenizerConfig(TokenizerConfig):
@@ -168,14 +168,14 @@ class TextTokenizerConfig(TokenizerConfig):
 
     @field_validator("verbatim")
     @classmethod
-    def _only_characters(cls, verbatim: bool, info: ValidationInfo) -> bool:
+    def _check_verbatim(cls, verbatim: bool, info: ValidationInfo) -> bool:
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
             raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces know no line ends')
         return verbatim
 
 
-class GivenTokenizerConfig(Section):
+class GivenTokenizerConfig(Config):
     """The vocabulary of the trained model that `init` names."""
 
     kind: Literal["given"] = "given"
@@ -194,14 +194,14 @@ class GivenPairConfig(GivenTokenizerConfig):
         """None: how the target is cut is given too."""
 
     @property
-    def written(self) -> Self:
+    def target_config(self) -> Self:
         """How the target is cut."""
         return self
 
 
 WordsTokenizerConfig = Annotated[
-    TokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), default_kind("bpe")
+    TokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), add_default_kind("bpe")
 ]
 TextVocabularyConfig = Annotated[
-    TextTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), default_kind("bpe")
+    TextTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), add_default_kind("bpe")
 ]

@@ -9,17 +9,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from heedful.atomic_io import describe_error
 from heedful.errors import RunError
 from heedful.files import open_regular
-from heedful.store import reason
 
 
-def mapped_array(path: Path, *, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
+def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.ndarray:
     """An array of an index, read only where it is looked at.
 
     Args:
         path: of a .npy file.
-        dtype: of its numbers, or several, with a space between them.
+        dtypes: of its numbers, or several, with a space between them.
         shape: its length along each axis; None is any.
 
     Raises:
@@ -27,24 +27,24 @@ def mapped_array(path: Path, *, dtype: str, shape: tuple[int | None, ...]) -> np
     """
     try:
         with open_regular(path) as file:
-            found, fortran, kind = _array_header(file)
-            if fortran or kind.name not in dtype.split() or len(found) != len(shape):
-                raise ValueError(f"it holds {kind} of shape {found}")
-            if any(wanted not in (None, length) for length, wanted in zip(found, shape, strict=True)):
-                raise ValueError(f"it has the shape {found}, and {shape} belongs to this index")
+            found_shape, fortran, found_dtype = _read_array_header(file)
+            if fortran or found_dtype.name not in dtypes.split() or len(found_shape) != len(shape):
+                raise ValueError(f"it holds {found_dtype} of shape {found_shape}")
+            if any(expected not in (None, length) for length, expected in zip(found_shape, shape, strict=True)):
+                raise ValueError(f"it has the shape {found_shape}, and {shape} belongs to this index")
             start = file.tell()
-            if os.fstat(file.fileno()).st_size != start + kind.itemsize * math.prod(found):
+            if os.fstat(file.fileno()).st_size != start + found_dtype.itemsize * math.prod(found_shape):
                 raise ValueError("its size is another one than that of its array")
-            if not math.prod(found):
-                return np.zeros(found, kind)
-            return np.memmap(file, dtype=kind, mode="r", offset=start, shape=found)
+            if not math.prod(found_shape):
+                return np.zeros(found_shape, found_dtype)
+            return np.memmap(file, dtype=found_dtype, mode="r", offset=start, shape=found_shape)
     except (OSError, ValueError, OverflowError) as error:
         raise RunError(
-            f"{path}: is not an array of this index ({reason(error)}); build the index again with --rebuild"
+            f"{path}: is not an array of this index ({describe_error(error)}); build the index again with --rebuild"
         ) from None
 
 
-def _array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type, as a .npy file says them; `ValueError` where it does not."""
     try:
         version = np.lib.format.read_magic(file)

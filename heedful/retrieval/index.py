@@ -12,43 +12,44 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from heedful.argument_checks import require_path
+from heedful.atomic_io import describe_error
+from heedful.deprecation import keep_old_names
 from heedful.errors import RunError
-from heedful.files import open_regular, parse_json, require_name
-from heedful.given_texts import require_path
+from heedful.files import check_path_name, open_regular, parse_json
 from heedful.recipes.recipe import EngineName
-from heedful.retrieval.arrays import mapped_array
-from heedful.retrieval.collection import Passage
-from heedful.retrieval.folder import (
+from heedful.retrieval.arrays import map_array
+from heedful.retrieval.bm25 import BM25Index, extract_terms
+from heedful.retrieval.index_folder import (
+    BM25_FOLDER,
     OFFSETS,
     PASSAGES,
     VECTORS,
-    WORDS,
     IndexManifest,
+    normalize_vectors,
     read_index_manifest,
-    unit_vectors,
     verify_index,
 )
-from heedful.retrieval.orders import ORDERINGS, Hit, Ordering, Scores, hits
-from heedful.retrieval.words import WordsIndex, terms
+from heedful.retrieval.passages import SearchPassage
+from heedful.retrieval.rankings import ORDERINGS, Ordering, PassageScores, SearchHit, build_hits
 from heedful.runs.load import load_embedder
-from heedful.store import reason
-from heedful.tasks.embedder import Embeds
-from heedful.tasks.faces import chunked
+from heedful.tasks.embedder import TextEmbedder
+from heedful.tasks.predictor import iter_chunks
 
-_QUERIES: Final = 64
+_QUERY_BATCH: Final = 64
 """Queries whose cosines are in memory at a time."""
-_AT_A_TIME: Final = 4096
+_VECTOR_BATCH: Final = 4096
 """Vectors that are looked at together."""
-_COMMON: Final = 0.5
+_MAX_TERM_SHARE: Final = 0.5
 """A term that more of the passages have tells nothing of one of them."""
-_ALIKE: Final = 0.99
+_MIN_SAME_MODEL_COSINE: Final = 0.99
 """Cosine between two vectors that one model makes of one text, on whatever device and by whatever engine."""
 
 
 def load_index(
     folder: str | Path,
     *,
-    model: str | Path | Embeds | None = None,
+    model: str | Path | TextEmbedder | None = None,
     device: str | torch.device | None = None,
     engine: EngineName | None = None,
     say: Callable[[str], None] | None = None,
@@ -76,18 +77,19 @@ def load_index(
     folder = Path(folder)
     manifest = read_index_manifest(folder)
     verify_index(folder, manifest)
-    how = {"device": device, "engine": engine, "say": say, "adapter": adapter}
-    return PassageIndex(folder, manifest, model=model, how=how)
+    encoder_options = {"device": device, "engine": engine, "say": say, "adapter": adapter}
+    return PassageIndex(folder, manifest, model=model, encoder_options=encoder_options)
 
 
+@keep_old_names(compare="compare_orderings", scores="iter_scores", telling="select_rare_terms")
 @dataclass(frozen=True, eq=False)
 class PassageIndex:
     """Passages, and what finds them; see `load_index`."""
 
     folder: Path
     manifest: IndexManifest
-    model: str | Path | Embeds | None = None
-    how: Mapping[str, Any] = field(default_factory=dict)
+    model: str | Path | TextEmbedder | None = None
+    encoder_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         vectors = f" with vectors of {self.manifest.dimensions} numbers" if self.has_vectors else ""
@@ -96,17 +98,17 @@ class PassageIndex:
     def __len__(self) -> int:
         return self.manifest.passages
 
-    def __getitem__(self, row: int) -> Passage:
-        begin, end = self._offsets[row], self._offsets[row + 1]
+    def __getitem__(self, row: int) -> SearchPassage:
+        start, stop = self._offsets[row], self._offsets[row + 1]
         try:
-            content = parse_json(self._lines[begin:end].tobytes())
+            content = parse_json(self._lines[start:stop].tobytes())
             parts = (content["id"], content["text"], content.get("title", ""))
             if not all(isinstance(part, str) for part in parts):
                 raise TypeError("a part of it is not a text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             path = self.folder / self.manifest.build / PASSAGES
             raise RunError(f"{path}:{row + 1}: holds no passage ({error}); build the index again") from None
-        return Passage(*parts)
+        return SearchPassage(*parts)
 
     @property
     def has_vectors(self) -> bool:
@@ -114,15 +116,15 @@ class PassageIndex:
         return self.manifest.dimensions > 0
 
     @cached_property
-    def rows(self) -> Mapping[str, int]:
+    def rows_by_id(self) -> Mapping[str, int]:
         """The place of each passage by its id; made when it is first asked for."""
         return {self[row].id: row for row in range(len(self))}
 
-    def search(self, query: str, *, top: int = 10, by: Ordering | None = None) -> list[Hit]:
+    def search(self, query: str, *, top: int = 10, by: Ordering | None = None) -> list[SearchHit]:
         """The best passages for a query; see `search_all`."""
         return self.search_all([query], top=top, by=by)[0]
 
-    def search_all(self, queries: Sequence[str], *, top: int = 10, by: Ordering | None = None) -> list[list[Hit]]:
+    def search_all(self, queries: Sequence[str], *, top: int = 10, by: Ordering | None = None) -> list[list[SearchHit]]:
         """The best passages for each query; for an empty one none.
 
         Args:
@@ -135,42 +137,51 @@ class PassageIndex:
             RunError: the encoder is gone, or is not the one that made the vectors.
         """
         ordering = by or ("product" if self.has_vectors else "bm25")
-        return [found[ordering] for found in self.compare(queries, top=top, orderings=[ordering])]
+        return [
+            hits_by_ordering[ordering]
+            for hits_by_ordering in self.compare_orderings(queries, top=top, orderings=[ordering])
+        ]
 
-    def compare(
+    def compare_orderings(
         self, queries: Sequence[str], *, top: int = 10, orderings: Sequence[Ordering] = ORDERINGS
-    ) -> Iterator[dict[Ordering, list[Hit]]]:
+    ) -> Iterator[dict[Ordering, list[SearchHit]]]:
         """The best passages for each query by several orderings; see `search_all`."""
-        scored = self.scores(queries, words_only=set(orderings) <= {"bm25"})
-        for query, scores in zip(queries, scored, strict=True):
-            blank = not query.strip()
-            yield {each: [] if blank else hits(scores, each, top=top, passage=self.__getitem__) for each in orderings}
+        all_scores = self.iter_scores(queries, words_only=set(orderings) <= {"bm25"})
+        for query, scores in zip(queries, all_scores, strict=True):
+            is_blank = not query.strip()
+            yield {
+                ordering: [] if is_blank else build_hits(scores, ordering, top=top, load_passage=self.__getitem__)
+                for ordering in orderings
+            }
 
-    def scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[Scores]:
+    def iter_scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[PassageScores]:
         """What speaks for each passage, query by query; with `words_only` no vectors are compared."""
-        first = 1
-        for part in chunked(queries, _QUERIES):
-            cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(part)
+        start = 1
+        for batch in iter_chunks(queries, _QUERY_BATCH):
+            cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(batch)
             if self.has_vectors and not words_only:
-                found = unit_vectors(self._encoder.embed(part, first=first, cut=lambda _: None))
-                cosines = list(found @ self._vectors.T)
-            for query, cosine in zip(part, cosines, strict=True):
-                yield Scores(self._words.scores(term.text for term in terms(query)), cosine)
-            first += len(part)
+                query_vectors = normalize_vectors(self._encoder.embed(batch, first=start, cut=lambda _: None))
+                cosines = list(query_vectors @ self._vectors.T)
+            for query, cosine in zip(batch, cosines, strict=True):
+                yield PassageScores(self._bm25_index.score_passages(term.text for term in extract_terms(query)), cosine)
+            start += len(batch)
 
-    def telling(self, query: str) -> frozenset[str]:
+    def select_rare_terms(self, query: str) -> frozenset[str]:
         """The terms of a query that at most half of the passages have; all of them where there is none such."""
-        every = frozenset(term.text for term in terms(query))
-        return frozenset(term for term in every if self._words.share(term) <= _COMMON) or every
+        all_terms = frozenset(term.text for term in extract_terms(query))
+        return (
+            frozenset(term for term in all_terms if self._bm25_index.get_passage_share(term) <= _MAX_TERM_SHARE)
+            or all_terms
+        )
 
     @cached_property
-    def _words(self) -> WordsIndex:
-        return WordsIndex.load(self.folder / self.manifest.build / WORDS, passages=len(self))
+    def _bm25_index(self) -> BM25Index:
+        return BM25Index.load(self.folder / self.manifest.build / BM25_FOLDER, num_passages=len(self))
 
     @cached_property
     def _offsets(self) -> np.ndarray:
         path = self.folder / self.manifest.build / OFFSETS
-        offsets = mapped_array(path, dtype="int64", shape=(len(self) + 1,))
+        offsets = map_array(path, dtypes="int64", shape=(len(self) + 1,))
         if offsets[0] != 0 or offsets[-1] != len(self._lines) or np.diff(offsets).min() < 1:
             raise RunError(f"{path}: does not fit {PASSAGES}; build the index again with --rebuild")
         return offsets
@@ -182,30 +193,32 @@ class PassageIndex:
             with open_regular(path) as file:
                 return np.memmap(file, dtype=np.uint8, mode="r")
         except (OSError, ValueError) as error:  # the second of an empty file
-            raise RunError(f"{path}: cannot be read ({reason(error)}); build the index again with --rebuild") from None
+            raise RunError(
+                f"{path}: cannot be read ({describe_error(error)}); build the index again with --rebuild"
+            ) from None
 
     @cached_property
     def _vectors(self) -> Float[np.ndarray, "N d_model"]:
         path = self.folder / self.manifest.build / VECTORS
-        vectors = mapped_array(path, dtype="float32", shape=(len(self), self.manifest.dimensions))
-        if not all(np.isfinite(vectors[at : at + _AT_A_TIME]).all() for at in range(0, len(vectors), _AT_A_TIME)):
+        vectors = map_array(path, dtypes="float32", shape=(len(self), self.manifest.dimensions))
+        if not all(np.isfinite(vectors[at : at + _VECTOR_BATCH]).all() for at in range(0, len(vectors), _VECTOR_BATCH)):
             raise RunError(f"{path}: holds what is not a number; build the index again with --rebuild")
         return vectors
 
     @cached_property
-    def _encoder(self) -> Embeds:
+    def _encoder(self) -> TextEmbedder:
         """Checked to be the one that made the vectors, by letting it read a passage again."""
         encoder = self.model
-        if not isinstance(encoder, Embeds):
-            where = self.manifest.model if encoder is None else encoder
-            if where is None:
+        if not isinstance(encoder, TextEmbedder):
+            model_folder = self.manifest.model if encoder is None else encoder
+            if model_folder is None:
                 raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
-            require_name(Path(where))
-            if not Path(where).is_dir():
-                raise RunError(f"{where}: the model of this index is not here; say with --model where it is")
-            encoder = load_embedder(Path(where), **self.how)
-        (again,) = unit_vectors(encoder.embed([self[0].whole], cut=lambda _: None))
-        if len(again) != self.manifest.dimensions or not float(again @ self._vectors[0]) >= _ALIKE:
+            check_path_name(Path(model_folder))
+            if not Path(model_folder).is_dir():
+                raise RunError(f"{model_folder}: the model of this index is not here; say with --model where it is")
+            encoder = load_embedder(Path(model_folder), **self.encoder_options)
+        (vector,) = normalize_vectors(encoder.embed([self[0].full_text], cut=lambda _: None))
+        if len(vector) != self.manifest.dimensions or not float(vector @ self._vectors[0]) >= _MIN_SAME_MODEL_COSINE:
             raise RunError(
                 f"{self.folder}: this model makes other vectors than those of the index; name the one that made it "
                 "with --model, or build the index again with --rebuild"

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from heedful.errors import DataError
-from heedful.metrics.ranking import mean_reciprocal_rank, recall_at
-from heedful.retrieval.collection import Judged
+from heedful.metrics.ranking import mean_reciprocal_rank, recall_at_k
 from heedful.retrieval.index import PassageIndex
-from heedful.retrieval.orders import Ordering, ranks_of
+from heedful.retrieval.passages import JudgedQuestion
+from heedful.retrieval.rankings import Ordering, find_ranks
 
-FIRST: Final = (1, 5, 10)
+RECALL_CUTOFFS: Final = (1, 5, 10)
 """How many passages recall looks at."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class OrderingMetrics:
     """What one ordering finds.
 
     Attributes:
@@ -33,50 +33,54 @@ class Measured:
 
 def measure_search(
     index: PassageIndex,
-    questions: Iterable[Judged],
+    questions: Iterable[JudgedQuestion],
     *,
     orderings: Sequence[Ordering],
-    tick: Callable[[int, int], None] | None = None,
-) -> tuple[list[Measured], int]:
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[list[OrderingMetrics], int]:
     """Each ordering measured, and the number of questions; every passage of the index is ranked.
 
     Args:
         index: of the passages.
         questions: with the ids of passages that answer them.
         orderings: to measure.
-        tick: told how many questions were searched, and of how many.
+        on_progress: told how many questions were searched, and of how many.
 
     Raises:
         DataError: a passage is not in the index, or has another text there; there is no question.
     """
-    known = list(questions)
-    sought = [_rows(index, each) for each in known]
+    judged = list(questions)
+    relevant_rows = [_find_relevant_rows(index, question) for question in judged]
     ranks: dict[Ordering, list[list[int | None]]] = {ordering: [] for ordering in orderings}
-    scored = index.scores([each.question for each in known], words_only=set(orderings) <= {"bm25"})
-    for number, (rows, scores) in enumerate(zip(sought, scored, strict=True), 1):
+    all_scores = index.iter_scores([question.question for question in judged], words_only=set(orderings) <= {"bm25"})
+    for num_done, (rows, scores) in enumerate(zip(relevant_rows, all_scores, strict=True), 1):
         for ordering in orderings:
-            ranks[ordering].append(ranks_of(scores.order(ordering), rows))
-        if tick is not None:
-            tick(number, len(known))
-    found = [
-        Measured(each, {first: recall_at(ranks[each], first) for first in FIRST}, mean_reciprocal_rank(ranks[each]))
-        for each in orderings
+            ranks[ordering].append(find_ranks(scores.rank_passages(ordering), rows))
+        if on_progress is not None:
+            on_progress(num_done, len(judged))
+    metrics = [
+        OrderingMetrics(
+            question,
+            {cutoff: recall_at_k(ranks[question], cutoff) for cutoff in RECALL_CUTOFFS},
+            mean_reciprocal_rank(ranks[question]),
+        )
+        for question in orderings
     ]
-    return found, len(known)
+    return metrics, len(judged)
 
 
-def _rows(index: PassageIndex, judged: Judged) -> list[int]:
+def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int]:
     rows = []
-    for name in judged.passages:
-        if name not in index.rows:
+    for passage_id in judged.passages:
+        if passage_id not in index.rows_by_id:
             raise DataError(
-                f"{judged.place}: the index has no passage {name!r}; measure by questions about its passages"
+                f"{judged.location}: the index has no passage {passage_id!r}; measure by questions about its passages"
             )
-        rows.append(index.rows[name])
+        rows.append(index.rows_by_id[passage_id])
     for row, text in zip(rows, judged.texts, strict=False):
         if index[row].text != text:
             raise DataError(
-                f"{judged.place}: passage {index[row].id!r} has another text in the index; build the index from this "
+                f"{judged.location}: passage {index[row].id!r} has another text in the index; build the index from this "
                 "file"
             )
     return rows

@@ -8,11 +8,11 @@ from typing import Final
 
 import torch
 
+from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-from heedful.words import near
 
 _DEVICES: Final = ("cpu", "cuda", "mps", "xpu")
-_CALLED: Final = {
+_DEVICE_ALIASES: Final = {
     "gpu": "cuda",
     "nvidia": "cuda",
     "cuda0": "cuda:0",
@@ -24,7 +24,7 @@ _CALLED: Final = {
     "processor": "cpu",
 }
 """What people call devices; PyTorch calls a GPU of AMD cuda, too."""
-_DIGITS: Final = 4
+_MAX_DIGITS: Final = 4
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
@@ -39,8 +39,8 @@ def find_device(name: str | torch.device | None) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        meant = _meant(str(name))
-        remedy = f"did you mean {meant}?" if meant else f"choose one of {', '.join(_DEVICES)}, or none"
+        suggestion = _suggest_device(str(name))
+        remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(_DEVICES)}, or none"
         raise RecipeError(f"device {str(name)!r}: is not a device that PyTorch knows; {remedy}") from error
     try:
         torch.empty(1, device=device).cpu()  # a name alone says nothing about whether it is there
@@ -52,17 +52,17 @@ def find_device(name: str | torch.device | None) -> torch.device:
     return device
 
 
-def _meant(name: str) -> str | None:
+def _suggest_device(name: str) -> str | None:
     """Return the device that a name PyTorch does not know may stand for, with its number; None where none does."""
     kind, colon, number = name.strip().partition(":")
-    if number and not (number.isdecimal() and len(number) < _DIGITS):
+    if number and not (number.isdecimal() and len(number) < _MAX_DIGITS):
         return None
-    known = {**{each: each for each in _DEVICES}, **_CALLED}
-    found = near(kind, known)
-    return None if found is None else known[found] + colon + number
+    device_names = {**{device: device for device in _DEVICES}, **_DEVICE_ALIASES}
+    match = closest_match(kind, device_names)
+    return None if match is None else device_names[match] + colon + number
 
 
-def peak_memory(device: torch.device) -> int | None:
+def get_peak_memory(device: torch.device) -> int | None:
     """The most bytes that this process has used there so far, libraries included; None where nobody tells."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
@@ -73,7 +73,7 @@ def peak_memory(device: torch.device) -> int | None:
     return getrusage(RUSAGE_SELF).ru_maxrss * (1024 if sys.platform.startswith("linux") else 1)
 
 
-def keep_pages() -> bool:
+def tune_malloc() -> bool:
     """Tells glibc to keep freed pages instead of giving them back to the kernel.
 
     Otherwise each large tensor is made of fresh pages, which the kernel must clear; that was measured to cost a third
@@ -87,7 +87,7 @@ def keep_pages() -> bool:
     return bool(mallopt and mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, -1))
 
 
-def give_back_pages() -> bool:
+def trim_malloc() -> bool:
     """Has glibc give the kernel the pages in which nothing is any more, wherever they are.
 
     What grows and is freed in many sizes leaves gaps, so that a process that answers for days would hold more and more.

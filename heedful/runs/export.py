@@ -11,19 +11,25 @@ from heedful.architectures.model import TransformerConfig
 from heedful.errors import RunError
 from heedful.foreign.ctranslate2_export import Quantization, save_ctranslate2
 from heedful.foreign.families.marian import MARIAN
-from heedful.foreign.folders import is_hugging_face
-from heedful.foreign.hugging_face import build, open_hugging_face
+from heedful.foreign.folders import is_hugging_face_folder
+from heedful.foreign.hugging_face import build_from_origin, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
-from heedful.foreign.peft import save_peft
-from heedful.models.initialisation import unfilled
-from heedful.runs.adapted import adapter_from, adapter_of, model_of, read_file, whole_weights
-from heedful.runs.checkpoints import stored_weights
-from heedful.runs.for_use import save_for_use
+from heedful.foreign.peft import save_peft_adapter
+from heedful.models.initialisation import skip_initialization
+from heedful.runs.adapter_runs import (
+    build_adapter,
+    build_uninitialized_model,
+    get_adapter,
+    load_full_weights,
+    read_adapter_file,
+)
+from heedful.runs.checkpoints import read_stored_weights
+from heedful.runs.inference_copy import save_inference_copy
 from heedful.runs.load import open_run, require_task
 from heedful.runs.origin import open_origin
-from heedful.tasks.kind import Run
-from heedful.tasks.origin import Origin
+from heedful.tasks.portable_model import PortableModel
+from heedful.tasks.task import Run
 
 
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -49,8 +55,11 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     Raises:
         RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
     """
-    family = open_hugging_face(Path(run)).family if is_hugging_face(Path(run)) else None
-    return (*save_hugging_face(open_origin(Path(run), step=step), folder, family=family), *_left_out(Path(run)))
+    family = open_hugging_face(Path(run)).family if is_hugging_face_folder(Path(run)) else None
+    return (
+        *save_hugging_face(open_origin(Path(run), step=step), folder, family=family),
+        *_describe_lost_pooling(Path(run)),
+    )
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
@@ -62,7 +71,7 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
     Raises:
         RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
     """
-    _translating(Path(run), "MarianMT")
+    _open_translation_run(Path(run), "MarianMT")
     save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
 
 
@@ -73,7 +82,7 @@ def export_ctranslate2(
 
     A translation model is for `ctranslate2.Translator`, a language model for `ctranslate2.Generator`, an encoder for
     `ctranslate2.Encoder`. The tokenizers go along: `source.spm` and `target.spm`, or `text.spm`, which sentencepiece
-    reads; of other vocabularies `heedful.source` and so on, which `heedful.data.tokenizer_files.load_tokenizer` reads.
+    reads; of other vocabularies `heedful.source` and so on, which `heedful.data.tokenizer_loading.load_tokenizer` reads.
 
     Positions that are computed are stored as a table, so texts may have up to 1,024 tokens. What is given and returned
     is as in `export_hugging_face`; weights are fp32 without `quantization`.
@@ -82,8 +91,11 @@ def export_ctranslate2(
         RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
         MissingExtraError: ctranslate2 is not installed.
     """
-    origin, model = _opened(Path(run), step=step)
-    return (*save_ctranslate2(origin, model, Path(folder), quantization=quantization), *_left_out(Path(run)))
+    origin, model = _open_model(Path(run), step=step)
+    return (
+        *save_ctranslate2(origin, model, Path(folder), quantization=quantization),
+        *_describe_lost_pooling(Path(run)),
+    )
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -100,7 +112,7 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
         RunError: the run cannot be read, uses an option that no graph can have, or `folder` holds something.
         MissingExtraError: onnx or onnxscript is not installed.
     """
-    return (*save_onnx(*_opened(Path(run), step=step), Path(folder)), *_left_out(Path(run)))
+    return (*save_onnx(*_open_model(Path(run), step=step), Path(folder)), *_describe_lost_pooling(Path(run)))
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -112,11 +124,13 @@ def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None)
     Raises:
         RunError: the run has no adapter with LoRA, cannot be read, or `folder` holds something.
     """
-    about = None if is_hugging_face(Path(run)) else read_file(Path(run))
-    if about is None:
+    adapter_file = None if is_hugging_face_folder(Path(run)) else read_adapter_file(Path(run))
+    if adapter_file is None:
         raise RunError(f"{run}: has no adapter; leave --format away to export its model")
-    origin, own = open_origin(Path(run), step=step), stored_weights(Path(run), step=step).floats()
-    return save_peft(origin, adapter_from(about.adapter), own, Path(folder), base=str(about.base.folder))
+    origin, adapter_tensors = open_origin(Path(run), step=step), read_stored_weights(Path(run), step=step).dequantize()
+    return save_peft_adapter(
+        origin, build_adapter(adapter_file.adapter), adapter_tensors, Path(folder), base=str(adapter_file.base.folder)
+    )
 
 
 def export_merged(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
@@ -130,35 +144,37 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
             something.
     """
     opened = open_run(Path(run))
-    adapter = adapter_of(opened.recipe)
+    adapter = get_adapter(opened.recipe)
     if adapter is None:
         raise RunError(f"{run}: has no adapter that could be merged, its weights are whole; leave --merge away")
-    if adapter.stays:
+    if adapter.keeps_modules:
         raise RunError(
             f"{run}: has bottlenecks, which compute what no weights of the model could; only an adapter of kind lora "
             "can be merged"
         )
-    tensors = whole_weights(opened.folder, step=step).floats()
+    tensors = load_full_weights(opened.folder, step=step).dequantize()
     training = opened.recipe.training.model_copy(update={"adapter": None})
     recipe = opened.recipe.model_copy(update={"training": training})
-    save_for_use(opened, tensors, Path(folder), use="export to", step=step, recipe=recipe)
+    save_inference_copy(opened, tensors, Path(folder), use="export to", step=step, recipe=recipe)
 
 
-def _left_out(folder: Path) -> tuple[str, ...]:
+def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
     """Whether a folder of sentence-transformers makes vectors of texts in a way that does not go along."""
-    if not is_hugging_face(folder) or open_hugging_face(folder).sentences.takes_means:
+    if not is_hugging_face_folder(folder) or open_hugging_face(folder).sentence_settings.uses_mean_pooling:
         return ()
     return ("how this folder makes one vector of a text's tokens is left out; means over them are other vectors",)
 
 
-def _opened(folder: Path, *, step: int | None) -> tuple[Origin, nn.Module]:
+def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:
     """The model in a folder, and a module that has a parameter for each of its tensors, of any value."""
     origin = open_origin(folder, step=step)
-    with unfilled():
-        return origin, build(origin) if is_hugging_face(folder) else model_of(open_run(folder))
+    with skip_initialization():
+        return origin, build_from_origin(origin) if is_hugging_face_folder(folder) else build_uninitialized_model(
+            open_run(folder)
+        )
 
 
-def _translating(folder: Path, name: str) -> Run[Any, Any]:
+def _open_translation_run(folder: Path, name: str) -> Run[Any, Any]:
     """A run of translation with a Transformer."""
     run = open_run(folder)
     require_task(run, "translation")

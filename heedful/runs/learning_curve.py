@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from heedful.files import LARGEST_LOG, parse_json, read_text
 
-_HIGH: Final = 100.0
+_HIGH_PERPLEXITY: Final = 100.0
 """Perplexity from which on something is said of it."""
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainingPoint:
     """The mean negative log-likelihood of a label, in nats, over the updates until `step`."""
 
     step: int
@@ -22,7 +22,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Validated:
+class ValidationPoint:
     """An evaluation: the update that it was after, the seconds until then, and the loss in nats."""
 
     step: int
@@ -40,20 +40,20 @@ class LearningCurve:
         finished: whether training came to its end.
     """
 
-    training: tuple[Learned, ...] = ()
-    validation: tuple[Validated, ...] = ()
+    training: tuple[TrainingPoint, ...] = ()
+    validation: tuple[ValidationPoint, ...] = ()
     finished: bool = False
 
     @property
-    def best(self) -> Validated | None:
+    def best(self) -> ValidationPoint | None:
         """The evaluation with the lowest loss; the first of several."""
         return min(self.validation, key=lambda point: point.loss, default=None)
 
 
-def records(path: Path) -> Iterator[dict[str, Any]]:
+def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """The lines that can be read: a kill may leave half a line, and a run that has just begun none."""
     try:
-        lines = read_text(path, most=LARGEST_LOG, errors="replace").splitlines()
+        lines = read_text(path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
     except OSError:
         return
     for line in lines:
@@ -65,29 +65,29 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
             yield record
 
 
-def has(record: Mapping[str, Any], kind: str, *names: str) -> bool:
+def has_numbers(record: Mapping[str, Any], kind: str, *names: str) -> bool:
     """A record of this kind with numbers of these names; a loss that was infinite is none."""
     return record.get("kind") == kind and all(_is_number(record.get(name)) for name in names)
 
 
 def read_curve(path: Path) -> LearningCurve:
     """What there is in a file of metrics by now; nothing where there is no file."""
-    training: list[Learned] = []
-    validation: list[Validated] = []
+    training: list[TrainingPoint] = []
+    validation: list[ValidationPoint] = []
     finished = False
-    for record in records(path):
-        if has(record, "training", "step"):
+    for record in read_records(path):
+        if has_numbers(record, "training", "step"):
             loss = next((record[name] for name in ("nll", "loss") if _is_number(record.get(name))), None)
             if loss is not None:
-                training.append(Learned(record["step"], loss))
-        elif has(record, "validation", "step", "loss"):
+                training.append(TrainingPoint(record["step"], loss))
+        elif has_numbers(record, "validation", "step", "loss"):
             seconds = record["seconds"] if _is_number(record.get("seconds")) else 0.0
-            validation.append(Validated(record["step"], seconds, record["loss"]))
+            validation.append(ValidationPoint(record["step"], seconds, record["loss"]))
         finished = finished or record.get("kind") == "final"
     return LearningCurve(tuple(training), tuple(validation), finished)
 
 
-def high_perplexity(path: Path) -> str:
+def describe_high_perplexity(path: Path) -> str:
     """Return what is to be said of the last evaluation in a file of metrics, where its perplexity is high.
 
     A perplexity of 100 says that the model is as unsure of each token as if it chose among 100 at random. Models that
@@ -98,12 +98,12 @@ def high_perplexity(path: Path) -> str:
         the task has no perplexity.
     """
     perplexity, epoch = 0.0, None
-    for record in records(path):
-        if has(record, "validation", "step", "perplexity"):
+    for record in read_records(path):
+        if has_numbers(record, "validation", "step", "perplexity"):
             perplexity, epoch = record["perplexity"], record.get("epoch")
-        elif has(record, "final", "step", "perplexity"):
+        elif has_numbers(record, "final", "step", "perplexity"):
             perplexity = record["perplexity"]
-    if perplexity < _HIGH:
+    if perplexity < _HIGH_PERPLEXITY:
         return ""
     passes = ""
     if isinstance(epoch, int):

@@ -12,20 +12,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from heedful.atomic_io import atomic_replace, sync_file
 from heedful.errors import MissingExtraError, RunError, TrainingError
 from heedful.files import LARGEST_LOG, parse_json, read_text
-from heedful.store import replacing, sync_file
-from heedful.training.listeners import Evaluation, Listener, Progress, Sum, Update
+from heedful.training.callbacks import Callback, LossSum, StepMetrics, TrainState, ValidationResult
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-_EVERY = 50
-_LINE = "training_line"
+_UPDATES_PER_LINE = 50
+_LINE_KEY = "training_line"
 
 
 @dataclass
-class _Gathered:
+class _UpdateSums:
     """What the updates since the last line add up to."""
 
     labels: int = 0
@@ -33,72 +33,72 @@ class _Gathered:
     nll: float = 0.0
     seconds: float = 0.0
     gradient_norm: float = 0.0
-    parts: dict[str, Sum] = field(default_factory=dict)
+    parts: dict[str, LossSum] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> _Gathered:
+    def from_dict(cls, stored: Mapping[str, Any]) -> _UpdateSums:
         """What `asdict` made of one; nothing gathered where nothing was stored."""
-        parts = {name: Sum(**part) for name, part in stored.get("parts", {}).items()}
+        parts = {name: LossSum(**part) for name, part in stored.get("parts", {}).items()}
         return cls(**{**stored, "parts": parts})
 
-    def add(self, update: Update) -> None:
+    def add(self, update: StepMetrics) -> None:
         self.labels += update.labels
         self.loss += update.loss * update.labels
         self.nll += update.nll * update.labels
         self.seconds += update.seconds
         self.gradient_norm = max(self.gradient_norm, update.gradient_norm)
-        for name, part in update.further.items():
-            before = self.parts.get(name, Sum(0.0, 0.0))
-            self.parts[name] = Sum(before.total + part.total, before.count + part.count)
+        for name, part in update.extra_losses.items():
+            previous = self.parts.get(name, LossSum(0.0, 0.0))
+            self.parts[name] = LossSum(previous.total + part.total, previous.count + part.count)
 
 
-class MetricsLog(Listener):
+class MetricsLog(Callback):
     """Appends measurements to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._gathered = _Gathered()
+        self._sums = _UpdateSums()
 
-    def gathered(self) -> Mapping[str, Any]:
+    def get_state(self) -> Mapping[str, Any]:
         """The updates since the last line, which a later sitting goes on with."""
-        return {_LINE: asdict(self._gathered)}
+        return {_LINE_KEY: asdict(self._sums)}
 
-    def rewind(self, progress: Progress, gathered: Mapping[str, Any]) -> None:
+    def rewind(self, progress: TrainState, stored: Mapping[str, Any]) -> None:
         """Drops the lines that training will write again when it goes on from there, with what was gathered there."""
-        self._gathered = _Gathered.of(gathered.get(_LINE, {}))
+        self._sums = _UpdateSums.from_dict(stored.get(_LINE_KEY, {}))
         if not self.path.exists():
             return
         try:
-            lines = read_text(self.path, most=LARGEST_LOG, errors="replace").splitlines()
+            lines = read_text(self.path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
         except OSError as error:
             raise RunError(f"{self.path}: cannot be read ({error.strerror}); put it away, and train again") from None
-        with replacing(self.path) as beside:
-            kept = [line for line in lines if _stays(line, progress)]
-            beside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        with atomic_replace(self.path) as partial:
+            kept = [line for line in lines if _is_kept(line, progress)]
+            partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         """Gathers fifty updates into one line: means per label, the last rate, labels a second.
 
         Further parts of the loss are means over what they count; `loss` and `nll` of several tasks are means over the
         labels of all, and each task has its own beside them.
         """
-        self._gathered.add(update)
-        if update.step % _EVERY:
+        self._sums.add(update)
+        if update.step % _UPDATES_PER_LINE:
             return
-        found, self._gathered = self._gathered, _Gathered()
+        sums, self._sums = self._sums, _UpdateSums()
         record = {
             "kind": "training",
             "step": update.step,
             "epoch": update.epoch,
-            "loss": found.loss / found.labels,
-            "nll": found.nll / found.labels,
+            "loss": sums.loss / sums.labels,
+            "nll": sums.nll / sums.labels,
             "rate": update.rate,
-            "gradient_norm": found.gradient_norm,
-            "labels_per_second": found.labels / found.seconds,
+            "gradient_norm": sums.gradient_norm,
+            "labels_per_second": sums.labels / sums.seconds,
         }
-        self._append(record | {name: part.mean for name, part in sorted(found.parts.items()) if name not in record})
+        self._append(record | {name: part.mean for name, part in sorted(sums.parts.items()) if name not in record})
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         """One line of validation metrics."""
         progress = evaluation.progress
         self._append(
@@ -113,7 +113,7 @@ class MetricsLog(Listener):
             }
         )
 
-    def concluded(self, progress: Progress, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
+    def write_final(self, progress: TrainState, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
         """One line for the final model, made of the checkpoints of `steps`, beside the best single one."""
         self._append(
             {
@@ -128,17 +128,17 @@ class MetricsLog(Listener):
         sync_file(self.path)
 
     def _append(self, record: dict[str, Any]) -> None:
-        plain = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}
+        finite = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(plain, allow_nan=False) + "\n")
+                file.write(json.dumps(finite, allow_nan=False) + "\n")
         except OSError as error:
             raise TrainingError(
                 f"{self.path}: cannot be written ({error.strerror}); make room and start the same command again"
             ) from error
 
 
-def _stays(line: str, progress: Progress) -> bool:
+def _is_kept(line: str, progress: TrainState) -> bool:
     try:
         record = parse_json(line)
         kind, step = record["kind"], int(record["step"])
@@ -149,23 +149,23 @@ def _stays(line: str, progress: Progress) -> bool:
     return kind != "final" and step <= progress.step
 
 
-class EventFiles(Listener):
+class TensorBoardWriter(Callback):
     """Writes loss, rate and gradient norm of each update, and metrics of each evaluation, as scalars.
 
     Training goes on after the update `resumed_at`; TensorBoard forgets what earlier files say of later ones.
     """
 
     def __init__(self, folder: Path, *, resumed_at: int = 0) -> None:
-        self._writer = writer_class()(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
+        self._writer = load_writer_class()(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         """Curves of training."""
         for name in ("loss", "nll", "rate", "gradient_norm"):
             self._writer.add_scalar(f"training/{name}", getattr(update, name), update.step)
-        for name, value in update.further.items():
+        for name, value in update.extra_losses.items():
             self._writer.add_scalar(f"training/{name}", value.mean, update.step)
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         """Curves of validation; what was written so far can be seen from now on."""
         for name, value in evaluation.metrics.items():
             self._writer.add_scalar(f"validation/{name}", value, evaluation.progress.step)
@@ -176,7 +176,7 @@ class EventFiles(Listener):
         self._writer.close()
 
 
-def writer_class() -> type[SummaryWriter]:
+def load_writer_class() -> type[SummaryWriter]:
     """The class that writes event files.
 
     Raises:

@@ -10,43 +10,45 @@ from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.factors import Factor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
-from heedful.foreign.folders import is_hugging_face
+from heedful.foreign.folders import is_hugging_face_folder
 from heedful.foreign.hugging_face import open_hugging_face
-from heedful.models.shared_parameters import other_names
-from heedful.models.size import imagined
-from heedful.runs.adapted import model_of, staying, whole_weights
+from heedful.models.model_size import build_without_memory
+from heedful.models.shared_parameters import find_shared_names
+from heedful.runs.adapter_runs import build_uninitialized_model, get_unmerged_adapter, load_full_weights
 from heedful.runs.load import open_run
-from heedful.tasks.kind import Run
-from heedful.tasks.origin import Origin, Predecessor
+from heedful.tasks.portable_model import PortableModel, PretrainedSource
+from heedful.tasks.task import Run
 
 
-def open_predecessor(folder: Path) -> Predecessor:
+def open_predecessor(folder: Path) -> PretrainedSource:
     """The model in a folder, whatever its family, for another one to begin with.
 
     Raises:
         RunError: there is none, it is damaged, or heedful cannot represent it.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
-    if is_hugging_face(folder):
+    if is_hugging_face_folder(folder):
         origin = open_hugging_face(folder).origin
-        theirs = (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
-        return Predecessor(folder, origin.model, theirs, origin.tensors)
+        hf_tokenizers = (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
+        return PretrainedSource(folder, origin.model, hf_tokenizers, origin.tensors)
     run = open_run(folder)
-    if any(isinstance(each, Factor) for each in run.vocabularies.values()):
+    if any(isinstance(vocabulary, Factor) for vocabulary in run.vocabularies.values()):
         raise RunError(f"{folder}: reads factors of words, and no other model begins with such a one; name another")
-    ours = tuple(run.text(file) for file in run.kind.words)
-    tensors = whole_weights(folder).floats()
-    return Predecessor(folder, run.recipe.model, ours, tensors, staying(run.recipe), _shared(run))
+    run_tokenizers = tuple(run.get_tokenizer(file) for file in run.task.tokenizer_files)
+    tensors = load_full_weights(folder).dequantize()
+    return PretrainedSource(
+        folder, run.recipe.model, run_tokenizers, tensors, get_unmerged_adapter(run.recipe), _find_shared_names(run)
+    )
 
 
-def open_origin(folder: Path, *, step: int | None = None) -> Origin:
+def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
     """The model in a folder: of a run its finished one, the best so far, or a kept checkpoint.
 
     Raises:
         RunError: there is none, it is damaged, or heedful cannot represent it.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
-    if is_hugging_face(folder):
+    if is_hugging_face_folder(folder):
         if step is not None:
             raise RunError(f"{folder}: is no run of heedful and keeps no checkpoint of step {step}")
         return open_hugging_face(folder).origin
@@ -57,26 +59,26 @@ def open_origin(folder: Path, *, step: int | None = None) -> Origin:
             f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
             "that read or write text: name a run that has one"
         )
-    tokenizers = tuple(each for each in run.vocabularies.values() if isinstance(each, Tokenizer))
+    tokenizers = tuple(vocabulary for vocabulary in run.vocabularies.values() if isinstance(vocabulary, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
         raise RunError(
             f"{folder}: encoder and decoder read more than two texts, as no other model does; name another run"
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
-    tensors = whole_weights(folder, step=step).floats()
-    return Origin(
+    tensors = load_full_weights(folder, step=step).dequantize()
+    return PortableModel(
         folder,
         config,
         tokenizer,
         tensors,
-        head=run.kind.head(run),
-        adapter=staying(run.recipe),
-        factors=run.kind.factors(run),
-        shared=_shared(run),
+        head=run.task.output_head(run),
+        adapter=get_unmerged_adapter(run.recipe),
+        factors=run.task.source_factors(run),
+        aliases=_find_shared_names(run),
     )
 
 
-def _shared(run: Run[Any, Any]) -> dict[str, str]:
+def _find_shared_names(run: Run[Any, Any]) -> dict[str, str]:
     """The further names of what a run's model shares, which checkpoints store once."""
-    with imagined():
-        return other_names(model_of(run))
+    with build_without_memory():
+        return find_shared_names(build_uninitialized_model(run))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from torch import Tensor
 
-from heedful.engines.int8 import SCALE, Bytes, matrices
+from heedful.argument_checks import require_path
+from heedful.atomic_io import load_parameters
+from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix, find_quantizable
 from heedful.errors import RunError
-from heedful.foreign.folders import is_hugging_face
-from heedful.given_texts import require_path
-from heedful.models.initialisation import unfilled
-from heedful.runs.adapted import model_of, whole_weights
-from heedful.runs.for_use import save_for_use
+from heedful.foreign.folders import is_hugging_face_folder
+from heedful.models.initialisation import skip_initialization
+from heedful.runs.adapter_runs import build_uninitialized_model, load_full_weights
+from heedful.runs.inference_copy import save_inference_copy
 from heedful.runs.load import open_run
-from heedful.store import fill
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
@@ -40,24 +40,24 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
     """
     require_path(run, name="run")
     require_path(folder, name="folder")
-    if is_hugging_face(Path(run)):
+    if is_hugging_face_folder(Path(run)):
         raise RunError(
             f"{run}: is a model of Hugging Face and no run; it computes with bytes where --engine int8 is given"
         )
     opened = open_run(Path(run))
-    weights = whole_weights(opened.folder, step=step).floats()
-    with unfilled():
-        model = model_of(opened)
-    fill(model, weights, place=str(opened.folder))
-    large = {f"{name}.weight" for name in matrices(model)}
+    weights = load_full_weights(opened.folder, step=step).dequantize()
+    with skip_initialization():
+        model = build_uninitialized_model(opened)
+    load_parameters(model, weights, location=str(opened.folder))
+    large_names = {f"{name}.weight" for name in find_quantizable(model)}
     tensors: dict[str, Tensor] = {}
     for name, weight in weights.items():
-        if name in large:
-            rounded = Bytes.of(weight)
-            tensors |= {name: rounded.rows, name + SCALE: rounded.scale}
+        if name in large_names:
+            quantized = Int8Matrix.from_weight(weight)
+            tensors |= {name: quantized.rows, name + SCALE_SUFFIX: quantized.scale}
         else:
             tensors[name] = weight
     engine = None if opened.recipe.engine == "torch" else opened.recipe.engine
     recipe = opened.recipe.model_copy(update={"engine": engine})
-    save_for_use(opened, tensors, Path(folder), use="quantize to", step=step, recipe=recipe)
-    return tuple(sum(each.nbytes for each in found.values()) for found in (weights, tensors))  # type: ignore[return-value]  # two
+    save_inference_copy(opened, tensors, Path(folder), use="quantize to", step=step, recipe=recipe)
+    return tuple(sum(tensor.nbytes for tensor in group.values()) for group in (weights, tensors))  # type: ignore[return-value]  # two

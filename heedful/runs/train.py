@@ -16,30 +16,36 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
+from heedful.atomic_io import write_json, write_run_files
 from heedful.data.corpus import Corpus
-from heedful.data.mixing import tokens_by_text
-from heedful.engines.arrange import require_engine
+from heedful.data.mixing import sum_tokens_by_text
+from heedful.engines.select_engine import require_engine
 from heedful.errors import RecipeError
+from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
-from heedful.recipes.problems import risks
-from heedful.recipes.recipe import DataConfig, Recipe, data_table
-from heedful.runs.checkpoints import finish, resume
-from heedful.runs.costs import Costs, require_room
-from heedful.runs.device import find_device, keep_pages
-from heedful.runs.fitted import fitted
-from heedful.runs.initial import fresh, resolved, unfinished
+from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
+from heedful.runs.auto_settings import fit_recipe
+from heedful.runs.checkpoints import load_snapshot, write_final_model
+from heedful.runs.cost_report import CostReporter, require_memory
+from heedful.runs.data_fingerprints import (
+    RUN_FILE,
+    describe_changes,
+    fingerprint_texts,
+    read_recorded_fingerprints,
+    to_stored_form,
+)
+from heedful.runs.device import find_device, tune_malloc
+from heedful.runs.initialization import build_model_to_resume, init_model, resolve_recipe
 from heedful.runs.learning_curve import read_curve
-from heedful.runs.load import engine_of, is_begun, trained
-from heedful.runs.loop import build_trainer, freeze
-from heedful.runs.metrics_log import EventFiles, MetricsLog
-from heedful.runs.prepare import claimed, open_corpus, open_or_create, require_inputs
-from heedful.runs.remarks import Remarks
-from heedful.runs.texts import FILE, as_noted, changes, noted, texts_of
-from heedful.store import write_findings, write_json
-from heedful.tasks.kind import Run
-from heedful.tasks.task import Task
-from heedful.training.distributed import World, world
-from heedful.training.listeners import Broadcast, Listener, Progress
+from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
+from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
+from heedful.runs.prepare import lock_run_folder, open_corpus, open_or_create_run, require_inputs
+from heedful.runs.trainer_factory import build_trainer, freeze_parameters
+from heedful.runs.training_warnings import TrainingWarnings
+from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.task import Run
+from heedful.training.callbacks import Callback, CallbackList, TrainState
+from heedful.training.distributed import DistributedContext, init_distributed
 from heedful.version import __version__
 
 Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
@@ -47,7 +53,7 @@ Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainResult:
     """How training ended.
 
     Attributes:
@@ -62,22 +68,22 @@ class Outcome:
 
     def __repr__(self) -> str:
         ended = f"stopped by signal {self.signal}" if self.signal else "trained"
-        return f"Outcome({str(self.folder)!r}, {ended})"
+        return f"TrainResult({str(self.folder)!r}, {ended})"
 
     def _repr_html_(self) -> str:
-        from heedful.runs.curve_pictures import CurvePictures
+        from heedful.runs.curve_plots import CurvePlots
 
-        curve = CurvePictures({str(self.folder): read_curve(self.folder / "metrics.jsonl")})
+        curve = CurvePlots({str(self.folder): read_curve(self.folder / "metrics.jsonl")})
         return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"
 
 
 def train(
     recipe: Recipe | str | Path,
     *,
-    listeners: Sequence[Listener] = (),
+    listeners: Sequence[Callback] = (),
     say: Callable[[str], None] = lambda _: None,
     device: str | torch.device | None = None,
-) -> Outcome:
+) -> TrainResult:
     """Trains the recipe's model into its run folder, or goes on where it was left.
 
     Several processes started by torchrun train one model together, batch for batch as one process would.
@@ -96,9 +102,9 @@ def train(
         TrainingError: the loss is not finite, or there is no room to save.
     """
     return _train_recipe(
-        resolved(recipe if isinstance(recipe, Recipe) else load_recipe(recipe)),
-        listeners=listeners,
-        say=say,
+        resolve_recipe(recipe if isinstance(recipe, Recipe) else load_recipe(recipe)),
+        callbacks=listeners,
+        log=say,
         device=device,
     )
 
@@ -106,160 +112,182 @@ def train(
 def _train_recipe(
     recipe: Recipe,
     *,
-    listeners: Sequence[Listener],
-    say: Callable[[str], None],
+    callbacks: Sequence[Callback],
+    log: Callable[[str], None],
     device: str | torch.device | None,
-) -> Outcome:
+) -> TrainResult:
     """`train`, of a recipe whose folder of origin was found."""
     require_inputs(recipe)
-    keep_pages()
+    tune_malloc()
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    with world(find_device(device)) as here, ExitStack() as held:
-        if (engine := engine_of(recipe, here.device)) is not None:
-            require_engine(engine, device=here.device)
+    with init_distributed(find_device(device)) as process_group, ExitStack() as stack:
+        if (engine := get_engine(recipe, process_group.device)) is not None:
+            require_engine(engine, device=process_group.device)
 
-        def begin() -> tuple[Run[Any, Any], Corpora]:
-            held.enter_context(claimed(recipe.output))
-            whole = recipe
-            if not is_begun(recipe.output):
-                whole = fitted(recipe, device=here.device, processes=here.size, say=say)
-            for risk in risks(whole):
-                say(f"warning: {risk}")
-            opened = _open(whole, say)
-            _describe(*opened, device=here.device, say=say)
+        def prepare_run() -> tuple[Run[Any, Any], Corpora]:
+            stack.enter_context(lock_run_folder(recipe.output))
+            fitted_recipe = recipe
+            if not has_checkpoint(recipe.output):
+                fitted_recipe = fit_recipe(recipe, device=process_group.device, processes=process_group.size, log=log)
+            for risk in find_risks(fitted_recipe):
+                log(f"warning: {risk}")
+            opened = _open_run_and_corpora(fitted_recipe, log)
+            _write_run_info(*opened, device=process_group.device, log=log)
             return opened
 
-        run, corpora = here.lead(begin) or _open(recipe, _silent)
-        signal = _train(run, corpora, here=here, listeners=listeners, say=say if here.leads else _silent)
-    return Outcome(run.folder, signal, here.leads)
+        run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(recipe, _discard_message)
+        signal = _run_training(
+            run,
+            corpora,
+            process_group=process_group,
+            callbacks=callbacks,
+            log=log if process_group.is_leader else _discard_message,
+        )
+    return TrainResult(run.folder, signal, process_group.is_leader)
 
 
-def _silent(_: str) -> None:
+def _discard_message(_: str) -> None:
     """What processes say that do not lead."""
 
 
-def _open(recipe: Recipe, say: Callable[[str], None]) -> tuple[Run[Any, Any], Corpora]:
-    run = open_or_create(recipe, say=say)
-    return run, {name: _corpora(run, name, say) for name in run.members}
+def _open_run_and_corpora(recipe: Recipe, log: Callable[[str], None]) -> tuple[Run[Any, Any], Corpora]:
+    run = open_or_create_run(recipe, log=log)
+    return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 
 
-def _corpora(run: Run[Any, Any], name: str, say: Callable[[str], None]) -> tuple[Corpus, Corpus]:
+def _open_corpora(run: Run[Any, Any], name: str, log: Callable[[str], None]) -> tuple[Corpus, Corpus]:
     """Both parts of what one task is learned from; a line about one of several tasks begins with its name."""
-    member, called = run.members[name], f"{name}: " if name else ""
-    found = []
+    member, prefix = run.member_runs[name], f"{name}: " if name else ""
+    corpora = []
     for part in ("train", "validation"):
-        found.append(open_corpus(run, part, say=say, name=name))
-        for remark in member.kind.remarks(member, found[-1]):
-            say(f"{called}{part}: {remark}")
-    train_text, validation = found
+        corpora.append(open_corpus(run, part, log=log, name=name))
+        for message in member.task.data_warnings(member, corpora[-1]):
+            log(f"{prefix}{part}: {message}")
+    train_text, validation = corpora
     report = train_text.report
     left_out = ""
     if report.empty or report.too_long:
         left_out = f" ({report.empty:,} empty and {report.too_long:,} too long ones left out)"
-    say(f"{called}{member.kind.counted.size(train_text, 'training')}{left_out}")
-    side = member.kind.counted.side or list(train_text.sides)[-1]
-    for line in _parts(member.recipe.data, train_text, side=side, table=data_table(name)):
-        say(f"{called}{line}")
-    if warning := _leaked(member.kind.counted.stored, train_text, validation, table=data_table(name)):
-        say(f"warning: {called}{warning}")
+    log(f"{prefix}{member.task.unit_names.describe_size(train_text, 'training')}{left_out}")
+    side = member.task.unit_names.contents_side or list(train_text.sides)[-1]
+    for line in _describe_text_shares(member.recipe.data, train_text, side=side, table=format_data_key(name)):
+        log(f"{prefix}{line}")
+    if warning := _describe_leak(
+        member.task.unit_names.corpus_examples, train_text, validation, table=format_data_key(name)
+    ):
+        log(f"warning: {prefix}{warning}")
     return train_text, validation
 
 
-def _parts(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
+def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
     """How much of the training text is of which table, where there are several."""
-    counts = [text.kept for text in train_text.texts]
+    counts = [text.kept for text in train_text.text_reports]
     if len(counts) < 2:
         return
-    amounts = data.amounts("train", tokens_by_text(train_text[side].lengths, counts))
+    amounts = data.compute_epoch_tokens("train", sum_tokens_by_text(train_text[side].lengths, counts))
     for key, count, amount in zip(data.readers("train"), counts, amounts, strict=True):
         if key != "train":
             yield f"{count:,} of these are of {table}.{key}, {amount / math.fsum(amounts):.0%} of each epoch"
 
 
-def _leaked(stored: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
+def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
     """What is wrong with a validation part of which training knows the answers; nothing where it knows none."""
-    count, total = validation.repeated(train_text), len(validation)
+    count, total = validation.count_shared_examples(train_text), len(validation)
     if not count:
         return ""
     return (
-        f"{count:,} of {total:,} validation {stored} ({count / total:.1%}) are in the training text too, so validation "
+        f"{count:,} of {total:,} validation {noun} ({count / total:.1%}) are in the training text too, so validation "
         f"looks better than it is; take them out of {table}.train or of {table}.validation"
     )
 
 
-def _train(
+def _run_training(
     run: Run[Any, Any],
     corpora: Corpora,
     *,
-    here: World,
-    listeners: Sequence[Listener],
-    say: Callable[[str], None],
+    process_group: DistributedContext,
+    callbacks: Sequence[Callback],
+    log: Callable[[str], None],
 ) -> int:
-    require_room(run, device=here.device)
-    snapshot = resume(run.folder)
-    progress = snapshot.progress if snapshot else Progress()
-    model = fresh(run, say=say) if snapshot is None else unfinished(run)
-    model = model.to(here.device)
-    freeze(model, run.recipe.training)
-    run.kind.hold(run, model)
-    task = run.kind.whole(run, corpora, device=here.device)
+    require_memory(run, device=process_group.device)
+    snapshot = load_snapshot(run.folder)
+    progress = snapshot.progress if snapshot else TrainState()
+    model = init_model(run, log=log) if snapshot is None else build_model_to_resume(run)
+    model = model.to(process_group.device)
+    freeze_parameters(model, run.recipe.training)
+    run.task.freeze_weights(run, model)
+    objective = run.task.build_joint_objective(run, corpora, device=process_group.device)
     monitor = run.recipe.training.monitor
-    if monitor not in task.metrics:
+    if monitor not in objective.metric_names:
         raise RecipeError(
             f'training.monitor = "{monitor}": cannot be measured on these data; choose one of '
-            f"{', '.join(sorted(task.metrics))}"
+            f"{', '.join(sorted(objective.metric_names))}"
         )
-    log = MetricsLog(run.folder / "metrics.jsonl")
+    metrics_log = MetricsLog(run.folder / "metrics.jsonl")
     with ExitStack() as files:
-        told: list[Listener] = []
-        if here.leads:
-            log.rewind(progress, snapshot.gathered if snapshot else {})
+        callbacks_of_process: list[Callback] = []
+        if process_group.is_leader:
+            metrics_log.rewind(progress, snapshot.callback_state if snapshot else {})
             config = run.recipe.training
-            costs = Costs(config, model, say=say, device=here.device)
-            told = [log, costs, *listeners, Remarks(config, past=read_curve(log.path), say=say)]
+            costs = CostReporter(config, model, log=log, device=process_group.device)
+            callbacks_of_process = [
+                metrics_log,
+                costs,
+                *callbacks,
+                TrainingWarnings(config, past=read_curve(metrics_log.path), log=log),
+            ]
             if run.recipe.training.tensorboard:
-                events = EventFiles(run.folder / "tensorboard", resumed_at=progress.step)
-                told.append(files.enter_context(closing(events)))
-        trainer = build_trainer(run, model, task, world=here, listener=Broadcast(told))
+                events = TensorBoardWriter(run.folder / "tensorboard", resumed_at=progress.step)
+                callbacks_of_process.append(files.enter_context(closing(events)))
+        trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
         if snapshot is not None:
             trainer.restore(snapshot)
         signal = trainer.run()
         if not signal:
-            here.lead(lambda: _conclude(run, task, device=here.device, progress=trainer.progress, log=log, say=say))
+            process_group.run_on_leader(
+                lambda: _write_final_model(
+                    run,
+                    objective,
+                    device=process_group.device,
+                    progress=trainer.progress,
+                    metrics_log=metrics_log,
+                    log=log,
+                )
+            )
     return signal
 
 
-def _conclude(
+def _write_final_model(
     run: Run[Any, Any],
-    task: Task[Any],
+    objective: TrainingObjective[Any],
     *,
     device: torch.device,
-    progress: Progress,
-    log: MetricsLog,
-    say: Callable[[str], None],
+    progress: TrainState,
+    metrics_log: MetricsLog,
+    log: Callable[[str], None],
 ) -> None:
     """Makes the final model and measures it, as it will be used, beside the best single checkpoint."""
-    steps = finish(run.folder, average=run.recipe.training.average)
+    steps = write_final_model(run.folder, average=run.recipe.training.average)
     with torch.no_grad():
-        metrics = task.evaluate(trained(run, device=device))
-    found = run.kind.findings(run, task)
-    write_findings(run.folder, {name: content.model_dump() for name, content in found.items()})
-    log.concluded(progress, metrics, steps=steps)
-    measured = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
-    made_of = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
+        metrics = objective.evaluate(load_trained_model(run, device=device))
+    findings = run.task.result_files(run, objective)
+    write_run_files(run.folder, {name: content.model_dump() for name, content in findings.items()})
+    metrics_log.write_final(progress, metrics, steps=steps)
+    metrics_text = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
+    description = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
-    say(f"final model ({made_of})  validation {measured}  (best single checkpoint: {best})")
-    for warning in run.kind.warnings(run, metrics):
-        say(f"warning: {warning}")
+    log(f"final model ({description})  validation {metrics_text}  (best single checkpoint: {best})")
+    for warning in run.task.training_warnings(run, metrics):
+        log(f"warning: {warning}")
 
 
-def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, say: Callable[[str], None]) -> None:
+def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:
     """run.json: with what a run was made, for whoever wants to make it again; says which text has changed since."""
-    texts = texts_of(run.recipe)
-    if is_begun(run.folder):
-        for change in changes(noted(run.folder), texts):
-            say(f"warning: {change}")
+    fingerprints = fingerprint_texts(run.recipe)
+    if has_checkpoint(run.folder):
+        for change in describe_changes(read_recorded_fingerprints(run.folder), fingerprints):
+            log(f"warning: {change}")
     examples: dict[str, Mapping[str, object]] = {
         name: {"train": asdict(train.report), "validation": asdict(validation.report)}
         for name, (train, validation) in corpora.items()
@@ -274,8 +302,8 @@ def _describe(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, say
         "threads": torch.get_num_threads(),
         "command": sys.argv,
         "seed": run.recipe.seed,
-        "data": as_noted(texts),
+        "data": to_stored_form(fingerprints),
         "examples": examples.get("", examples),
         "recipe": json.loads(run.recipe.model_dump_json(exclude_none=True)),
     }
-    write_json(run.folder / FILE, content)
+    write_json(run.folder / RUN_FILE, content)

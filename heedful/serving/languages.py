@@ -10,82 +10,94 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from heedful.data.forms.languages import NAMES, code_of
+from heedful.data.detect.languages import LANGUAGE_NAMES, parse_language_code
 from heedful.errors import RecipeError
-from heedful.language_tags import nearest_tag
+from heedful.language_tags import find_nearest_tag
 from heedful.serving.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from heedful.data.identification import Profiles
+    from heedful.data.language_identification import LanguageIdentifier
 
-Way: TypeAlias = tuple[str, str]
+LanguagePair: TypeAlias = tuple[str, str]
 """The language that is read, and the one that is written."""
-_LANGUAGE: Final = r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?"
-_NAMED: Final = re.compile(rf"(?:.*[-_.])?(?P<source>{_LANGUAGE})-(?P<target>{_LANGUAGE})")
+_LANGUAGE_TAG: Final = r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?"
+_MODEL_NAME_PATTERN: Final = re.compile(rf"(?:.*[-_.])?(?P<source>{_LANGUAGE_TAG})-(?P<target>{_LANGUAGE_TAG})")
 """Models that are called after what they translate, as en-de, multi30k-en-de, en-pt-BR or en-zh-Hant."""
 
 
 @final
 @dataclass(frozen=True)
-class Languages:
+class ModelLanguages:
     """Those of a model.
 
     Attributes:
-        ways: that it translates, the first is the one that it is best known for.
+        pairs: that it translates, the first is the one that it is best known for.
         profiles: by which texts are told apart, as far as its run has kept some.
     """
 
-    ways: tuple[Way, ...] = ()
-    profiles: Profiles | None = None
+    pairs: tuple[LanguagePair, ...] = ()
+    profiles: LanguageIdentifier | None = None
 
     @property
     def source(self) -> str | None:
         """The one that is read, where it is one."""
-        return _only(source for source, _ in self.ways)
+        return _single_language(source for source, _ in self.pairs)
 
     @property
     def target(self) -> str | None:
         """The one that is written, likewise."""
-        return _only(target for _, target in self.ways)
+        return _single_language(target for _, target in self.pairs)
 
 
-def _only(languages: Iterable[str]) -> str | None:
-    found = set(languages)
-    return found.pop() if len(found) == 1 else None
+def _single_language(languages: Iterable[str]) -> str | None:
+    distinct = set(languages)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
-def languages_of(face: Any, given: ModelSettings, *, name: str, say: Callable[[str], None]) -> Languages:
+def find_languages(
+    predictor: Any, model_settings: ModelSettings, *, name: str, log: Callable[[str], None]
+) -> ModelLanguages:
     """Those of a loaded model: what its recipe says of its texts, what settings add, or what its name says.
 
     Args:
-        face: that was loaded; one that does not translate has none.
-        given: its settings.
+        predictor: that was loaded; one that does not translate has none.
+        model_settings: its settings.
         name: under which it is served.
-        say: told where they are guessed or not known.
+        log: told where they are guessed or not known.
 
     Raises:
         RecipeError: the settings name a language that the recipe does not.
     """
-    from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.translator import Translator
 
-    if not isinstance(face, Translator):
-        return Languages()
-    learned = _learned(given.run) or [(None, target) for target in face.languages] or [(None, None)]
-    ways = _filled(learned, given, name=name)
-    if not ways and not face.languages and (found := _NAMED.fullmatch(name)) and _are_known(found):
-        source, target = given.source_language or found["source"], given.target_language or found["target"]
-        ways = ((source, target),)
-        say(f"{name}: is taken to translate {source} to {target}, by its name")
-    if not ways:
-        say(
+    if not isinstance(predictor, Translator):
+        return ModelLanguages()
+    recipe_pairs = (
+        _read_trained_pairs(model_settings.run) or [(None, target) for target in predictor.languages] or [(None, None)]
+    )
+    pairs = _apply_settings(recipe_pairs, model_settings, name=name)
+    if (
+        not pairs
+        and not predictor.languages
+        and (match := _MODEL_NAME_PATTERN.fullmatch(name))
+        and _names_languages(match)
+    ):
+        source, target = (
+            model_settings.source_language or match["source"],
+            model_settings.target_language or match["target"],
+        )
+        pairs = ((source, target),)
+        log(f"{name}: is taken to translate {source} to {target}, by its name")
+    if not pairs:
+        log(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
-            f"as in heedful serve en-sw={_as_word(given.run)}, or write source_language and target_language "
+            f"as in heedful serve en-sw={_quote_path(model_settings.run)}, or write source_language and target_language "
             "into the table of its training text and train again"
         )
-    return Languages(ways, _profiles(given.run))
+    return ModelLanguages(pairs, _load_profiles(model_settings.run))
 
 
-def _as_word(run: Path) -> str:
+def _quote_path(run: Path) -> str:
     """A path as a command line has it, the shortest one."""
     try:
         return shlex.quote(str(run.resolve().relative_to(Path.cwd())))
@@ -93,68 +105,78 @@ def _as_word(run: Path) -> str:
         return shlex.quote(str(run))
 
 
-def _learned(run: Path) -> Sequence[tuple[str | None, str | None]]:
+def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
     """What the recipe of a run says of the texts that it has learned from; nothing of folders of Hugging Face."""
-    from heedful.foreign.folders import is_hugging_face
-    from heedful.recipes.directed import named_texts
+    from heedful.foreign.folders import is_hugging_face_folder
+    from heedful.recipes.parallel_data import list_texts
     from heedful.runs.load import open_run
     from heedful.tasks.translation.recipe import TranslationRecipe
 
-    if is_hugging_face(run):
+    if is_hugging_face_folder(run):
         return []
     recipe = open_run(run).recipe
     assert isinstance(recipe, TranslationRecipe), "what translates has learned it"
-    tables = recipe.data.tables("train")
-    texts = [text for key, table in tables.items() for text in named_texts(table, key).values()]
-    return list(dict.fromkeys((each.source, each.target) for text in texts for each in text.directions))
+    text_tables = recipe.data.get_tables("train")
+    texts = [text for key, table in text_tables.items() for text in list_texts(table, key).values()]
+    return list(dict.fromkeys((direction.source, direction.target) for text in texts for direction in text.directions))
 
 
-def _filled(learned: Iterable[tuple[str | None, str | None]], given: ModelSettings, *, name: str) -> tuple[Way, ...]:
+def _apply_settings(
+    pairs: Iterable[tuple[str | None, str | None]], model_settings: ModelSettings, *, name: str
+) -> tuple[LanguagePair, ...]:
     """Ways with what the settings add, those alone that agree with them and of which both languages are known."""
-    wanted = given.source_language, given.target_language
-    filled = [(source or wanted[0], target or wanted[1]) for source, target in learned]
-    fitting = [way for way in filled if all(other in (None, one) for one, other in zip(way, wanted, strict=True))]
-    if not fitting:
-        said = ", ".join(f"{source or '?'} to {target or '?'}" for source, target in filled)
-        asked = " to ".join(each or "anything" for each in wanted)
-        raise RecipeError(f"models.{name}: is to translate {asked}, and has learned {said}; name one of these")
-    return tuple(dict.fromkeys((source, target) for source, target in fitting if source and target))
+    configured = model_settings.source_language, model_settings.target_language
+    filled = [(source or configured[0], target or configured[1]) for source, target in pairs]
+    matching = [
+        pair
+        for pair in filled
+        if all(language in (None, wanted_language) for wanted_language, language in zip(pair, configured, strict=True))
+    ]
+    if not matching:
+        known = ", ".join(f"{source or '?'} to {target or '?'}" for source, target in filled)
+        requested = " to ".join(language or "anything" for language in configured)
+        raise RecipeError(f"models.{name}: is to translate {requested}, and has learned {known}; name one of these")
+    return tuple(dict.fromkeys((source, target) for source, target in matching if source and target))
 
 
-def _are_known(found: re.Match[str]) -> bool:
+def _names_languages(match: re.Match[str]) -> bool:
     """Whether what a name ends in are two languages, and not any two words."""
-    return bool(code_of(found["source"])) and bool(code_of(found["target"])) and found["source"] != found["target"]
+    return (
+        bool(parse_language_code(match["source"]))
+        and bool(parse_language_code(match["target"]))
+        and match["source"] != match["target"]
+    )
 
 
-def _profiles(run: Path) -> Profiles | None:
-    from heedful.data.identification import Profiles
-    from heedful.tasks.translation.identified import FILE
+def _load_profiles(run: Path) -> LanguageIdentifier | None:
+    from heedful.data.language_identification import LanguageIdentifier
+    from heedful.tasks.translation.language_profiles import PROFILES_FILE
 
-    return Profiles.load(run / FILE) if (run / FILE).exists() else None
+    return LanguageIdentifier.load(run / PROFILES_FILE) if (run / PROFILES_FILE).exists() else None
 
 
-def found_in(asked: str, languages: Sequence[str]) -> str | None:
+def match_language(requested: str, languages: Sequence[str]) -> str | None:
     """Which of some languages somebody means, who may write it otherwise, as `pt_br`, `deu` or `de-AT`; None if none.
 
-    What is written the same goes first, then what is nearest by script and region; see `nearest_tag`. Another script is
+    What is written the same goes first, then what is nearest by script and region; see `find_nearest_tag`. Another script is
     another language.
     """
-    plain = asked.lower().replace("_", "-")
-    alike = (each for each in languages if each.lower().replace("_", "-") == plain)
-    return next(alike, None) or nearest_tag(asked, languages)
+    normalized = requested.lower().replace("_", "-")
+    equal = (language for language in languages if language.lower().replace("_", "-") == normalized)
+    return next(equal, None) or find_nearest_tag(requested, languages)
 
 
 @cache
-def called(language: str) -> str:
+def language_name(language: str) -> str:
     """The English name of a language; where Babel is not installed that of the commonest ones, else what was given."""
-    known = code_of(language).code
+    language_code = parse_language_code(language).code
     try:
         from babel import Locale, UnknownLocaleError
     except ModuleNotFoundError:
-        return NAMES.get(known, language)
-    plain = language.replace("_", "-")
-    first, *others = plain.split("-")
-    for tag in ("-".join([known or first, *others]), known or first):
+        return LANGUAGE_NAMES.get(language_code, language)
+    normalized = language.replace("_", "-")
+    primary, *subtags = normalized.split("-")
+    for tag in ("-".join([language_code or primary, *subtags]), language_code or primary):
         try:
             return str(Locale.parse(tag, sep="-").get_display_name("en"))
         except (UnknownLocaleError, ValueError):

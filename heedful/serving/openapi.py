@@ -12,17 +12,17 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.responses import Response
 
-from heedful.serving.app import routes_of
-from heedful.serving.house import House
-from heedful.serving.openapi_page import docs_html
-from heedful.serving.own.events import MEDIA
-from heedful.serving.refusal import Refusal, missing
-from heedful.serving.routes import DEADLINE, Asked, Route
+from heedful.serving.api.events import MEDIA_TYPE
+from heedful.serving.asgi import collect_routes
+from heedful.serving.http_errors import HTTPError, not_found
+from heedful.serving.openapi_page import render_docs_page
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.routes import DEADLINE_HEADER, RequestContext, Route
 from heedful.version import __version__
 
-Schema = dict[str, Any]
+JsonSchema = dict[str, Any]
 
-ERRORS: Final[Mapping[int, str]] = {
+STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
     400: "the request cannot be answered as it is; the message says what would",
     401: "a key is needed",
     403: "the key is not known",
@@ -34,13 +34,13 @@ ERRORS: Final[Mapping[int, str]] = {
     504: "no answer within the time that was given",
 }
 """Statuses other than 200, and what they mean."""
-_KEYED: Final = frozenset({401, 403})
-_FILES: Final = {"docs.css": "text/css", "icon.svg": "image/svg+xml"}
-_CONVERTER: Final = re.compile(r":\w+}")
+_KEY_STATUSES: Final = frozenset({401, 403})
+_PAGE_FILES: Final = {"docs.css": "text/css", "icon.svg": "image/svg+xml"}
+_CONVERTER_PATTERN: Final = re.compile(r":\w+}")
 """What Starlette wants to know of a part of a path."""
-_MODE: Final[JsonSchemaMode] = "validation"
-_DEADLINE: Final[Schema] = {
-    "name": DEADLINE,
+_SCHEMA_MODE: Final[JsonSchemaMode] = "validation"
+_DEADLINE_PARAMETER: Final[JsonSchema] = {
+    "name": DEADLINE_HEADER,
     "in": "header",
     "required": False,
     "description": "seconds that you are ready to wait; work ends then",
@@ -48,43 +48,47 @@ _DEADLINE: Final[Schema] = {
 }
 
 
-def routes(house: House) -> Iterator[Route]:
+def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     """The description and its page, which everybody may read."""
 
     @cache
-    def spec() -> Schema:
-        return specification(routes_of(house), keyed=house.settings.access.keys is not None)
+    def build_spec() -> JsonSchema:
+        return build_specification(collect_routes(registry), requires_key=registry.settings.access.keys is not None)
 
-    async def answer(_asked: Asked) -> Mapping[str, Any]:
-        return spec()
+    async def answer_spec(_context: RequestContext) -> Mapping[str, Any]:
+        return build_spec()
 
-    async def page(_asked: Asked) -> Response:
-        return Response(docs_html(spec()), media_type="text/html")
+    async def answer_page(_context: RequestContext) -> Response:
+        return Response(render_docs_page(build_spec()), media_type="text/html")
 
-    async def file(asked: Asked) -> Response:
-        name = asked.request.path_params["name"]
-        if name not in _FILES:
-            raise missing("the page has no such file")
-        return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_FILES[name])
+    async def answer_file(context: RequestContext) -> Response:
+        name = context.request.path_params["name"]
+        if name not in _PAGE_FILES:
+            raise not_found("the page has no such file")
+        return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_PAGE_FILES[name])
 
-    for path, told, about, media in (
-        ("/spec", answer, "this description, in OpenAPI 3.1", "application/json"),
-        ("/docs", page, "this description, as a page", "text/html"),
-        ("/docs/{name}", file, "what that page is made of", "text/plain"),
+    for path, handler, summary, media_type in (
+        ("/spec", answer_spec, "this description, in OpenAPI 3.1", "application/json"),
+        ("/docs", answer_page, "this description, as a page", "text/html"),
+        ("/docs/{name}", answer_file, "what that page is made of", "text/plain"),
     ):
-        yield Route(path=path, method="GET", answer=told, about=about, free=True, group="about", media=media)
+        yield Route(
+            path=path, method="GET", handler=handler, summary=summary, public=True, group="about", media_type=media_type
+        )
 
 
-def specification(routes: Sequence[Route], *, keyed: bool) -> Schema:
-    """The description of routes; `keyed` where those that are not free need a key."""
-    models = [model for route in routes for model in (route.takes, route.gives) if model is not None]
-    inputs = [(model, _MODE) for model in dict.fromkeys(models)]
+def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonSchema:
+    """The description of routes; `requires_key` where those that are not free need a key."""
+    models = [model for route in routes for model in (route.request_type, route.response_type) if model is not None]
+    inputs = [(model, _SCHEMA_MODE) for model in dict.fromkeys(models)]
     names, definitions = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
-    paths: dict[str, Schema] = {}
+    paths: dict[str, JsonSchema] = {}
     for route in routes:
-        path = _CONVERTER.sub("}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, names, keyed=keyed)
-    schemes = {"key": {"type": "http", "scheme": "bearer", "description": "a key of this server"}} if keyed else {}
+        path = _CONVERTER_PATTERN.sub("}", route.path)
+        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, names, requires_key=requires_key)
+    schemes = (
+        {"key": {"type": "http", "scheme": "bearer", "description": "a key of this server"}} if requires_key else {}
+    )
     return {
         "openapi": "3.1.0",
         "info": {"title": "heedful", "version": __version__, "description": "Attention models behind HTTP."},
@@ -93,71 +97,81 @@ def specification(routes: Sequence[Route], *, keyed: bool) -> Schema:
     }
 
 
-def _operation(route: Route, names: Mapping[Any, Schema], *, keyed: bool) -> Schema:
+def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requires_key: bool) -> JsonSchema:
     """One thing that may be asked."""
-    needs_key = keyed and not route.free
-    errors = {status: text for status, text in ERRORS.items() if needs_key or status not in _KEYED}
-    found: Schema = {
+    needs_key = requires_key and not route.public
+    errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
+    operation: JsonSchema = {
         "operationId": "_".join(re.findall(r"\w+", f"{route.method.lower()} {route.path}")),
-        "summary": route.about,
+        "summary": route.summary,
         "tags": [route.group],
-        "parameters": [*map(_part, re.findall(r"{(\w+)", route.path)), _DEADLINE],
-        "responses": {"200": _answered(route, names), **{str(each): _refused(route, each) for each in errors}},
+        "parameters": [*map(_describe_parameter, re.findall(r"{(\w+)", route.path)), _DEADLINE_PARAMETER],
+        "responses": {
+            "200": _describe_response(route, names),
+            **{str(code): _describe_error(route, code) for code in errors},
+        },
     }
     if needs_key:
-        found["security"] = [{"key": []}]
-    if route.takes is not None:
-        found["requestBody"] = _body(route, names)
-    return found
+        operation["security"] = [{"key": []}]
+    if route.request_type is not None:
+        operation["requestBody"] = _describe_body(route, names)
+    return operation
 
 
-def _part(name: str) -> Schema:
+def _describe_parameter(name: str) -> JsonSchema:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _body(route: Route, names: Mapping[Any, Schema]) -> Schema:
-    described: Schema = {"schema": names[route.takes, _MODE]}
+def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
+    media_schema: JsonSchema = {"schema": names[route.request_type, _SCHEMA_MODE]}
     if route.examples:
-        described["examples"] = {str(number): {"value": dict(each)} for number, each in enumerate(route.examples, 1)}
-    content = {"application/json": described}
-    if route.files:
-        content["multipart/form-data"] = {"schema": names[route.takes, _MODE]}
+        media_schema["examples"] = {
+            str(number): {"value": dict(example)} for number, example in enumerate(route.examples, 1)
+        }
+    content = {"application/json": media_schema}
+    if route.accepts_files:
+        content["multipart/form-data"] = {"schema": names[route.request_type, _SCHEMA_MODE]}
     return {"required": True, "content": content}
 
 
-def _answered(route: Route, names: Mapping[Any, Schema]) -> Schema:
-    if route.gives is None:
-        schema: Schema = {} if route.media == "application/json" else {"type": "string"}
+def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
+    if route.response_type is None:
+        schema: JsonSchema = {} if route.media_type == "application/json" else {"type": "string"}
     else:
-        schema = names[route.gives, _MODE]
-        schema = {"type": "array", "items": schema} if route.many else schema
-    content: Schema = {route.media: {"schema": schema}}
-    if route.takes is not None and _streams(route.takes):
-        described = "with `stream`: events `growing` with what there is so far, and last `record` or `error`"
-        content[MEDIA] = {"schema": {"type": "string", "description": described}}
-    content |= {media: {"schema": {"type": "string", "description": when}} for media, when in route.also}
+        schema = names[route.response_type, _SCHEMA_MODE]
+        schema = {"type": "array", "items": schema} if route.is_list else schema
+    content: JsonSchema = {route.media_type: {"schema": schema}}
+    if route.request_type is not None and _can_stream(route.request_type):
+        event_description = "with `stream`: events `growing` with what there is so far, and last `record` or `error`"
+        content[MEDIA_TYPE] = {"schema": {"type": "string", "description": event_description}}
+    content |= {
+        media: {"schema": {"type": "string", "description": condition}} for media, condition in route.other_media_types
+    }
     return {"description": "the answer", "content": content}
 
 
-def _streams(takes: type[BaseModel]) -> bool:
+def _can_stream(request_type: type[BaseModel]) -> bool:
     """Whether an answer may be a stream; a message may have the word only to refuse it."""
-    stream = takes.model_fields.get("stream")
+    stream = request_type.model_fields.get("stream")
     return stream is not None and bool in (stream.annotation, *get_args(stream.annotation))
 
 
-def _refused(route: Route, status: int) -> Schema:
-    shown = route.dialect(Refusal(status, "what is wrong"))
-    found: Schema = {"description": ERRORS[status], "content": {"application/json": {"schema": _like(shown)}}}
+def _describe_error(route: Route, status: int) -> JsonSchema:
+    example = route.format_error(HTTPError(status, "what is wrong"))
+    response: JsonSchema = {
+        "description": STATUS_DESCRIPTIONS[status],
+        "content": {"application/json": {"schema": _infer_schema(example)}},
+    }
     if status in (429, 503):
-        found["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
-    return found
+        response["headers"] = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
+    return response
 
 
-def _like(example: Any) -> Schema:
+def _infer_schema(example: Any) -> JsonSchema:
     """What is like an example: objects with the same keys, texts and numbers for texts and numbers."""
     match example:
         case Mapping():
-            properties = {name: _like(each) for name, each in example.items()}
+            properties = {name: _infer_schema(value) for name, value in example.items()}
             return {"type": "object", "properties": properties, "required": [*properties]}
         case str():
             return {"type": "string"}

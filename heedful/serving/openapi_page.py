@@ -8,26 +8,26 @@ from html import escape
 from itertools import groupby
 from typing import Any, Final
 
-_LEDE: Final = (
+_INTRODUCTION: Final = (
     'What this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
     "Requests are JSON; errors are JSON too, and say what would be answered."
 )
 
 
-def docs_html(spec: Mapping[str, Any]) -> str:
+def render_docs_page(specification: Mapping[str, Any]) -> str:
     """The page of a description."""
     operations = [
         (operation["tags"][0], method.upper(), path, operation)
-        for path, methods in spec["paths"].items()
+        for path, methods in specification["paths"].items()
         for method, operation in methods.items()
     ]
     order = list(dict.fromkeys(group for group, *_ in operations))
-    operations.sort(key=lambda each: order.index(each[0]))
-    parts = [
+    operations.sort(key=lambda entry: order.index(entry[0]))
+    sections = [
         f'<section aria-label="{escape(group)}"><h2>{escape(group)}</h2>'
-        + "".join(_operation(spec, *each) for _, *each in members)
+        + "".join(_render_operation(specification, *entry) for _, *entry in group_operations)
         + "</section>"
-        for group, members in groupby(operations, key=lambda each: each[0])
+        for group, group_operations in groupby(operations, key=lambda entry: entry[0])
     ]
     return "".join(
         [
@@ -36,57 +36,59 @@ def docs_html(spec: Mapping[str, Any]) -> str:
             '<title>heedful: what may be asked</title><link rel="stylesheet" href="/docs/docs.css">',
             '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml">',
             "</head><body><main>",
-            f"<h1>heedful {escape(spec['info']['version'])}</h1><p>{_LEDE}</p>",
-            *parts,
+            f"<h1>heedful {escape(specification['info']['version'])}</h1><p>{_INTRODUCTION}</p>",
+            *sections,
             "</main></body></html>\n",
         ]
     )
 
 
-def _operation(spec: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _render_operation(specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
     key = ' <span class="key">needs a key</span>' if operation.get("security") else ""
     head = f'<code><b class="method">{method}</b> {escape(path)}</code> <span class="about">'
     head += f"{escape(operation['summary'])}{key}</span>"
-    body = "".join(_body(spec, method, path, operation))
+    body = "".join(_render_operation_body(specification, method, path, operation))
     return f"<details><summary>{head}</summary>{body}</details>"
 
 
-def _body(spec: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
+def _render_operation_body(
+    specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]
+) -> Iterator[str]:
     if "requestBody" in operation:
-        described = operation["requestBody"]["content"]["application/json"]
-        yield "<h3>Request</h3>" + _fields(spec, described["schema"])
-        for each in described.get("examples", {}).values():
-            yield _example(method, path, each["value"])
-    for media, content in operation["responses"]["200"]["content"].items():
-        yield f"<h3>Answer <code>{escape(media)}</code></h3>"
-        if media == "application/json" or "description" in content["schema"]:
-            yield _fields(spec, content["schema"])
+        request_media = operation["requestBody"]["content"]["application/json"]
+        yield "<h3>Request</h3>" + _render_fields(specification, request_media["schema"])
+        for example in request_media.get("examples", {}).values():
+            yield _render_example(method, path, example["value"])
+    for media_type, content in operation["responses"]["200"]["content"].items():
+        yield f"<h3>Answer <code>{escape(media_type)}</code></h3>"
+        if media_type == "application/json" or "description" in content["schema"]:
+            yield _render_fields(specification, content["schema"])
     statuses = "".join(
-        f"<dt>{status}</dt><dd>{escape(told['description'])}</dd>"
-        for status, told in operation["responses"].items()
+        f"<dt>{status}</dt><dd>{escape(response['description'])}</dd>"
+        for status, response in operation["responses"].items()
         if status != "200"
     )
     yield f"<h3>Errors</h3><dl>{statuses}</dl>"
 
 
-def _example(method: str, path: str, value: Any) -> str:
-    shown = json.dumps(value, ensure_ascii=False)
-    return f"<pre><code>{escape(f'{method} {path}')}\n{escape(shown)}</code></pre>"
+def _render_example(method: str, path: str, value: Any) -> str:
+    request_json = json.dumps(value, ensure_ascii=False)
+    return f"<pre><code>{escape(f'{method} {path}')}\n{escape(request_json)}</code></pre>"
 
 
-def _fields(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """The fields of an object and of the objects in it, or what else there is."""
-    found = _resolved(spec, schema)
-    if "properties" not in found:
-        inner = found.get("items")
-        if inner is not None and "properties" in _resolved(spec, inner):
-            return "<p>a list of</p>" + _fields(spec, inner)
-        return f"<p>{escape(found.get('description') or _type(spec, schema))}</p>"
-    needed = found.get("required", [])
+    resolved = _resolve_reference(specification, schema)
+    if "properties" not in resolved:
+        inner = resolved.get("items")
+        if inner is not None and "properties" in _resolve_reference(specification, inner):
+            return "<p>a list of</p>" + _render_fields(specification, inner)
+        return f"<p>{escape(resolved.get('description') or _format_type(specification, schema))}</p>"
+    required = resolved.get("required", [])
     rows = "".join(
-        f'<tr><th scope="row"><code>{escape(name)}</code>{" <b>required</b>" if name in needed else ""}</th>'
-        f"<td>{escape(_type(spec, each))}</td><td>{escape(each.get('description', ''))}</td></tr>"
-        for name, each in found["properties"].items()
+        f'<tr><th scope="row"><code>{escape(name)}</code>{" <b>required</b>" if name in required else ""}</th>'
+        f"<td>{escape(_format_type(specification, field))}</td><td>{escape(field.get('description', ''))}</td></tr>"
+        for name, field in resolved["properties"].items()
     )
     columns = '<tr><th scope="col">field</th><th scope="col">what it is</th><th scope="col">meaning</th></tr>'
     return (
@@ -95,28 +97,32 @@ def _fields(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     )
 
 
-def _resolved(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" in schema:
-        found: Mapping[str, Any] = spec["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-        return found
+        target: Mapping[str, Any] = specification["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        return target
     return schema
 
 
-def _type(spec: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _format_type(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """What a value is, in words."""
     if "$ref" in schema:
-        found = _resolved(spec, schema)
-        names = ", ".join(found.get("properties", {}))
-        return f"object ({names})" if names else _type(spec, found)
+        resolved = _resolve_reference(specification, schema)
+        names = ", ".join(resolved.get("properties", {}))
+        return f"object ({names})" if names else _format_type(specification, resolved)
     if "anyOf" in schema:
-        kinds = (_type(spec, each) for each in schema["anyOf"] if each.get("type") != "null")
-        return " or ".join(dict.fromkeys(kinds))
+        alternatives = (
+            _format_type(specification, alternative)
+            for alternative in schema["anyOf"]
+            if alternative.get("type") != "null"
+        )
+        return " or ".join(dict.fromkeys(alternatives))
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "const" in schema:
         return str(schema["const"])
     if schema.get("type") == "array":
-        return f"list of {_type(spec, schema.get('items', {}))}"
+        return f"list of {_format_type(specification, schema.get('items', {}))}"
     default = schema.get("default")
-    kind = str(schema.get("type", "anything"))
-    return kind if default in (None, "") else f"{kind}, {json.dumps(default)} unless given"
+    type_name = str(schema.get("type", "anything"))
+    return type_name if default in (None, "") else f"{type_name}, {json.dumps(default)} unless given"

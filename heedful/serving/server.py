@@ -19,64 +19,64 @@ from typing import Any, Final, final
 import uvicorn
 
 from heedful.errors import RecipeError
-from heedful.serving.app import application
-from heedful.serving.crowds import Crowds
-from heedful.serving.guard import Guard
-from heedful.serving.house import House
-from heedful.serving.loading import Loading, leave
-from heedful.serving.logs import logging_as
-from heedful.serving.protocol import Bounded
-from heedful.serving.settings import Settings
+from heedful.serving.app import ServerApp
+from heedful.serving.asgi import build_app
+from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving.http_protocol import LimitedHttpProtocol
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.request_log import use_server_logging
+from heedful.serving.settings import ServerSettings
+from heedful.serving.startup import ModelLoader, close_models
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_TICK: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 """Seconds after which it is looked again whether all is done."""
-_PARTING: Final = 3.0
+_CLOSE_SECONDS: Final = 3.0
 """Seconds for what remains when no answer is waited for any more."""
 _BACKLOG: Final = 1_024
-_FILES: Final = 512
+_EXTRA_FILES: Final = 512
 """That are open besides connections."""
 
 
 @final
-class Server(uvicorn.Server):
+class HTTPServer(uvicorn.Server):
     """Serves a house until it is told to end, by a signal where it runs in the main thread.
 
     The first signal lets what is under way be answered, and tells who asks later to come again; the second one ends at
     once.
     """
 
-    def __init__(self, config: uvicorn.Config, house: House) -> None:
+    def __init__(self, config: uvicorn.Config, registry: ModelRegistry) -> None:
         super().__init__(config)
-        self._house = house
+        self._registry = registry
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens; a house that was served before is open again."""
-        if self._house.state == "ending":
-            self._house.state = "ready"
+        if self._registry.state == "ending":
+            self._registry.state = "ready"
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """No new connections; those that are here get their answers while there is time."""
-        self._house.state = "ending"
+        self._registry.state = "ending"
         for server in self.servers:
             server.close()
-        for each in sockets or ():
-            each.close()
-        await self._until(lambda: not self._is_busy, seconds=self._house.settings.limits.drain)
+        for listening_socket in sockets or ():
+            listening_socket.close()
+        await self._wait_until(lambda: not self._is_busy, timeout=self._registry.settings.limits.drain)
         state = self.server_state
         for task in list(state.tasks):
             task.cancel()
-        await self._until(lambda: not state.tasks, seconds=_PARTING)
+        await self._wait_until(lambda: not state.tasks, timeout=_CLOSE_SECONDS)
         for connection in list(state.connections):
             connection.shutdown()
-        await self._until(lambda: not state.connections, seconds=_PARTING)
+        await self._wait_until(lambda: not state.connections, timeout=_CLOSE_SECONDS)
         for connection in list(state.connections):
             connection.transport.abort()
 
-    def stop(self) -> None:
+    def request_stop(self) -> None:
         """Has it end soon, from any thread."""
-        self._house.state = "ending"
+        self._registry.state = "ending"
         self.should_exit = True
 
     @contextmanager
@@ -85,46 +85,51 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
+        old_handlers = {signal_number: signal.signal(signal_number, self.handle_exit) for signal_number in _SIGNALS}
         try:
             yield
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for signal_number, handler in old_handlers.items():
+                signal.signal(signal_number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
         if self.should_exit:
             os._exit(128 + sig)
-        self.stop()
+        self.request_stop()
 
     @property
     def _is_busy(self) -> bool:
         connections: Any = self.server_state.connections
-        return bool(self.server_state.tasks) or any(each.is_busy for each in connections)
+        return bool(self.server_state.tasks) or any(connection.is_busy for connection in connections)
 
-    async def _until(self, done: Callable[[], bool], *, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not done() and time.monotonic() < until:
-            await asyncio.sleep(_TICK)
+    async def _wait_until(self, condition: Callable[[], bool], *, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition() and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
 
 
-def server_of(house: House, guard: Guard | None = None) -> Server:
+def build_server(registry: ModelRegistry, app: ServerApp | None = None) -> HTTPServer:
     """That listens as the settings say, once it `run`s.
 
     Args:
-        house: that is served.
-        guard: that leads to it, as soon as it does; at once unless given.
+        registry: that is served.
+        app: that leads to it, as soon as it does; at once unless given.
     """
-    settings = house.settings
-    crowds = Crowds(settings)
-    protocol: Any = partial(Bounded, limits=settings.limits, crowds=crowds, turned=house.meters.turned_away)
+    settings = registry.settings
+    connection_limiter = ConnectionCounter(settings)
+    protocol_factory: Any = partial(
+        LimitedHttpProtocol,
+        limits=settings.limits,
+        connection_counter=connection_limiter,
+        on_reject=registry.metrics.count_rejected_connection,
+    )
     config = uvicorn.Config(
-        guard or application(house),
+        app or build_app(registry),
         host=settings.host,
         port=settings.port,
         loop="asyncio",
-        http=protocol,
+        http=protocol_factory,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -135,17 +140,17 @@ def server_of(house: House, guard: Guard | None = None) -> Server:
         timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # parts of seconds are as good
         backlog=_BACKLOG,
     )
-    return Server(config, house)
+    return HTTPServer(config, registry)
 
 
-def serve(settings: Settings, say: Callable[[str], None]) -> bool:
+def run_server(settings: ServerSettings, log: Callable[[str], None]) -> bool:
     """Listens at once, answers when the models are loaded and warm, and goes on until a signal ends it.
 
     Whoever asks before is told to come again.
 
     Args:
         settings: of all.
-        say: told what is served, and where.
+        log: told what is served, and where.
 
     Returns:
         Whether nothing is computed any more.
@@ -154,21 +159,21 @@ def serve(settings: Settings, say: Callable[[str], None]) -> bool:
         RecipeError: the address cannot be had, or something cannot be served.
         RunError: a folder is missing or damaged.
     """
-    house = House(settings, {}, {})
-    guard = Guard(house)
-    server = server_of(house, guard)
-    _allow_files(settings.limits.connections)
-    with logging_as(settings), listen(settings) as listening:
-        loading = Loading(house, guard, address=_address(listening), say=say, failed=server.stop)
-        loading.start()
-        server.run(sockets=[listening])
-    ended = leave(house)
-    if loading.error is not None:
-        raise loading.error
-    return ended
+    registry = ModelRegistry(settings, {}, {})
+    app = ServerApp(registry)
+    server = build_server(registry, app)
+    _raise_file_limit(settings.limits.connections)
+    with use_server_logging(settings), open_socket(settings) as server_socket:
+        loader = ModelLoader(registry, app, address=_format_url(server_socket), log=log, on_failure=server.request_stop)
+        loader.start()
+        server.run(sockets=[server_socket])
+    is_finished = close_models(registry)
+    if loader.error is not None:
+        raise loader.error
+    return is_finished
 
 
-def listen(settings: Settings) -> socket.socket:
+def open_socket(settings: ServerSettings) -> socket.socket:
     """A socket at the address of the settings.
 
     Raises:
@@ -185,27 +190,29 @@ def listen(settings: Settings) -> socket.socket:
         raise RecipeError(f"port {port}: only the administrator may listen there; take one above 1023") from None
     except OSError as error:
         code = error.errno or 0
-        why = "another program listens there" if code == errno.EADDRINUSE else os.strerror(code).lower()
-        raise RecipeError(f"{host}, port {port}: {why}; choose another --port, as 0, which takes a free one") from None
+        reason = "another program listens there" if code == errno.EADDRINUSE else os.strerror(code).lower()
+        raise RecipeError(
+            f"{host}, port {port}: {reason}; choose another --port, as 0, which takes a free one"
+        ) from None
 
 
-def port_of(server: Any) -> int:
+def get_port(server: Any) -> int:
     """On which it listens."""
     return int(server.servers[0].sockets[0].getsockname()[1])
 
 
-def _allow_files(connections: int) -> None:
+def _raise_file_limit(num_connections: int) -> None:
     """Lets the process have a file for each connection, of which some systems allow it few unless it asks."""
     if sys.platform == "win32":
         return
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 
     soft, hard = getrlimit(RLIMIT_NOFILE)
-    wanted = 2 * connections + _FILES
-    if soft != RLIM_INFINITY and soft < wanted:
-        setrlimit(RLIMIT_NOFILE, (wanted if hard == RLIM_INFINITY else min(wanted, hard), hard))
+    required = 2 * num_connections + _EXTRA_FILES
+    if soft != RLIM_INFINITY and soft < required:
+        setrlimit(RLIMIT_NOFILE, (required if hard == RLIM_INFINITY else min(required, hard), hard))
 
 
-def _address(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
+def _format_url(server_socket: socket.socket) -> str:
+    host, port = server_socket.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

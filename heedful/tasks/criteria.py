@@ -10,76 +10,76 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.hard import Drawn, MovingBaseline, surrogate
-from heedful.attention.probe import SOURCE, WRITTEN
+from heedful.attention.hard import MovingBaseline, SampleStatistics, compute_reinforce_loss
+from heedful.attention.hooks import SOURCE_AXIS, WRITTEN_AXIS
 from heedful.data.batches import PairBatch
-from heedful.inspection.capture import places
-from heedful.inspection.watch import watch
-from heedful.models.conditional import Conditional
-from heedful.recipes.training import WritingTrainingConfig
-from heedful.tasks.decorrelation import decorrelation
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.watch import watch_attention
+from heedful.models.conditional import ConditionalModel
+from heedful.recipes.training import DecoderTrainingConfig
+from heedful.tasks.decorrelation import decorrelation_penalty
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
-from heedful.tasks.task import Loss, Part
-from heedful.values import Tokens
+from heedful.tasks.objective import Loss, LossPart
+from heedful.tensors import Tokens
 
 
 class Criterion(ABC):
     """A sum over the labels of a batch; its part `nll` is the plain negative log-likelihood."""
 
-    parts: frozenset[str]
+    part_names: frozenset[str]
     """The names that the parts of its losses have."""
 
     @abstractmethod
-    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """What is minimised."""
 
-    def learned(self, nll: float) -> None:
+    def on_update(self, nll: float) -> None:
         """Told after each update the mean of its `nll`, the same in all processes; most need not know."""
         return
 
-    def tensors(self) -> Mapping[str, Tensor]:
-        """What `learned` taught it; most stay as they are."""
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """What `on_update` taught it; most stay as they are."""
         return {}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up what `tensors` gave."""
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up what `state_dict` gave."""
         return
 
 
-def labelled(
+def select_labelled(
     hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
 ) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
     """What a model made of the places of a batch that have a label, and these labels."""
-    real = (batch.labels >= 0).flatten().nonzero().squeeze(1)
-    return hidden.flatten(0, 1).index_select(0, real), batch.labels.flatten().index_select(0, real)
+    positions = (batch.labels >= 0).flatten().nonzero().squeeze(1)
+    return hidden.flatten(0, 1).index_select(0, positions), batch.labels.flatten().index_select(0, positions)
 
 
 @final
-class Likelihood(Criterion):
+class LikelihoodCriterion(Criterion):
     """Label-smoothed negative log-likelihood of the targets (Szegedy et al. 2016, section 7).
 
     Args:
         smoothing: probability taken from the right token and spread over the vocabulary.
     """
 
-    parts = frozenset({"nll"})
+    part_names = frozenset({"nll"})
 
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = smoothing
 
-    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Of all labels."""
-        return self.judge(model(batch.source, batch.target), batch, output=model.output)
+        return self.loss_from_hidden(model(batch.source, batch.target), batch, output=model.output)
 
-    def judge(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
+    def loss_from_hidden(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
         """The same of what the model made of a batch."""
-        taught, labels = labelled(hidden, batch)
-        smoothed, nll = cross_entropy(taught, labels, output=output, smoothing=self.smoothing)
-        return Loss(smoothed, len(labels), {"nll": Part(nll, len(labels))})
+        labelled_hidden, labels = select_labelled(hidden, batch)
+        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
+        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
 
 
 @final
-class Decorrelated(Criterion):
+class DecorrelationCriterion(Criterion):
     """The likelihood of translations, and a penalty on heads that look alike (see `heedful.tasks.decorrelation`).
 
     Args:
@@ -87,30 +87,30 @@ class Decorrelated(Criterion):
         weight: of the penalty, per label.
     """
 
-    parts = frozenset({"nll", "decorrelation"})
+    part_names = frozenset({"nll", "decorrelation"})
 
-    def __init__(self, likelihood: Likelihood, *, weight: float) -> None:
+    def __init__(self, likelihood: LikelihoodCriterion, *, weight: float) -> None:
         self.likelihood = likelihood
         self.weight = weight
 
-    def loss(self, model: Conditional[Tokens], batch: PairBatch[Tokens]) -> Loss:
+    def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
         """The sum of both."""
-        with watch(model, detach=False) as weights:
+        with watch_attention(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
         # padding asks too where everything is visible, and must not count
-        asked = {SOURCE: batch.source.positions >= 0, WRITTEN: batch.target.positions >= 0}
-        penalty = decorrelation(
-            each * asked[place.look.queries][:, None, :, None]
-            for name, place in places(model).items()
-            for each in weights.get(name, ())
+        real_queries = {SOURCE_AXIS: batch.source.positions >= 0, WRITTEN_AXIS: batch.target.positions >= 0}
+        penalty = decorrelation_penalty(
+            call_weights * real_queries[site.declaration.queries][:, None, :, None]
+            for name, site in find_attention_sites(model).items()
+            for call_weights in weights.get(name, ())
         )
         total = likelihood.total + self.weight * penalty
-        told = {**likelihood.parts, "decorrelation": Part(penalty.detach(), likelihood.count)}
-        return Loss(total, likelihood.count, told)
+        parts = {**likelihood.parts, "decorrelation": LossPart(penalty.detach(), likelihood.count)}
+        return Loss(total, likelihood.count, parts)
 
 
 @final
-class DoublyStochastic(Criterion):
+class DoublyStochasticCriterion(Criterion):
     """Another criterion, and lambda sum_i (1 - sum_t alpha_ti)^2, so that all is looked at (Xu et al. 2015, 4.2.1).
 
     alpha_ti is what the target's token t looks at slot i with, the mean over heads; each attention to a memory adds its
@@ -124,36 +124,36 @@ class DoublyStochastic(Criterion):
     def __init__(self, other: Criterion, *, weight: float) -> None:
         self.other = other
         self.weight = weight
-        self.parts = other.parts | {"unread"}
+        self.part_names = other.part_names | {"unread"}
 
-    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """The sum of both."""
-        with watch(model, detach=False) as seen:
+        with watch_attention(model, detach=False) as weights_by_site:
             loss = self.other.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
-        unread = loss.total.new_zeros(())
-        for name, place in places(model).items():
-            if place.look.role == "cross" and (calls := seen.get(name)):
+        penalty = loss.total.new_zeros(())
+        for name, site in find_attention_sites(model).items():
+            if site.declaration.kind == "cross" and (calls := weights_by_site.get(name)):
                 weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
-                unread = unread + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
-        told = {**loss.parts, "unread": Part(unread.detach(), len(batch.labels))}
-        return Loss(loss.total + self.weight * unread, loss.count, told)
+                penalty = penalty + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
+        told = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
+        return Loss(loss.total + self.weight * penalty, loss.count, told)
 
-    def learned(self, nll: float) -> None:
+    def on_update(self, nll: float) -> None:
         """Passed on."""
-        self.other.learned(nll)
+        self.other.on_update(nll)
 
-    def tensors(self) -> Mapping[str, Tensor]:
+    def state_dict(self) -> Mapping[str, Tensor]:
         """The other's."""
-        return self.other.tensors()
+        return self.other.state_dict()
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """Passed on."""
-        self.other.restore(tensors)
+        self.other.load_state_dict(tensors)
 
 
 @final
-class Reinforced(Criterion):
+class ReinforceCriterion(Criterion):
     """The likelihood, and what is learned from slots that were drawn from attention's softmax (Xu et al. 2015, 4.1).
 
     All draws of a sentence earn the log-likelihood of its target beyond the baseline. That is kept for one label, as a
@@ -168,64 +168,73 @@ class Reinforced(Criterion):
         decay: of the baseline.
     """
 
-    parts = frozenset({"nll", "entropy"})
+    part_names = frozenset({"nll", "entropy"})
 
     def __init__(
-        self, likelihood: Likelihood, *, reward: float = 1.0, entropy: float = 0.002, decay: float = 0.9
+        self, likelihood: LikelihoodCriterion, *, reward: float = 1.0, entropy: float = 0.002, decay: float = 0.9
     ) -> None:
         self.likelihood = likelihood
         self.reward = reward
         self.entropy = entropy
         self.baseline = MovingBaseline(decay=decay)
 
-    def loss(self, model: Conditional[Any], batch: PairBatch[Any]) -> Loss:
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """The likelihood, with the gradients of expected reward and entropy added to its own."""
-        with watch(model, detach=False) as seen:
+        with watch_attention(model, detach=False) as weights_by_site:
             hidden = model(batch.source, batch.target)
-        likelihood = self.likelihood.judge(hidden, batch, output=model.output)
+        likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
         real = batch.labels >= 0
-        earned = _by_sentence(hidden, batch.labels, output=model.output)
-        expected = self.baseline.value * real.sum(1, keepdim=True)
+        reward = _sentence_log_likelihoods(hidden, batch.labels, output=model.output)
+        expected_reward = self.baseline.value * real.sum(1, keepdim=True)
         weight, total, entropy = self.reward, likelihood.total, torch.zeros_like(likelihood.total)
-        for drawn in _draws(seen):
-            terms = surrogate(drawn, reward=weight * earned, baseline=weight * expected, entropy_weight=self.entropy)
-            lesson = torch.where(real, terms, 0.0).sum()
-            total = total + (lesson - lesson.detach())  # its value means nothing
-            entropy += torch.where(real, drawn.entropy, 0.0).sum().detach()
-        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": Part(entropy, likelihood.count)})
+        for samples in _iter_samples(weights_by_site):
+            terms = compute_reinforce_loss(
+                samples, reward=weight * reward, baseline=weight * expected_reward, entropy_weight=self.entropy
+            )
+            surrogate_loss = torch.where(real, terms, 0.0).sum()
+            total = total + (surrogate_loss - surrogate_loss.detach())  # its value means nothing
+            entropy += torch.where(real, samples.entropy, 0.0).sum().detach()
+        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)})
 
-    def learned(self, nll: float) -> None:
+    def on_update(self, nll: float) -> None:
         """Moves the baseline towards the mean log-likelihood of the update's labels."""
         self.baseline = self.baseline.update(torch.tensor(-nll, dtype=torch.float64))
 
-    def tensors(self) -> Mapping[str, Tensor]:
+    def state_dict(self) -> Mapping[str, Tensor]:
         """The baseline."""
         return {"baseline": torch.tensor(self.baseline.value, dtype=torch.float64)}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         """The baseline as it was."""
         self.baseline = MovingBaseline(float(tensors["baseline"]), self.baseline.decay)
 
 
-def _by_sentence(hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear) -> Float[Tensor, "B 1"]:
+def _sentence_log_likelihoods(
+    hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear
+) -> Float[Tensor, "B 1"]:
     """log p(target | source, draws) of each sentence."""
     flat = labels.flatten()
-    real = (flat >= 0).nonzero().squeeze(1)
-    each = log_likelihoods(hidden.detach().flatten(0, 1)[real], flat[real], output=output)
-    sums = each.new_zeros(len(labels)).index_add(0, real // labels.size(1), each)
+    positions = (flat >= 0).nonzero().squeeze(1)
+    token_log_likelihoods = log_likelihoods(hidden.detach().flatten(0, 1)[positions], flat[positions], output=output)
+    sums = token_log_likelihoods.new_zeros(len(labels)).index_add(0, positions // labels.size(1), token_log_likelihoods)
     return sums.unsqueeze(1)
 
 
-def _draws(seen: Mapping[str, Sequence[Tensor]]) -> Iterator[Drawn]:
+def _iter_samples(weights_by_site: Mapping[str, Sequence[Tensor]]) -> Iterator[SampleStatistics]:
     """Of each attention that drew, the draws of all steps, and what they were drawn from."""
-    for name, calls in seen.items():
-        if drawn_from := seen.get(f"{name}.choose"):
-            yield Drawn.of(torch.cat(list(calls), 1), torch.cat(list(drawn_from), 1))
+    for name, calls in weights_by_site.items():
+        if distributions := weights_by_site.get(f"{name}.choose"):
+            yield SampleStatistics.from_weights(torch.cat(list(calls), 1), torch.cat(list(distributions), 1))
 
 
-def build_criterion(config: WritingTrainingConfig) -> Criterion:
+def build_criterion(config: DecoderTrainingConfig) -> Criterion:
     """What a recipe wants to be minimised."""
-    likelihood = Likelihood(config.label_smoothing)
-    if (draws := config.reinforce) is not None:
-        return Reinforced(likelihood, reward=draws.reward, entropy=draws.entropy, decay=draws.baseline_decay)
+    likelihood = LikelihoodCriterion(config.label_smoothing)
+    if (reinforce_config := config.reinforce) is not None:
+        return ReinforceCriterion(
+            likelihood,
+            reward=reinforce_config.reward,
+            entropy=reinforce_config.entropy,
+            decay=reinforce_config.baseline_decay,
+        )
     return likelihood

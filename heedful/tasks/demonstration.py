@@ -13,16 +13,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from heedful.data.phrasebook import Phrasebook, phrasebook
+from heedful.data.phrasebook import Phrasebook, build_phrasebook
 from heedful.errors import RecipeError, TrainingError
 
-say = partial(print, flush=True)
+print_now = partial(print, flush=True)
 """To the user, at once."""
 
 
-def command(*words: object) -> None:
+def print_command(*args: object) -> None:
     """Says what one may call next, as a shell reads it."""
-    say(f"  {shlex.join(map(str, ('heedful', *words)))}")
+    print_now(f"  {shlex.join(map(str, ('heedful', *args)))}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class Demonstration(ABC):
     """of the data and of training"""
 
     @abstractmethod
-    def write(self) -> Path | None:
+    def write_recipe(self) -> Path | None:
         """Makes the data, and the recipe whose file it returns; None where the user only wanted to be told something.
 
         Raises:
@@ -49,12 +49,12 @@ class Demonstration(ABC):
         """
 
     @abstractmethod
-    def show(self, face: Any, run: Path) -> None:
+    def show_results(self, predictor: Any, run_folder: Path) -> None:
         """Says what the trained model has learned, on examples that it never saw, and where its pictures are.
 
         Args:
-            face: the trained model.
-            run: its folder.
+            predictor: the trained model.
+            run_folder: its folder.
         """
 
 
@@ -73,20 +73,24 @@ class PhrasebookDemonstration(Demonstration):
     """training pairs"""
 
     @cached_property
-    def book(self) -> Phrasebook:
+    def sentence_pairs(self) -> Phrasebook:
         """The sentences."""
         if self.source == self.target:
             raise RecipeError(f"--target: {self.target} is --source too; choose another")
-        return phrasebook(self.source, self.target, seed=self.seed, size=self.size)
+        return build_phrasebook(self.source, self.target, seed=self.seed, size=self.size)
 
     @property
-    def folder(self) -> Path:
+    def output_folder(self) -> Path:
         """Where everything goes: the languages are appended."""
         return self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
 
-    def texts(self) -> dict[str, str]:
+    def build_tsv_files(self) -> dict[str, str]:
         """The parts as TSV, by their files."""
-        parts = {"train": self.book.train, "validation": self.book.validation, "test": self.book.test}
+        parts = {
+            "train": self.sentence_pairs.train,
+            "validation": self.sentence_pairs.validation,
+            "test": self.sentence_pairs.test,
+        }
         return {f"text/{name}.tsv": "".join(f"{a}\t{b}\n" for a, b in pairs) for name, pairs in parts.items()}
 
 

@@ -10,21 +10,29 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from heedful.data.batches import padded, paired_tokens, tokens_of
-from heedful.data.sequences import joined
+from heedful.argument_checks import require_text, to_text_list
+from heedful.data.batches import pad_rows, to_segmented_tokens, to_tokens
+from heedful.data.encoder_inputs import build_encoder_input
 from heedful.data.tokenizers import Tokenizer
+from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
-from heedful.given_texts import require_text, text_list
-from heedful.inspection.record import Record
-from heedful.models.encoders import MeanOfTokens, Summary
+from heedful.inspection.record import InspectionRecord
+from heedful.models.encoders import MeanPooler, Pooler
 from heedful.models.interface import Encoder
-from heedful.tasks.faces import CUT, Asked, Face, TextLines, at_once, in_batches
-from heedful.tasks.inspecting import Scope, encoded
-from heedful.values import Tokens, move
+from heedful.tasks.inspection_records import InspectionSelection, record_encoder
+from heedful.tasks.predictor import (
+    READ_TRUNCATED,
+    InspectRequest,
+    Predictor,
+    TextLineFormat,
+    default_batch_tokens,
+    run_batched,
+)
+from heedful.tensors import Tokens, move_to_device
 
 
 @runtime_checkable
-class Embeds(Protocol):
+class TextEmbedder(Protocol):
     """What makes vectors of texts."""
 
     def embed(
@@ -41,7 +49,7 @@ class Embeds(Protocol):
 
 @final
 @dataclass(frozen=True, eq=False)
-class Embedded:
+class TextEmbedding:
     """The vector of a text, and whether the end of the text was `cut`, because it is longer than the model reads."""
 
     vector: Float[np.ndarray, " d_model"]
@@ -50,7 +58,7 @@ class Embedded:
 
 @final
 @dataclass(frozen=True)
-class EmbedLines(TextLines[Embedded]):
+class EmbeddingLineFormat(TextLineFormat[TextEmbedding]):
     """A text a line; its vector as a list of numbers.
 
     Attributes:
@@ -58,28 +66,29 @@ class EmbedLines(TextLines[Embedded]):
         normalise: whether each becomes one long.
     """
 
-    model: Embeds
+    model: TextEmbedder
     normalise: bool = False
 
-    def answers(self, inputs: Sequence[str], *, first: int) -> list[Embedded]:
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[TextEmbedding]:
         """Vectors."""
-        cut: set[int] = set()
-        found = self.model.embed(inputs, first=first, cut=cut.add)
+        truncated: set[int] = set()
+        vectors = self.model.embed(inputs, first=start, cut=truncated.add)
         if self.normalise:
-            found = found / np.linalg.norm(found, axis=1, keepdims=True).clip(1e-12)
-        return [Embedded(vector, number in cut) for number, vector in enumerate(found, first)]
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
+        return [TextEmbedding(vector, number in truncated) for number, vector in enumerate(vectors, start)]
 
-    def record(self, answer: Embedded) -> Any:
+    def to_json(self, answer: TextEmbedding) -> Any:
         """Six places."""
         return [round(float(number), 6) for number in answer.vector]
 
-    def notes(self, answer: Embedded) -> Iterator[str]:
+    def input_notes(self, answer: TextEmbedding) -> Iterator[str]:
         """Of texts that are too long."""
-        return iter([CUT] * answer.cut)
+        return iter([READ_TRUNCATED] * answer.cut)
 
 
+@keep_old_names(framed="add_special_tokens", room="max_text_tokens", paired="build_single_row", tokens="pad_rows")
 @dataclass(frozen=True, eq=False, repr=False)
-class Embedder(Face):
+class Embedder(Predictor):
     """An encoder with its tokenizer.
 
     Attributes:
@@ -94,7 +103,7 @@ class Embedder(Face):
     _: KW_ONLY
     tokenizer: Tokenizer
     max_length: int
-    summary: Summary = field(default_factory=MeanOfTokens)
+    summary: Pooler = field(default_factory=MeanPooler)
     lowercase: bool = False
 
     def embed(
@@ -111,7 +120,7 @@ class Embedder(Face):
         Args:
             texts: one string each; of an empty one, begin and end are the tokens. A single text is a list of one, whose
                 vector is the only row.
-            batch_tokens: tokens with padding that are read at one time; see `at_once`.
+            batch_tokens: tokens with padding that are read at one time; see `default_batch_tokens`.
             first: number of the first text, for messages.
             cut: told the number of each text that is longer than the model reads, of which then only the beginning
                 counts; unless given, such a text is an error.
@@ -119,43 +128,55 @@ class Embedder(Face):
         Raises:
             DataError: a text is longer than the model reads; the message names it.
         """
-        given = text_list(texts)
-        read = [text.lower() for text in given] if self.lowercase else given
-        ids = [self._fitting(self.tokenizer.encode(text), number, cut) for number, text in enumerate(read, first)]
-        vectors = in_batches(ids, self._vectors, size=len, tokens=batch_tokens or at_once(self.encoder), rows=256)
+        inputs = to_text_list(texts)
+        cased_texts = [text.lower() for text in inputs] if self.lowercase else inputs
+        ids = [
+            self._fit_length(self.tokenizer.encode(text), number, cut) for number, text in enumerate(cased_texts, first)
+        ]
+        vectors = run_batched(
+            ids,
+            self._embed_batch,
+            size=len,
+            batch_tokens=batch_tokens or default_batch_tokens(self.encoder),
+            max_rows=256,
+        )
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
-    def _vectors(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_vector"]:
-        memory = self.encoder(self.tokens(rows))
-        found: np.ndarray = self.summary(memory.values, memory.positions).float().cpu().numpy()
-        return found
+    def _embed_batch(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_vector"]:
+        memory = self.encoder(self.pad_rows(rows))
+        vectors: np.ndarray = self.summary(memory.values, memory.positions).float().cpu().numpy()
+        return vectors
 
-    def lines(self) -> EmbedLines:
+    def line_format(self) -> EmbeddingLineFormat:
         """A text a line."""
-        return EmbedLines(self)
+        return EmbeddingLineFormat(self)
 
-    def look(self, asked: Asked) -> Record:
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
         """See `inspect`."""
-        return self.inspect(asked.to_read().source, asked.target, scope=asked.scope)
+        return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
 
-    def framed(self, ids: list[int], number: int) -> list[int]:
+    def add_special_tokens(self, ids: list[int], number: int) -> list[int]:
         """Ids between begin and end; `DataError` for text `number` where they are too many."""
-        if len(ids) > self.room:
-            raise DataError(f"text {number}: has {len(ids)} tokens, this model reads at most {self.room}; split it")
+        if len(ids) > self.max_text_tokens:
+            raise DataError(
+                f"text {number}: has {len(ids)} tokens, this model reads at most {self.max_text_tokens}; split it"
+            )
         return [self.tokenizer.special.bos, *ids, self.tokenizer.special.eos]
 
-    def _fitting(self, ids: list[int], number: int, cut: Callable[[int], None] | None) -> list[int]:
-        if cut is not None and len(ids) > self.room:
-            cut(number)
-            ids = ids[: self.room]
-        return self.framed(ids, number)
+    def _fit_length(self, ids: list[int], number: int, on_truncated: Callable[[int], None] | None) -> list[int]:
+        if on_truncated is not None and len(ids) > self.max_text_tokens:
+            on_truncated(number)
+            ids = ids[: self.max_text_tokens]
+        return self.add_special_tokens(ids, number)
 
     @property
-    def room(self) -> int:
+    def max_text_tokens(self) -> int:
         """Tokens of a text at most."""
         return self.max_length - 2
 
-    def inspect(self, text: str, second: str | None = None, *, scope: Scope | None = None) -> Record:
+    def inspect(
+        self, text: str, second: str | None = None, *, scope: InspectionSelection | None = None
+    ) -> InspectionRecord:
         """Everything the model attends to while it reads a text, or two behind each other.
 
         Args:
@@ -169,32 +190,32 @@ class Embedder(Face):
         """
         require_text(text, name="text")
         parts = [text] if second is None else [text, second]
-        tokens = self.paired([self.tokenizer.encode(part) for part in parts])
-        record, _ = encoded(
+        tokens = self.build_single_row([self.tokenizer.encode(part) for part in parts])
+        record, _ = record_encoder(
             nn.ModuleDict({"encoder": self.encoder}),
             self.encoder,
             tokens,
             tokenizer=self.tokenizer,
-            scope=scope or Scope(),
+            selection=scope or InspectionSelection(),
             title=" / ".join(parts),
         )
         return record
 
-    def paired(self, parts: Sequence[list[int]]) -> Tokens:
+    def build_single_row(self, parts: Sequence[list[int]]) -> Tokens:
         """One or two texts as one row, where the encoder is; `DataError` where they are too many tokens."""
         if len(parts) == 1:
-            return self.tokens([self.framed(parts[0], 1)])
-        row = joined(*parts, special=self.tokenizer.special, max_length=self.max_length)
-        if row.cut:
+            return self.pad_rows([self.add_special_tokens(parts[0], 1)])
+        row = build_encoder_input(*parts, special=self.tokenizer.special, max_length=self.max_length)
+        if row.num_truncated:
             raise DataError(
-                f"the texts have {len(row.ids) + row.cut} tokens with begin and ends, this model reads at most "
+                f"the texts have {len(row.ids) + row.num_truncated} tokens with begin and ends, this model reads at most "
                 f"{self.max_length}; shorten them"
             )
-        return self._placed(paired_tokens([row.ids], [row.segments.count(0)]))
+        return self._move_to_encoder(to_segmented_tokens([row.ids], [row.segments.count(0)]))
 
-    def tokens(self, rows: Sequence[Sequence[int]]) -> Tokens:
+    def pad_rows(self, rows: Sequence[Sequence[int]]) -> Tokens:
         """Rows of ids, padded, where the encoder is."""
-        return self._placed(tokens_of(padded(rows)))
+        return self._move_to_encoder(to_tokens(pad_rows(rows)))
 
-    def _placed(self, tokens: Tokens) -> Tokens:
-        return move(tokens, next(self.encoder.parameters()).device)
+    def _move_to_encoder(self, tokens: Tokens) -> Tokens:
+        return move_to_device(tokens, next(self.encoder.parameters()).device)

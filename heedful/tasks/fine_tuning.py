@@ -8,10 +8,10 @@ from pydantic import ValidationInfo, field_validator
 
 from heedful.architectures.model import ClassifierConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.recipe import Architecture, DataConfig, TunedRecipe, known
-from heedful.recipes.section import InputPath, Mark, Section, misfit
+from heedful.recipes.config import Config, FieldRole, InputPath, config_error
+from heedful.recipes.recipe import ArchitectureConfig, DataConfig, FineTunableRecipe, is_model_known
 from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import FineTuningConfig
+from heedful.recipes.training import FineTuningTrainingConfig
 
 
 class FineTuningDataConfig(DataConfig):
@@ -25,25 +25,25 @@ class FineTuningDataConfig(DataConfig):
         max_length: int
 
 
-def require_positions(model: Architecture, data: FineTuningDataConfig, *, table: str) -> None:
+def require_positions(model: ArchitectureConfig, data: FineTuningDataConfig, *, table: str) -> None:
     """What a validator of a model asks: that every token of an example has a position; `table` is where data stand."""
-    longest = model.longest
+    longest = model.length_limit
     if longest is not None and longest.tokens < data.max_length:
-        raise misfit(
+        raise config_error(
             longest.key,
             f"= {longest.tokens} must be at least {table}.max_length = {data.max_length}, or a text has more tokens "
             "than there are positions",
         )
 
 
-class FineTuningRecipe(TunedRecipe):
+class FineTuningRecipe(FineTunableRecipe):
     """Texts, words or questions are labelled by an encoder that may have been pre-trained.
 
     Abstract: what is labelled, and by what, belongs to the task.
     """
 
     body: ClassVar = "encoder"
-    origin: ClassVar = "an encoder"
+    required_init: ClassVar = "an encoder"
 
     data: FineTuningDataConfig
     """the table [data] names the texts to train and validate on"""
@@ -53,26 +53,28 @@ class FineTuningRecipe(TunedRecipe):
     """how text is cut into tokens; with `init` as that model does"""
     model: TaggerConfig | ClassifierConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: Annotated[FineTuningConfig, Mark.FREE]
+    training: Annotated[FineTuningTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo) -> TaggerConfig | ClassifierConfig:
-        if (data := info.data.get("data")) is not None and known(info):
+    def _check_positions(
+        cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo
+    ) -> TaggerConfig | ClassifierConfig:
+        if (data := info.data.get("data")) is not None and is_model_known(info):
             require_positions(model, data, table="data")
         return model
 
     @property
-    def is_open(self) -> bool:
+    def needs_fitting(self) -> bool:
         """Where nobody says how fast it learns, or names a model that it is to learn."""
-        return not self.training.paced or (self.init is None and "model" not in self.model_fields_set)
+        return not self.training.has_schedule or (self.init is None and "model" not in self.model_fields_set)
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """Only with an encoder."""
         return isinstance(model, EncoderConfig)
 
-    def drawn(self, part: str) -> int | None:
+    def get_sample_size(self, part: str) -> int | None:
         """Of what is learned from as many as `data.examples` says."""
         return self.data.examples if part == "train" else None

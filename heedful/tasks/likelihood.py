@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-_CHUNK = 1024
+_CHUNK_ROWS = 1024
 """Rows whose logits exist at one time."""
 
 
@@ -30,9 +30,9 @@ def cross_entropy(
     Returns:
         The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
     """
-    apply: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
+    apply_function: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
     # inside an autograd function gradients are always off, so whether anybody wants them must be asked here
-    return apply(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
+    return apply_function(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
 
 
 @torch.no_grad()
@@ -40,27 +40,27 @@ def log_likelihoods(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> Float[Tensor, " N"]:
     """log p(label) of each row, without a gradient."""
-    exact = torch.promote_types(hidden.dtype, torch.float32)
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
     return torch.cat(
         [
-            output(h).to(exact).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
-            for h, label in zip(torch.split(hidden, _CHUNK), torch.split(labels, _CHUNK), strict=True)
+            output(h).to(dtype).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
+            for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True)
         ]
     )
 
 
 @torch.no_grad()
-def judged(
+def score_labels(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """The sum over rows of -log p(label), and in how many rows nothing is more probable than the label."""
-    exact = torch.promote_types(hidden.dtype, torch.float32)
-    nll, right = hidden.new_zeros((), dtype=exact), labels.new_zeros(())
-    for h, label in zip(torch.split(hidden, _CHUNK), torch.split(labels, _CHUNK), strict=True):
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
+    for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True):
         logits = output(h)
-        right += (logits.argmax(-1) == label).sum()
-        nll += functional.cross_entropy(logits.to(exact), label, reduction="sum")
-    return nll, right
+        num_correct += (logits.argmax(-1) == label).sum()
+        nll += functional.cross_entropy(logits.to(dtype), label, reduction="sum")
+    return nll, num_correct
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -88,21 +88,21 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
         d_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
-        room = hidden.new_empty(2, min(_CHUNK, hidden.size(0)), weight.size(0))
-        for start in range(0, hidden.size(0), _CHUNK):
-            h, label = hidden[start : start + _CHUNK], labels[start : start + _CHUNK]
+        room = hidden.new_empty(2, min(_CHUNK_ROWS, hidden.size(0)), weight.size(0))
+        for start in range(0, hidden.size(0), _CHUNK_ROWS):
+            h, label = hidden[start : start + _CHUNK_ROWS], labels[start : start + _CHUNK_ROWS]
             logits, probable = room[:, : h.size(0)]
             _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
             torch.softmax(logits, -1, out=probable)
             rows = torch.arange(h.size(0), device=h.device)
             chosen = probable[rows, label]
-            plain -= _logarithm(chosen.to(exact), logits, label=label).sum()
+            plain -= _log_probability(chosen.to(exact), logits, label=label).sum()
             if smoothing:
                 spread += (logits[rows, label].to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()
             if d_hidden is None or d_weight is None:
                 continue
             probable[rows, label] = chosen - (1 - smoothing)
-            torch.mm(probable, weight, out=d_hidden[start : start + _CHUNK])
+            torch.mm(probable, weight, out=d_hidden[start : start + _CHUNK_ROWS])
             d_weight.addmm_(probable.T, h)
             if d_bias is not None:
                 d_bias += probable.sum(0)
@@ -123,11 +123,11 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return d_hidden, d_weight, d_bias, None, None, None
 
 
-def _logarithm(
+def _log_probability(
     probability: Float[Tensor, " N"], logits: Float[Tensor, "N V"], *, label: Int[Tensor, " N"]
 ) -> Float[Tensor, " N"]:
     """log p(label) of each row; by its logits where the probability is too small to be a number."""
-    found = probability.log()
+    log_probs = probability.log()
     tiny = probability < torch.finfo(logits.dtype).tiny
-    found[tiny] = logits[tiny].to(found.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)
-    return found
+    log_probs[tiny] = logits[tiny].to(log_probs.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)
+    return log_probs

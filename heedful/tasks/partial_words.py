@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from heedful.data.spelling import surfaces
 from heedful.data.tokenizers import Tokenizer
+from heedful.data.word_boundaries import get_added_texts
 from heedful.errors import DataError
-from heedful.generation.completion import Completion, PartialWord, Spelling
+from heedful.generation.completion import PartialWord, TokenSpelling, WordCompletionMask
 
 
 @lru_cache(maxsize=8)
-def spelling_of(tokenizer: Tokenizer) -> Spelling:
+def get_spelling(tokenizer: Tokenizer) -> TokenSpelling:
     """How the tokens of a vocabulary spell; those of one without letters and words spell nothing."""
     try:
-        return Spelling(surfaces(tokenizer))
+        return TokenSpelling(get_added_texts(tokenizer))
     except DataError:
-        return Spelling([""] * tokenizer.size)
+        return TokenSpelling([""] * tokenizer.size)
 
 
-def completions(words: Sequence[PartialWord | None], *, tokenizer: Tokenizer) -> tuple[Completion, ...]:
+def build_completions(words: Sequence[PartialWord | None], *, tokenizer: Tokenizer) -> tuple[WordCompletionMask, ...]:
     """What forbids each row to begin otherwise than with the characters of its word; nothing where none has one."""
     if all(word is None for word in words):
         return ()
-    return (Completion(words, spelling=spelling_of(tokenizer), eos=tokenizer.special.eos),)
+    return (WordCompletionMask(words, spelling=get_spelling(tokenizer), eos=tokenizer.special.eos),)
 
 
-def begun(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | None]:
+def encode_prefix(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | None]:
     """The ids with which a text surely begins that begins with these characters, and what must be written behind them.
 
     The last word may be unfinished, so its tokens are left to the search, as many of them as a token of the vocabulary
@@ -42,48 +42,48 @@ def begun(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | Non
         DataError: the text is not valid Unicode.
     """
     ids = tokenizer.encode(text)
-    given = len(tokenizer.opening) if ids else 0
-    if len(ids) == given:
+    num_opening = len(tokenizer.prefix_ids) if ids else 0
+    if len(ids) == num_opening:
         return ids, None
-    spelling = spelling_of(tokenizer)
+    spelling = get_spelling(tokenizer)
     if text[-1:].isspace() and not tokenizer.decode(ids)[-1:].isspace():
-        return ids, PartialWord(" ", 1, may_end=True) if spelling.covering(" ") else None
-    spelled = _spelled(tokenizer, text, ids)
-    for first in range(_first_uncertain(spelled, spelling, given), len(ids)):
-        word = PartialWord("".join(spelled[first:]), len(ids) - first)
-        choices = spelling.choices(word)
-        if choices and [*choices] != [ids[first]]:
-            return ids[:first], word
+        return ids, PartialWord(" ", 1, may_end=True) if spelling.find_covering_tokens(" ") else None
+    texts = _spell_ids(tokenizer, text, ids)
+    for position in range(_find_first_uncertain(texts, spelling, num_opening), len(ids)):
+        word = PartialWord("".join(texts[position:]), len(ids) - position)
+        choices = spelling.list_choices(word)
+        if choices and [*choices] != [ids[position]]:
+            return ids[:position], word
     return ids, None
 
 
-def _first_uncertain(spelled: list[str], spelling: Spelling, given: int) -> int:
+def _find_first_uncertain(texts: list[str], spelling: TokenSpelling, num_opening: int) -> int:
     """Where the last word begins, or where no token reaches from before that place beyond the end."""
-    first, size = len(spelled), 0
-    while first > given and size < spelling.longest:
-        first -= 1
-        size += len(spelled[first])
-        if spelled[first][:1].isspace():
+    position, size = len(texts), 0
+    while position > num_opening and size < spelling.longest:
+        position -= 1
+        size += len(texts[position])
+        if texts[position][:1].isspace():
             break
-    return first
+    return position
 
 
-def _spelled(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
+def _spell_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
     """What each id adds to the text; where it says too little of that, the text that it stands for."""
-    added = spelling_of(tokenizer).surfaces
-    found = []
-    for number, surface in zip(ids, tokenizer.surfaces(text), strict=True):
-        if number == tokenizer.special.unk:
-            found.append(surface if _continues(tokenizer, number) else f" {surface}")
+    token_texts = get_spelling(tokenizer).token_texts
+    texts = []
+    for token_id, surface in zip(ids, tokenizer.get_surfaces(text), strict=True):
+        if token_id == tokenizer.special.unk:
+            texts.append(surface if _is_continuation(tokenizer, token_id) else f" {surface}")
         else:
-            found.append(surface if "\ufffd" in added[number] else added[number])
-    return found
+            texts.append(surface if "\ufffd" in token_texts[token_id] else token_texts[token_id])
+    return texts
 
 
-def _continues(tokenizer: Tokenizer, number: int) -> bool:
-    return bool(_continuing(tokenizer)[number])
+def _is_continuation(tokenizer: Tokenizer, number: int) -> bool:
+    return bool(_continuation_flags(tokenizer)[number])
 
 
 @lru_cache(maxsize=8)
-def _continuing(tokenizer: Tokenizer) -> tuple[bool, ...]:
-    return tuple(tokenizer.continues().tolist())
+def _continuation_flags(tokenizer: Tokenizer) -> tuple[bool, ...]:
+    return tuple(tokenizer.get_continuation_mask().tolist())

@@ -11,40 +11,40 @@ from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.tokenizers import Tokenizer
-from heedful.data.vectors import read_word_vectors
+from heedful.data.word_vectors import read_word_vectors
 
 _BEFORE_WORD = "▁"
 
 
-def start_from_vectors(side: nn.Module, tokenizer: Tokenizer, path: Path, *, say: Callable[[str], None]) -> None:
+def init_from_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path, *, log: Callable[[str], None]) -> None:
     """Puts the vectors of a file in the place of one side's random embeddings; other pieces stay random.
 
     In a table that both languages share, the side that comes last wins.
     """
-    table = _table(side)
-    ids, vectors = _known(table, tokenizer, path)
+    table = _find_table(module)
+    ids, vectors = _match_vectors(table, tokenizer, path)
     if len(ids):
         with torch.no_grad():
             table.weight[ids] = vectors
-    say(f"{len(ids):,} of {tokenizer.size:,} pieces start from {path}")
+    log(f"{len(ids):,} of {tokenizer.size:,} pieces start from {path}")
 
 
-def freeze_vectors(side: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
+def freeze_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
     """Lets no gradient reach the pieces of one side whose vectors are in the file; Adam then leaves them as they are.
 
     In a table that is the output as well they are kept there, too.
     """
-    table = _table(side)
-    ids = _known(table, tokenizer, path)[0].to(table.weight.device)
+    table = _find_table(module)
+    ids = _match_vectors(table, tokenizer, path)[0].to(table.weight.device)
     hook = table.weight.register_hook
     hook(lambda gradient: gradient.index_fill(0, ids, 0.0))  # type: ignore[no-untyped-call]  # torch has no annotation
 
 
-def _table(side: nn.Module) -> nn.Embedding:
-    return next(module for module in side.modules() if isinstance(module, TokenEmbedding)).table
+def _find_table(module: nn.Module) -> nn.Embedding:
+    return next(module for module in module.modules() if isinstance(module, TokenEmbedding)).table
 
 
-def _known(
+def _match_vectors(
     table: nn.Embedding, tokenizer: Tokenizer, path: Path
 ) -> tuple[Int[Tensor, " found"], Float[Tensor, "found d_model"]]:
     """The pieces that a file has vectors for, and these.
@@ -53,12 +53,14 @@ def _known(
     """
     pieces = _pieces_by_word(tokenizer)
     numbers = {word: number for number, word in enumerate(pieces)}
-    found = read_word_vectors(path, vocabulary=numbers, d_model=table.embedding_dim)
-    places = list(pieces.values())
-    rows = [(row, piece) for row, number in enumerate(found.ids.tolist()) for piece in places[number]]
-    at, ids = torch.tensor(rows, dtype=torch.long).view(-1, 2).unbind(1)
-    vectors = found.vectors / found.vectors.square().sum(1).mean().sqrt().clamp(min=torch.finfo(torch.float32).tiny)
-    return ids, vectors[at]
+    word_vectors = read_word_vectors(path, vocabulary=numbers, d_model=table.embedding_dim)
+    ids_by_word = list(pieces.values())
+    pairs = [(row, piece) for row, number in enumerate(word_vectors.ids.tolist()) for piece in ids_by_word[number]]
+    vector_rows, ids = torch.tensor(pairs, dtype=torch.long).view(-1, 2).unbind(1)
+    vectors = word_vectors.vectors / word_vectors.vectors.square().sum(1).mean().sqrt().clamp(
+        min=torch.finfo(torch.float32).tiny
+    )
+    return ids, vectors[vector_rows]
 
 
 def _pieces_by_word(tokenizer: Tokenizer) -> dict[str, list[int]]:
@@ -67,13 +69,13 @@ def _pieces_by_word(tokenizer: Tokenizer) -> dict[str, list[int]]:
     Where the tokenizer marks the begin of words, `▁dog` is the word dog and `dog` the end of some other word; only
     punctuation is itself without the mark too.
     """
-    special = tokenizer.special.silent | {tokenizer.special.unk}
-    numbers = [number for number in range(tokenizer.size) if number not in special]
-    pieces = tokenizer.pieces(numbers)
-    marked = any(len(piece) > 1 and piece.startswith(_BEFORE_WORD) for piece in pieces)
-    found: dict[str, list[int]] = {}
-    for number, piece in zip(numbers, pieces, strict=True):
+    special = tokenizer.special.skipped_ids | {tokenizer.special.unk}
+    ids = [number for number in range(tokenizer.size) if number not in special]
+    pieces = tokenizer.to_pieces(ids)
+    has_marks = any(len(piece) > 1 and piece.startswith(_BEFORE_WORD) for piece in pieces)
+    pieces_by_word: dict[str, list[int]] = {}
+    for number, piece in zip(ids, pieces, strict=True):
         word = piece.removeprefix(_BEFORE_WORD)
-        if word and (word != piece or not marked or not any(map(str.isalnum, word))):
-            found.setdefault(word, []).append(number)
-    return found
+        if word and (word != piece or not has_marks or not any(map(str.isalnum, word))):
+            pieces_by_word.setdefault(word, []).append(number)
+    return pieces_by_word

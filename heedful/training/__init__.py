@@ -1,58 +1,99 @@
 """The loop, and all that is handed to it: optimizers, schedules, precision, listeners, keepers.
 
->>> from heedful.training import Habits, Trainer
->>> Trainer(model, task, steps=1000, habits=Habits(clip=1.0)).run()  # doctest: +SKIP
+>>> from heedful.training import Trainer, TrainerConfig
+>>> Trainer(model, objective, steps=1000, config=TrainerConfig(clip=1.0)).run()  # doctest: +SKIP
 """
 
-from heedful.training.distributed import World, world
-from heedful.training.history import History, Point
-from heedful.training.keepers import KeepBest, KeepNothing
-from heedful.training.listeners import (
-    Broadcast,
-    Evaluation,
-    Keeper,
-    Listener,
-    Plan,
-    Progress,
-    Snapshot,
-    Sum,
-    Update,
+from heedful.deprecation import module_getattr
+from heedful.training.callbacks import (
+    Callback,
+    CallbackList,
+    CheckpointSaver,
+    EpochPlan,
+    LossSum,
+    StepMetrics,
+    TrainingSnapshot,
+    TrainState,
+    ValidationResult,
 )
-from heedful.training.optimizers import Adam, MovingAverage, Optimizer, Sgd
-from heedful.training.precision import Exact, Half, Precision
-from heedful.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
-from heedful.training.trainer import Habits, Limits, Trainer
+from heedful.training.checkpoint_savers import BestWeightsSaver, NullCheckpointSaver
+from heedful.training.distributed import DistributedContext, init_distributed
+from heedful.training.history import HistoryPoint, TrainingHistory
+from heedful.training.optimizers import SGD, Adam, MovingAverage, Optimizer
+from heedful.training.precision import BF16WithMasters, FullPrecision, Precision
+from heedful.training.schedules import (
+    ConstantSchedule,
+    CosineSchedule,
+    InverseSquareRootSchedule,
+    LearningRateSchedule,
+    LinearSchedule,
+    NoamSchedule,
+)
+from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 __all__ = [
+    "SGD",
     "Adam",
-    "Broadcast",
-    "Constant",
-    "Cosine",
-    "Evaluation",
-    "Exact",
-    "Habits",
-    "Half",
-    "History",
-    "InverseSquareRoot",
-    "KeepBest",
-    "KeepNothing",
-    "Keeper",
-    "Limits",
-    "Linear",
-    "Listener",
+    "BF16WithMasters",
+    "BestWeightsSaver",
+    "Callback",
+    "CallbackList",
+    "CheckpointSaver",
+    "ConstantSchedule",
+    "CosineSchedule",
+    "DistributedContext",
+    "EpochPlan",
+    "FullPrecision",
+    "HistoryPoint",
+    "InverseSquareRootSchedule",
+    "LearningRateSchedule",
+    "LinearSchedule",
+    "LossSum",
     "MovingAverage",
-    "Noam",
+    "NoamSchedule",
+    "NullCheckpointSaver",
     "Optimizer",
-    "Plan",
-    "Point",
     "Precision",
-    "Progress",
-    "Schedule",
-    "Sgd",
-    "Snapshot",
-    "Sum",
+    "StepMetrics",
+    "StoppingLimits",
+    "TrainState",
     "Trainer",
-    "Update",
-    "World",
-    "world",
+    "TrainerConfig",
+    "TrainingHistory",
+    "TrainingSnapshot",
+    "ValidationResult",
+    "init_distributed",
 ]
+
+__getattr__ = module_getattr(
+    __name__,
+    {
+        "Broadcast": "CallbackList",
+        "Constant": "ConstantSchedule",
+        "Cosine": "CosineSchedule",
+        "Evaluation": "ValidationResult",
+        "Exact": "FullPrecision",
+        "Habits": "TrainerConfig",
+        "Half": "BF16WithMasters",
+        "History": "TrainingHistory",
+        "InverseSquareRoot": "InverseSquareRootSchedule",
+        "KeepBest": "BestWeightsSaver",
+        "KeepNothing": "NullCheckpointSaver",
+        "Keeper": "CheckpointSaver",
+        "Limits": "StoppingLimits",
+        "Linear": "LinearSchedule",
+        "Listener": "Callback",
+        "Noam": "NoamSchedule",
+        "Plan": "EpochPlan",
+        "Point": "HistoryPoint",
+        "Progress": "TrainState",
+        "Schedule": "LearningRateSchedule",
+        "Sgd": "SGD",
+        "Snapshot": "TrainingSnapshot",
+        "Sum": "LossSum",
+        "Update": "StepMetrics",
+        "World": "DistributedContext",
+        "world": "init_distributed",
+    },
+)
+"""Names of version 0.1, each with its new name; they are kept for one version."""

@@ -20,20 +20,20 @@ from heedful.errors import TrainingError
 
 Result = TypeVar("Result")
 
-_BUCKET = 32 * 2**20
+_BUCKET_BYTES = 32 * 2**20
 """Bytes that are summed in one message."""
-_PATIENCE = timedelta(days=1)
+_TIMEOUT = timedelta(days=1)
 """How long processes wait for one that encodes a large corpus or evaluates; connections tell when one has died."""
 
 
-_LAUNCHED = "TORCHELASTIC_RUN_ID"
+_TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 """What torchrun sets; whoever starts processes by hand may leave them alone."""
-_SOURCE = re.compile(r"^\[[^]]*\] *")
+_SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
 """Where in the sources of torch an error comes from, as its messages begin."""
 
 
 @dataclass(frozen=True)
-class World:
+class DistributedContext:
     """Which of how many processes this is.
 
     Attributes:
@@ -49,60 +49,60 @@ class World:
     parent: int | None = None
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process evaluates, saves and reports."""
         return self.rank == 0
 
     @property
-    def orphaned(self) -> bool:
+    def is_orphaned(self) -> bool:
         """Whether the torchrun is gone that was to end this process with its peers.
 
         Systems give orphans another parent. Nothing tells them of a kill -9, so they must look.
         """
         return self.parent is not None and os.getppid() != self.parent
 
-    def sum_(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce_(self, tensors: Iterable[Tensor]) -> None:
         """Replaces each tensor by its sum over all processes, many small ones in one message."""
         if self.size == 1:
             return
-        for bucket in _buckets(tensors):
+        for bucket in _iter_buckets(tensors):
             flat = torch.cat([tensor.flatten() for tensor in bucket])
-            with _peers():
+            with _convert_peer_errors():
                 distributed.all_reduce(flat)
-            for tensor, summed in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
-                tensor.copy_(summed.view_as(tensor))
+            for tensor, sum_part in zip(bucket, torch.split(flat, [t.numel() for t in bucket]), strict=True):
+                tensor.copy_(sum_part.view_as(tensor))
 
-    def agree(self, numbers: list[float]) -> list[float]:
+    def broadcast(self, numbers: list[float]) -> list[float]:
         """The leading process's numbers, in every process."""
         if self.size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
-        with _peers():
+        with _convert_peer_errors():
             distributed.broadcast(tensor, 0)
         return [float(number) for number in tensor]
 
-    def lead(self, work: Callable[[], Result]) -> Result | None:
+    def run_on_leader(self, work: Callable[[], Result]) -> Result | None:
         """Does `work` in the leading process, while the others wait; its result there, None elsewhere.
 
         Raises:
             TrainingError: in the others, where the work failed; what went wrong is raised in the leading process.
         """
-        if not self.leads:
-            (done,) = self.agree([0.0])
-            if not done:
+        if not self.is_leader:
+            (succeeded,) = self.broadcast([0.0])
+            if not succeeded:
                 raise TrainingError("the leading process could not go on; its own message says why")
             return None
         try:
             result = work()
         except BaseException:
             with suppress(TrainingError):  # this is what went wrong first
-                self.agree([0.0])
+                self.broadcast([0.0])
             raise
-        self.agree([1.0])
+        self.broadcast([1.0])
         return result
 
 
-def alone(device: torch.device) -> World:
+def single_process(device: torch.device) -> DistributedContext:
     """One process.
 
     Raises:
@@ -114,58 +114,58 @@ def alone(device: torch.device) -> World:
             f"torchrun has started {size} processes; let them train together: with world(device) as here, hand over "
             "world=here"
         )
-    return World(0, 1, device)
+    return DistributedContext(0, 1, device)
 
 
 @contextmanager
-def world(device: torch.device) -> Iterator[World]:
+def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
     """The processes torchrun started, or this one alone; gloo on CPU, NCCL on CUDA."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield World(0, 1, device)
+        yield DistributedContext(0, 1, device)
         return
-    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+    rank, local_rank = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
     if device.type == "cuda":
-        device = torch.device("cuda", local)
+        device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
-    parent = os.getppid() if _LAUNCHED in os.environ else None
-    with _peers():
+    parent = os.getppid() if _TORCHRUN_VARIABLE in os.environ else None
+    with _convert_peer_errors():
         distributed.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
             rank=rank,
             world_size=size,
-            timeout=_PATIENCE,
+            timeout=_TIMEOUT,
             device_id=device if device.type == "cuda" else None,
         )
     try:
-        yield World(rank, size, device, parent)
+        yield DistributedContext(rank, size, device, parent)
     finally:
         with suppress(RuntimeError):  # of peers that have left already
             distributed.destroy_process_group()
 
 
 @contextmanager
-def _peers() -> Iterator[None]:
+def _convert_peer_errors() -> Iterator[None]:
     """Around all that needs the other processes."""
     try:
         yield
     except RuntimeError as error:
-        reason = re.split(r"\n|\. ", _SOURCE.sub("", str(error).strip()))[0]
+        reason = re.split(r"\n|\. ", _SOURCE_PREFIX.sub("", str(error).strip()))[0]
         raise TrainingError(
             f"another process of this training is gone ({reason}); its own message, if it left one, says why. The same "
             "command goes on from the last checkpoint"
         ) from error
 
 
-def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     bucket: list[Tensor] = []
-    taken = 0
+    num_bytes = 0
     for tensor in tensors:
         size = tensor.numel() * tensor.element_size()
-        if bucket and taken + size > _BUCKET:
+        if bucket and num_bytes + size > _BUCKET_BYTES:
             yield bucket
-            bucket, taken = [], 0
+            bucket, num_bytes = [], 0
         bucket.append(tensor)
-        taken += size
+        num_bytes += size
     if bucket:
         yield bucket

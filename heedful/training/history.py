@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import final
 
-from heedful.training.listeners import Evaluation, Listener, Update
+from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """An evaluation, and what was learned since the one before.
 
     Attributes:
         step: updates until then.
         epoch: the running one, from 0.
         seconds: spent until then.
-        training: mean nll of a label since the point before, in nats; None before the first update.
+        training_nll: mean nll of a label since the point before, in nats; None before the first update.
         metrics: on the validation set.
         improved: whether the monitored metric was better than ever.
     """
@@ -27,79 +27,81 @@ class Point:
     step: int
     epoch: int
     seconds: float
-    training: float | None
+    training_nll: float | None
     metrics: Mapping[str, float]
     improved: bool
 
 
 @final
 @dataclass(eq=False, repr=False)
-class History(Listener):
+class TrainingHistory(Callback):
     """Keeps a point for each evaluation, and tells it in a line.
 
-    In a notebook a training is followed by `heedful.train(recipe, listeners=[History(print)])`.
+    In a notebook a training is followed by `heedful.train(recipe, listeners=[TrainingHistory(print)])`.
 
     Args:
-        say: told of each point in a line; `print`, say. None is silence.
-        every: seconds after which it is told between evaluations how far training is.
+        log: told of each point in a line; `print`, say. None is silence.
+        log_interval: seconds after which it is told between evaluations how far training is.
 
     Attributes:
         points: in order.
     """
 
-    say: Callable[[str], None] | None = None
-    every: float = 20.0
-    points: list[Point] = field(default_factory=list, init=False)
+    log: Callable[[str], None] | None = None
+    log_interval: float = 20.0
+    points: list[HistoryPoint] = field(default_factory=list, init=False)
     _total: float = field(default=0.0, init=False)
     _labels: int = field(default=0, init=False)
-    _told: float | None = field(default=None, init=False)
+    _last_log_time: float | None = field(default=None, init=False)
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         """Adds up what is learned."""
         self._total += update.nll * update.labels
         self._labels += update.labels
         now = time.monotonic()
-        if self._told is None:
-            self._told = now
-        elif self.say is not None and now - self._told >= self.every:
-            self._told = now
-            self.say(f"step {update.step}  training {self._total / self._labels:.3f}")
+        if self._last_log_time is None:
+            self._last_log_time = now
+        elif self.log is not None and now - self._last_log_time >= self.log_interval:
+            self._last_log_time = now
+            self.log(f"step {update.step}  training {self._total / self._labels:.3f}")
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         """One more point; in its line a star marks the best so far."""
         progress = evaluation.progress
         training = self._total / self._labels if self._labels else None
         self._total, self._labels = 0.0, 0
         metrics = dict(evaluation.metrics)
         self.points.append(
-            Point(progress.step, progress.epoch, progress.seconds, training, metrics, evaluation.improved)
+            HistoryPoint(progress.step, progress.epoch, progress.seconds, training, metrics, evaluation.improved)
         )
-        if self.say is not None:
-            self._told = time.monotonic()
+        if self.log is not None:
+            self._last_log_time = time.monotonic()
             numbers = [f"step {progress.step}", *([] if training is None else [f"training {training:.3f}"])]
-            told = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
-            self.say("  ".join([*numbers, f"validation {told}"]) + (" *" if evaluation.improved else ""))
+            metric_text = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items())
+            self.log("  ".join([*numbers, f"validation {metric_text}"]) + (" *" if evaluation.improved else ""))
 
     def __repr__(self) -> str:
-        header, *rows = self._table()
+        header, *rows = self._build_table()
         if not rows:
             return "History of nothing yet"
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in self._table())
+        lines = (
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in self._build_table()
+        )
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
-        header, *rows = self._table()
+        header, *rows = self._build_table()
         head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    def _table(self) -> list[list[str]]:
+    def _build_table(self) -> list[list[str]]:
         """Cells, the names first; a star behind a step marks the best so far."""
         names = list(self.points[0].metrics) if self.points else []
         table = [["step", "seconds", "training", *(f"validation {name}" for name in names)]]
         for point in self.points:
-            training = "" if point.training is None else f"{point.training:.3f}"
+            training = "" if point.training_nll is None else f"{point.training_nll:.3f}"
             metrics = (f"{point.metrics[name]:.3f}" for name in names)
             step = f"{point.step}{' *' if point.improved else '  '}"
             table.append([step, f"{point.seconds:.1f}", training, *metrics])

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class Interruption:
+class StopSignal:
     """Which signal asked to stop; 0 while none has."""
 
     def __init__(self) -> None:
         self.signal = 0
 
-    def ask(self, number: int, _frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, _frame: FrameType | None) -> None:
         """Notes the first signal; a second SIGINT stops at once."""
         if self.signal and number == signal.SIGINT:
             raise KeyboardInterrupt
@@ -23,15 +23,17 @@ class Interruption:
 
 
 @contextmanager
-def interruption() -> Iterator[Interruption]:
+def catch_stop_signals() -> Iterator[StopSignal]:
     """Listens for SIGINT and SIGTERM inside the block; outside the main thread nothing can be listened to."""
-    noted = Interruption()
+    stop_signal = StopSignal()
     if threading.current_thread() is not threading.main_thread():
-        yield noted
+        yield stop_signal
         return
-    before = {number: signal.signal(number, noted.ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {
+        number: signal.signal(number, stop_signal.handle_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
-        yield noted
+        yield stop_signal
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from heedful.training.restoring import require_alike
+from heedful.training.state_dict_checks import require_same_tensors
 
 
 @dataclass(frozen=True)
-class _Group:
+class _ParameterGroup:
     """Parameters that are updated alike."""
 
     names: tuple[str, ...]
@@ -42,48 +42,48 @@ class Optimizer(ABC):
         factors: Mapping[str, float] | None = None,
     ) -> None:
         self._parameters = dict(parameters)
-        grouped: dict[tuple[float, bool], list[str]] = {}
+        names_by_group: dict[tuple[float, bool], list[str]] = {}
         for name, parameter in self._parameters.items():
-            grouped.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
+            names_by_group.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
         self._groups = [
-            _Group(tuple(names), factor, weight_decay if matrices else 0.0)
-            for (factor, matrices), names in grouped.items()
+            _ParameterGroup(tuple(names), factor, weight_decay if matrices else 0.0)
+            for (factor, matrices), names in names_by_group.items()
         ]
 
     @final
-    def update(self, rate: float) -> None:
+    def step(self, learning_rate: float) -> None:
         """One step against the gradients, which are then dropped."""
         with torch.no_grad():
             for group in self._groups:
-                self._step(group, rate * group.factor)
+                self._step_group(group, learning_rate * group.factor)
         for parameter in self._parameters.values():
             parameter.grad = None
 
     @abstractmethod
-    def _step(self, group: _Group, rate: float) -> None: ...
+    def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None: ...
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What it remembers of gradients, by parameter and name; most remember something after the first update."""
         return {}
 
-    def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
-        """Takes up what `tensors` gave; the file `place` has it with a prefix before its names.
+    def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
+        """Takes up what `state_dict` gave; the file `location` has it with a prefix before its names.
 
         Raises:
             RunError: something is missing, unknown, or not like its parameter.
         """
-        require_alike(tensors, {}, place=place, prefix=prefix)
+        require_same_tensors(tensors, {}, location=location, prefix=prefix)
 
 
 @final
-class Sgd(Optimizer):
+class SGD(Optimizer):
     """w - rate g (Robbins & Monro 1951); it remembers nothing."""
 
-    def _step(self, group: _Group, rate: float) -> None:
+    def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
         for name in group.names:
             parameter = self._parameters[name]
             if parameter.grad is not None:
-                parameter.mul_(1 - rate * group.weight_decay).add_(parameter.grad, alpha=-rate)
+                parameter.mul_(1 - learning_rate * group.weight_decay).add_(parameter.grad, alpha=-learning_rate)
 
 
 @final
@@ -115,36 +115,36 @@ class Adam(Optimizer):
         self._betas, self._epsilon = betas, epsilon
         self._moments: dict[str, dict[str, Tensor]] = {}
 
-    def _step(self, group: _Group, rate: float) -> None:
+    def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
         """By the function behind `torch.optim.AdamW`, whose class takes as long to call it as a small model's step."""
         gradients = {name: grad for name in group.names if (grad := self._parameters[name].grad) is not None}
-        moments = [self._of(name) for name in gradients]
+        moments = [self._get_moments(name) for name in gradients]
         beta1, beta2 = self._betas
         adamw(
             [self._parameters[name] for name in gradients],
             list(gradients.values()),
-            [each["exp_avg"] for each in moments],
-            [each["exp_avg_sq"] for each in moments],
+            [moment["exp_avg"] for moment in moments],
+            [moment["exp_avg_sq"] for moment in moments],
             [],
-            [each["step"] for each in moments],
+            [moment["step"] for moment in moments],
             fused=True,
             amsgrad=False,
             maximize=False,
-            lr=rate,
+            lr=learning_rate,
             beta1=beta1,
             beta2=beta2,
             eps=self._epsilon,
             weight_decay=group.weight_decay,
         )
 
-    def _of(self, name: str) -> dict[str, Tensor]:
+    def _get_moments(self, name: str) -> dict[str, Tensor]:
         """The moments of a parameter, which begin with zeros."""
         if name not in self._moments:
-            like = _moments_like(self._parameters[name])
-            self._moments[name] = {moment: torch.zeros_like(each) for moment, each in like.items()}
+            templates = _build_moment_templates(self._parameters[name])
+            self._moments[name] = {moment: torch.zeros_like(template) for moment, template in templates.items()}
         return self._moments[name]
 
-    def tensors(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """The moments, by parameter and name; empty before the first update."""
         return {
             f"{name}.{moment}": self._moments[name][moment]
@@ -153,23 +153,27 @@ class Adam(Optimizer):
             for moment in self._MOMENTS
         }
 
-    def restore(self, tensors: Mapping[str, Tensor], *, place: str = "moments", prefix: str = "") -> None:
-        """Takes up moments that `tensors` gave; the file `place` has them with a prefix before their names.
+    def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
+        """Takes up moments that `state_dict` gave; the file `location` has them with a prefix before their names.
 
         Raises:
             RunError: a moment is missing, unknown, or not like its parameter.
         """
-        stepped = {name.rpartition(".")[0] for name in tensors}
-        known = {name: parameter for name, parameter in self._parameters.items() if name in stepped}
-        wanted = {f"{name}.{each}": like for name, p in known.items() for each, like in _moments_like(p).items()}
-        require_alike(tensors, wanted, place=place, prefix=prefix)
-        for name, parameter in known.items():
+        names_with_moments = {name.rpartition(".")[0] for name in tensors}
+        parameters = {name: parameter for name, parameter in self._parameters.items() if name in names_with_moments}
+        expected = {
+            f"{name}.{moment}": template
+            for name, p in parameters.items()
+            for moment, template in _build_moment_templates(p).items()
+        }
+        require_same_tensors(tensors, expected, location=location, prefix=prefix)
+        for name, parameter in parameters.items():
             self._moments[name] = {
-                each: tensors[f"{name}.{each}"].clone().to(parameter.device) for each in self._MOMENTS
+                moment: tensors[f"{name}.{moment}"].clone().to(parameter.device) for moment in self._MOMENTS
             }
 
 
-def _moments_like(parameter: Tensor) -> dict[str, Tensor]:
+def _build_moment_templates(parameter: Tensor) -> dict[str, Tensor]:
     """Something of the shape and type of each moment."""
     return {
         "exp_avg": parameter,

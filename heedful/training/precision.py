@@ -16,7 +16,7 @@ class Precision:
 
     Args:
         model: learns.
-        still: names of parameters that no update will change and nobody need keep, as somebody else has them.
+        frozen: names of parameters that no update will change and nobody need keep, as somebody else has them.
 
     Attributes:
         parameters: of the model, without those.
@@ -24,14 +24,14 @@ class Precision:
 
     dtype = torch.float32
 
-    def __init__(self, model: nn.Module, *, still: Collection[str] = ()) -> None:
-        every = dict(model.named_parameters())
-        self.parameters = {name: parameter for name, parameter in every.items() if name not in still}
-        self._still = [every[name] for name in still]
+    def __init__(self, model: nn.Module, *, frozen: Collection[str] = ()) -> None:
+        all_parameters = dict(model.named_parameters())
+        self.parameters = {name: parameter for name, parameter in all_parameters.items() if name not in frozen}
+        self._frozen = [all_parameters[name] for name in frozen]
 
     @property
     def masters(self) -> dict[str, Tensor]:
-        """The fp32 parameters by name; `collect` puts gradients on them."""
+        """The fp32 parameters by name; `collect_gradients` puts gradients on them."""
         return dict(self.parameters)
 
     @property
@@ -39,18 +39,18 @@ class Precision:
         """The masters of what learns; the others keep their values."""
         return {name: master for name, master in self.masters.items() if self.parameters[name].requires_grad}
 
-    def collect(self) -> None:
+    def collect_gradients(self) -> None:
         """Adds the gradients of the last backward pass to those of the masters, where autograd has not done it."""
 
-    def publish(self) -> None:
+    def copy_to_model(self) -> None:
         """Gives the model what the optimizer has changed."""
 
 
-class Exact(Precision):
+class FullPrecision(Precision):
     """fp32 throughout: the masters are the model's own parameters."""
 
 
-class Half(Precision):
+class BF16WithMasters(Precision):
     """bf16 parameters and activations, fp32 masters and gradient sums (Micikevicius et al. 2018, 3.1).
 
     Unlike autocast nothing is cast again in each pass, and gradients of accumulated batches are summed in fp32. bf16
@@ -59,10 +59,10 @@ class Half(Precision):
 
     dtype = torch.bfloat16
 
-    def __init__(self, model: nn.Module, *, still: Collection[str] = ()) -> None:
-        super().__init__(model, still=still)
+    def __init__(self, model: nn.Module, *, frozen: Collection[str] = ()) -> None:
+        super().__init__(model, frozen=frozen)
         self._masters = {name: p.detach().clone().float() for name, p in self.parameters.items()}
-        for parameter in (*self.parameters.values(), *self._still):
+        for parameter in (*self.parameters.values(), *self._frozen):
             parameter.data = parameter.data.to(self.dtype)
 
     @property
@@ -70,7 +70,7 @@ class Half(Precision):
         """fp32 copies."""
         return self._masters
 
-    def collect(self) -> None:
+    def collect_gradients(self) -> None:
         """Adds bf16 gradients to fp32 sums."""
         for name, parameter in self.parameters.items():
             if parameter.grad is None:
@@ -82,25 +82,25 @@ class Half(Precision):
                 master.grad += parameter.grad
             parameter.grad = None
 
-    def publish(self) -> None:
+    def copy_to_model(self) -> None:
         """Rounds the masters into the model."""
         with torch.no_grad():
             torch._foreach_copy_(list(self.parameters.values()), list(self._masters.values()))
 
 
-_WIDE = 128
+_MIN_BF16_WIDTH = 128
 """From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it
 is neither faster nor slower, with three times the memory."""
 
 
 def is_faster_in_bf16(model: nn.Module, device: torch.device) -> bool:
     """Whether a model trains faster there in bf16: where that is fast, and on a processor only if the model is wide."""
-    return has_fast_bf16(device) and (device.type != "cpu" or _width(model) >= _WIDE)
+    return has_fast_bf16(device) and (device.type != "cpu" or _find_width(model) >= _MIN_BF16_WIDTH)
 
 
-def _width(model: nn.Module) -> int:
+def _find_width(model: nn.Module) -> int:
     """The smaller side of the widest weights."""
-    return max((min(each.flatten(1).shape) for each in model.parameters() if each.dim() > 1), default=0)
+    return max((min(parameter.flatten(1).shape) for parameter in model.parameters() if parameter.dim() > 1), default=0)
 
 
 def has_fast_bf16(device: torch.device) -> bool:

@@ -8,47 +8,47 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 
-class Schedule(ABC):
+class LearningRateSchedule(ABC):
     """A learning rate for each update."""
 
     @abstractmethod
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """The learning rate of update `step`, counted from 1.
 
         Args:
             step: which update it is.
-            spent: share of the time for training that is over before it; 0 where training does not end by the clock.
+            time_fraction: share of the time for training that is over before it; 0 where training does not end by the clock.
         """
 
 
 @dataclass(frozen=True)
-class Noam(Schedule):
+class NoamSchedule(LearningRateSchedule):
     """factor d_model^-0.5 min(step^-0.5, step warmup^-1.5) (Vaswani et al. 2017, eq. 3)."""
 
     d_model: int
     warmup: int
     factor: float = 1.0
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls with the root of the step."""
         rate: float = self.factor * self.d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
         return rate
 
 
 @dataclass(frozen=True)
-class InverseSquareRoot(Schedule):
+class InverseSquareRootSchedule(LearningRateSchedule):
     """A linear warm-up to `peak`, then peak sqrt(warmup / step): Noam with the peak as its dial."""
 
     peak: float
     warmup: int
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls with the root of the step."""
         return self.peak * min(step / self.warmup, math.sqrt(self.warmup / step))
 
 
 @dataclass(frozen=True)
-class Cosine(Schedule):
+class CosineSchedule(LearningRateSchedule):
     """A linear warm-up to `peak`, then half a cosine down to `floor` at the last update (Loshchilov & Hutter 2017)."""
 
     peak: float
@@ -56,33 +56,33 @@ class Cosine(Schedule):
     steps: int
     floor: float = 0.0
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls smoothly; where time runs faster than updates, with the time."""
-        step = max(step, int(spent * self.steps))
+        step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
-        done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
-        return self.floor + (self.peak - self.floor) * 0.5 * (1 + math.cos(math.pi * done))
+        decay_fraction = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
+        return self.floor + (self.peak - self.floor) * 0.5 * (1 + math.cos(math.pi * decay_fraction))
 
 
 @dataclass(frozen=True)
-class Linear(Schedule):
+class LinearSchedule(LearningRateSchedule):
     """A linear warm-up to `peak`, then a straight line to nothing at the last update (Devlin et al. 2019, A.2)."""
 
     peak: float
     warmup: int
     steps: int
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """Rises for `warmup` updates, then falls evenly; where time runs faster than updates, with the time."""
-        step = max(step, int(spent * self.steps))
+        step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
         return self.peak * max(0.0, (self.steps - step) / max(1, self.steps - self.warmup))
 
 
 @dataclass(frozen=True)
-class ByClock(Schedule):
+class TimeBasedSchedule(LearningRateSchedule):
     """Another schedule for training that ends by the clock: it goes with the time instead of the updates.
 
     Attributes:
@@ -92,22 +92,22 @@ class ByClock(Schedule):
 
     TICKS: ClassVar[int] = 10_000
 
-    schedule: Schedule
+    schedule: LearningRateSchedule
     warmup: int = 0
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """What the schedule says when as much of its updates is over as of the time."""
-        rising = min(1.0, step / self.warmup) if self.warmup else 1.0
-        return rising * self.schedule.rate(min(self.TICKS, 1 + int(spent * self.TICKS)))
+        warmup_factor = min(1.0, step / self.warmup) if self.warmup else 1.0
+        return warmup_factor * self.schedule.get_rate(min(self.TICKS, 1 + int(time_fraction * self.TICKS)))
 
 
 @dataclass(frozen=True)
-class Constant(Schedule):
+class ConstantSchedule(LearningRateSchedule):
     """A linear warm-up to `peak`, which then stays."""
 
     peak: float
     warmup: int = 0
 
-    def rate(self, step: int, *, spent: float = 0.0) -> float:
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """The peak, after the warm-up."""
         return self.peak * min(1.0, step / self.warmup) if self.warmup else self.peak

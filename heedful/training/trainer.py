@@ -16,21 +16,29 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks.task import Batch, Loss, Rows, Task
-from heedful.training.distributed import World, alone
-from heedful.training.history import History
-from heedful.training.interruption import interruption
-from heedful.training.keepers import KeepNothing
-from heedful.training.listeners import Evaluation, Keeper, Listener, Plan, Progress, Snapshot, Update
+from heedful.tasks.objective import Batch, Loss, RowIndices, TrainingObjective
+from heedful.training.callbacks import (
+    Callback,
+    CheckpointSaver,
+    EpochPlan,
+    StepMetrics,
+    TrainingSnapshot,
+    TrainState,
+    ValidationResult,
+)
+from heedful.training.checkpoint_savers import NullCheckpointSaver
+from heedful.training.distributed import DistributedContext, single_process
+from heedful.training.history import TrainingHistory
+from heedful.training.interruption import catch_stop_signals
+from heedful.training.loss_accumulator import LossAccumulator, all_reduce_gradients, normalize_and_clip
 from heedful.training.optimizers import Adam, MovingAverage, Optimizer
-from heedful.training.precision import Exact, Precision
-from heedful.training.restoring import require_alike
-from heedful.training.schedules import InverseSquareRoot, Schedule
-from heedful.training.sums import Tally, scaled, summed
+from heedful.training.precision import FullPrecision, Precision
+from heedful.training.schedules import InverseSquareRootSchedule, LearningRateSchedule
+from heedful.training.state_dict_checks import require_same_tensors
 
 
 @dataclass(frozen=True)
-class Limits:
+class StoppingLimits:
     """When training ends, whichever comes first; None is no limit.
 
     Attributes:
@@ -49,7 +57,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Habits:
+class TrainerConfig:
     """How training goes on from update to update.
 
     Attributes:
@@ -75,80 +83,83 @@ class Trainer(Generic[Batch]):
     The gradient of an update is the sum over all labels of its batches divided by their number, whatever the number of
     accumulated batches and processes, so both leave the mathematics alone.
 
-    `Trainer(model, task, steps=1000).run()` is all that a loop of one's own needs; whatever is left out is:
+    `Trainer(model, objective, steps=1000).run()` is all that a loop of one's own needs; whatever is left out is:
 
-    - `device`: the place where the task's batches are. An `ExampleTask` takes a GPU where there is one, a `CorpusTask`
+    - `device`: the place where the task's batches are. An `ExampleObjective` takes a GPU where there is one, a `CorpusObjective`
       the device it was made with; others go where the model is. The model is moved there.
-    - `precision`: fp32 (`Exact`).
+    - `precision`: fp32 (`FullPrecision`).
     - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that want a gradient.
     - `schedule`: a rate that rises to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates where nobody says how
       many there will be), and then falls with the root of the step.
-    - `habits`: those of `Habits`, but that there are ten evaluations, as far as `steps` says when.
-    - `listener`: a `History` that prints a line for each evaluation.
-    - `keeper`: none; the model has the weights of the last update. `KeepBest` keeps the best.
+    - `config`: those of `TrainerConfig`, but that there are ten evaluations, as far as `steps` says when.
+    - `callback`: a `TrainingHistory` that prints a line for each evaluation.
+    - `checkpoint_saver`: none; the model has the weights of the last update. `BestWeightsSaver` keeps the best.
 
     Args:
         model: learns; its parameters are changed in place.
-        task: data, loss and metrics.
-        steps: updates; says the same as `Limits(steps=...)`.
+        objective: data, loss and metrics.
+        steps: updates; says the same as `StoppingLimits(steps=...)`.
         limits: when training ends; with `steps` whichever comes first.
-        device: where to compute; not to be given with a `world`, which has one.
-        precision: made of the model on its device, such as `Half(model)` for bf16.
+        device: where to compute; not to be given with a `distributed`, which has one.
+        precision: made of the model on its device, such as `BF16WithMasters(model)` for bf16.
         optimizer: over `precision.trainable`.
         schedule: the learning rate of each update.
-        world: which of several processes this is; see `heedful.training.distributed.world`.
-        habits: seed, accumulation, clipping, evaluations.
-        listener: told of updates and evaluations.
-        keeper: given a snapshot after each evaluation.
+        distributed: which of several processes this is; see `heedful.training.distributed.init_distributed`.
+        config: seed, accumulation, clipping, evaluations.
+        callback: told of updates and evaluations.
+        checkpoint_saver: given a snapshot after each evaluation.
         average: running average of the weights, which is then what is evaluated and kept.
 
     Attributes:
-        progress: how far it is; `best` and `best_step` tell of the monitored metric.
+        progress: how far it is; `best` and `get_best_step` tell of the monitored metric.
 
     Raises:
         TrainingError: nothing says when training ends; the monitored metric is none of the task's; several processes
-            were started and no `world` was given.
+            were started and no `distributed` was given.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        task: Task[Batch],
+        objective: TrainingObjective[Batch],
         *,
         steps: int | None = None,
-        limits: Limits | None = None,
+        limits: StoppingLimits | None = None,
         device: str | torch.device | None = None,
         precision: Precision | None = None,
         optimizer: Optimizer | None = None,
-        schedule: Schedule | None = None,
-        world: World | None = None,
-        habits: Habits | None = None,
-        listener: Listener | None = None,
-        keeper: Keeper | None = None,
+        schedule: LearningRateSchedule | None = None,
+        distributed: DistributedContext | None = None,
+        config: TrainerConfig | None = None,
+        callback: Callback | None = None,
+        checkpoint_saver: CheckpointSaver | None = None,
         average: MovingAverage | None = None,
     ) -> None:
         self.model = model
-        self.task = task
-        self.limits = _limited(limits, steps)
-        if world is None:
-            self.world = alone(task.settle(*_places(model, device, built=precision or optimizer)))
-            model.to(self.world.device)
+        self.objective = objective
+        self.limits = _merge_limits(limits, steps)
+        if distributed is None:
+            self.distributed = single_process(
+                objective.choose_device(*_find_devices(model, device, dependent=precision or optimizer))
+            )
+            model.to(self.distributed.device)
         else:
-            self.world = world
-            task.settle(world.device, world.device)
-        self.precision = precision or Exact(model)
+            self.distributed = distributed
+            objective.choose_device(distributed.device, distributed.device)
+        self.precision = precision or FullPrecision(model)
         self.optimizer = optimizer or Adam(self.precision.trainable)
-        self.schedule = schedule or _usual_schedule(self.limits.steps)
-        self.habits = habits or _usual_habits(self.limits.steps)
-        self.listener = listener or History(print)
-        self.keeper = keeper or KeepNothing()
+        self.schedule = schedule or _default_schedule(self.limits.steps)
+        self.config = config or _default_config(self.limits.steps)
+        self.callback = callback or TrainingHistory(print)
+        self.checkpoint_saver = checkpoint_saver or NullCheckpointSaver()
         self.average = average
-        self.progress = Progress()
-        self._began = 0.0
-        if self.habits.monitor not in task.metrics:
+        self.progress = TrainState()
+        self._start_time = 0.0
+        if self.config.monitor not in objective.metric_names:
+            known = ", ".join(sorted(objective.metric_names)) or "its metrics, of which it has none"
             raise TrainingError(
-                f'habits: the task does not measure "{self.habits.monitor}"; give habits=Habits(monitor=...) with one '
-                f"of {', '.join(sorted(task.metrics)) or 'its metrics, of which it has none'}"
+                f'config: the task does not measure "{self.config.monitor}"; give config=TrainerConfig(monitor=...) '
+                f"with one of {known}"
             )
 
     def run(self) -> int:
@@ -157,77 +168,79 @@ class Trainer(Generic[Batch]):
         Raises:
             TrainingError: the loss, its gradient or a metric is not finite; the last checkpoint stays as it was.
         """
-        self._began = time.perf_counter() - self.progress.seconds
+        self._start_time = time.perf_counter() - self.progress.seconds
         self.model.train()
-        with interruption() as interrupted:
-            if self.progress.step % self.habits.evaluate_every == 0:
+        with catch_stop_signals() as interrupted:
+            if self.progress.step % self.config.evaluate_every == 0:
                 self._evaluate()
-            for batches in self._updates():
-                self._update(batches)
-                if stopping := self._look_up(interrupted.signal):
-                    self._save(None)
-                    return stopping
-                if self.progress.step % self.habits.evaluate_every == 0:
+            for batches in self._iter_updates():
+                self._run_update(batches)
+                if signal_number := self._sync_signal_and_time(interrupted.signal):
+                    self._save_checkpoint(None)
+                    return signal_number
+                if self.progress.step % self.config.evaluate_every == 0:
                     self._evaluate()
             self._evaluate()
         return 0
 
-    def snapshot(self) -> Snapshot:
+    def take_snapshot(self) -> TrainingSnapshot:
         """Everything a later process needs."""
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
-        training = {f"adam.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
-        training |= {f"task.{name}": tensor for name, tensor in self.task.tensors().items()}
-        gathered = self.listener.gathered()
+        training = {f"adam.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
+        training |= {f"task.{name}": tensor for name, tensor in self.objective.state_dict().items()}
+        callback_state = self.callback.get_state()
         if self.average is None:
-            return Snapshot(masters, training, self.progress, gathered)
+            return TrainingSnapshot(masters, training, self.progress, callback_state)
         training |= {f"master.{name}": tensor for name, tensor in masters.items()}
-        return Snapshot(self.average.weights, training, self.progress, gathered)
+        return TrainingSnapshot(self.average.weights, training, self.progress, callback_state)
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: TrainingSnapshot) -> None:
         """Goes on where a snapshot was taken.
 
         Raises:
             RunError: a tensor is missing or not like what it is for; nothing was changed.
         """
-        weights, training = snapshot.places
-        parameters, masters = self.precision.masters, _under("master.", snapshot.training)
-        require_alike(snapshot.weights, parameters, place=weights)
+        weights_file, training_file = snapshot.file_names
+        parameters, masters = self.precision.masters, _select_prefix("master.", snapshot.training)
+        require_same_tensors(snapshot.weights, parameters, location=weights_file)
         if masters or self.average is not None:
-            require_alike(masters, parameters, place=training, prefix="master.")
-        taught = _under("task.", snapshot.training)
-        require_alike(taught, self.task.tensors(), place=training, prefix="task.")
-        self.optimizer.restore(_under("adam.", snapshot.training), place=training, prefix="adam.")
-        _copy(masters or snapshot.weights, parameters)
+            require_same_tensors(masters, parameters, location=training_file, prefix="master.")
+        objective_tensors = _select_prefix("task.", snapshot.training)
+        require_same_tensors(objective_tensors, self.objective.state_dict(), location=training_file, prefix="task.")
+        self.optimizer.load_state_dict(
+            _select_prefix("adam.", snapshot.training), location=training_file, prefix="adam."
+        )
+        _copy_weights(masters or snapshot.weights, parameters)
         if self.average is not None:
-            _copy(snapshot.weights, self.average.weights)
-        self.precision.publish()
-        self.task.restore(taught)
+            _copy_weights(snapshot.weights, self.average.weights)
+        self.precision.copy_to_model()
+        self.objective.load_state_dict(objective_tensors)
         self.progress = snapshot.progress
 
-    def _updates(self) -> Iterator[Sequence[Rows]]:
+    def _iter_updates(self) -> Iterator[Sequence[RowIndices]]:
         """The batches of each update, from where progress stands, until a limit is reached."""
-        while not self._finished():
-            updates = self.task.updates(self.progress.epoch, accumulate=self.habits.accumulate)
+        while not self._is_finished():
+            updates = self.objective.plan_updates(self.progress.epoch, accumulate=self.config.accumulate)
             if not updates:
                 raise TrainingError(f"epoch {self.progress.epoch}: there is nothing to learn from; give more text")
-            self.listener.planned(self._plan(updates))
-            behind = 0
+            self.callback.on_epoch_begin(self._build_plan(updates))
+            position = 0
             for batches in updates:
-                if behind >= self.progress.position:
-                    if self._finished():
+                if position >= self.progress.position:
+                    if self._is_finished():
                         return
                     yield batches
-                behind += len(batches)
+                position += len(batches)
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
-    def _plan(self, updates: Sequence[Sequence[Rows]]) -> Plan:
+    def _build_plan(self, updates: Sequence[Sequence[RowIndices]]) -> EpochPlan:
         sizes = [len(batches) for batches in updates]
-        done = sum(behind < self.progress.position for behind in accumulate(sizes, initial=0))
+        num_done = sum(offset < self.progress.position for offset in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
-        every = self.habits.evaluate_every
-        return Plan(self.progress, len(updates), min(done, len(updates)), sum(sizes), examples, every)
+        evaluate_every = self.config.evaluate_every
+        return EpochPlan(self.progress, len(updates), min(num_done, len(updates)), sum(sizes), examples, evaluate_every)
 
-    def _finished(self) -> bool:
+    def _is_finished(self) -> bool:
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
@@ -236,28 +249,30 @@ class Trainer(Generic[Batch]):
             or (limits.patience is not None and progress.stale >= limits.patience)
         )
 
-    def _update(self, batches: Sequence[Rows]) -> None:
-        began = time.perf_counter()
+    def _run_update(self, batches: Sequence[RowIndices]) -> None:
+        start_time = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
-        tally = Tally(self.task.parts)
+        losses = LossAccumulator(self.objective.part_names)
         for rows in batches:
-            share = rows[self.world.rank :: self.world.size]
-            if len(share):
-                tally.add(self._backward(share))
-        gradients = summed(self.precision.trainable, self.world)
-        tally.gather(self.world)
-        loss, parts, member = tally.loss, tally.parts, self.task.member(batches[0])
-        norm = scaled(gradients, count=loss.count, clip=self.habits.clip)
-        if not (math.isfinite(loss.total) and math.isfinite(norm)):
-            raise self._diverged(f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}")
-        rate = self.schedule.rate(step, spent=self._spent)
-        self.optimizer.update(rate)
-        self.precision.publish()
+            own_rows = rows[self.distributed.rank :: self.distributed.size]
+            if len(own_rows):
+                losses.add(self._run_backward(own_rows))
+        gradients = all_reduce_gradients(self.precision.trainable, self.distributed)
+        losses.all_reduce(self.distributed)
+        loss, parts, member_name = losses.loss, losses.parts, self.objective.member_name(batches[0])
+        gradient_norm = normalize_and_clip(gradients, num_labels=loss.count, max_norm=self.config.clip)
+        if not (math.isfinite(loss.total) and math.isfinite(gradient_norm)):
+            raise self._build_divergence_error(
+                f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}"
+            )
+        rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)
+        self.optimizer.step(rate)
+        self.precision.copy_to_model()
         if self.average is not None:
             self.average.update(self.precision.masters, step=step)
         nll = parts["nll"].mean
-        self.task.learned(nll, member=member)
+        self.objective.on_update(nll, member=member_name)
         progress = self.progress
         self.progress = replace(
             progress,
@@ -265,149 +280,153 @@ class Trainer(Generic[Batch]):
             position=progress.position + len(batches),
             labels=progress.labels + int(loss.count),
         )
-        seconds = time.perf_counter() - began
-        done = Update(step, progress.epoch, loss.mean, nll, rate, norm, int(loss.count), seconds, member, parts)
+        seconds = time.perf_counter() - start_time
+        metrics = StepMetrics(
+            step, progress.epoch, loss.mean, nll, rate, gradient_norm, int(loss.count), seconds, member_name, parts
+        )
         examples = sum(len(rows) for rows in batches)
-        self.listener.updated(replace(done, examples=examples, elapsed=self._elapsed()))
+        self.callback.on_step_end(replace(metrics, examples=examples, elapsed=self._elapsed_seconds()))
 
     def _seed_generators(self, step: int) -> None:
         """Dropout of an update; `torch.manual_seed` would look for every device there is, which takes its time."""
-        seed = _seed(self.habits.seed, step, self.world.rank)
+        seed = _combine_seeds(self.config.seed, step, self.distributed.rank)
         torch.default_generator.manual_seed(seed)
-        if self.world.device.type != "cpu":
+        if self.distributed.device.type != "cpu":
             torch.manual_seed(seed)
 
-    def _backward(self, rows: Rows) -> Loss:
-        loss = self.task.loss(self.model, self.task.batch(rows))
+    def _run_backward(self, rows: RowIndices) -> Loss:
+        loss = self.objective.loss(self.model, self.objective.build_batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
-        self.precision.collect()
+        self.precision.collect_gradients()
         return loss
 
-    def _look_up(self, signal: int) -> int:
+    def _sync_signal_and_time(self, signal_number: int) -> int:
         """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""
-        if self.world.orphaned:
-            signal = signal or SIGTERM
-        seconds = self._elapsed()
-        if self.world.size > 1:
-            told = torch.zeros(self.world.size + 1, dtype=torch.float64, device=self.world.device)
-            told[self.world.rank] = signal
-            told[-1] = seconds if self.world.leads else 0.0
-            self.world.sum_([told])
-            signal, seconds = int(told[:-1].max()), float(told[-1])
+        if self.distributed.is_orphaned:
+            signal_number = signal_number or SIGTERM
+        seconds = self._elapsed_seconds()
+        if self.distributed.size > 1:
+            shared = torch.zeros(self.distributed.size + 1, dtype=torch.float64, device=self.distributed.device)
+            shared[self.distributed.rank] = signal_number
+            shared[-1] = seconds if self.distributed.is_leader else 0.0
+            self.distributed.all_reduce_([shared])
+            signal_number, seconds = int(shared[:-1].max()), float(shared[-1])
         self.progress = replace(self.progress, seconds=seconds)
-        return signal
+        return signal_number
 
     def _evaluate(self) -> None:
         """Measures, tells and saves, unless that was done after the same update."""
         if self.progress.evaluated == self.progress.step:
             return
-        started = time.perf_counter()
-        metrics, seconds = self._metrics()
-        value = metrics[self.habits.monitor]
+        start_time = time.perf_counter()
+        metrics, seconds = self._collect_metrics()
+        value = metrics[self.config.monitor]
         if not math.isfinite(value) or any(map(math.isnan, metrics.values())):
-            raise self._diverged(f"update {self.progress.step}: a metric on the validation set")
+            raise self._build_divergence_error(f"update {self.progress.step}: a metric on the validation set")
         best = self.progress.best
-        improved = best is None or (value > best if self.habits.higher_is_better else value < best)
+        improved = best is None or (value > best if self.config.higher_is_better else value < best)
         progress = replace(self.progress, seconds=seconds, evaluated=self.progress.step)
         if improved:
             progress = replace(progress, best=value, best_step=progress.step, stale=0)
         else:
             progress = replace(progress, stale=progress.stale + 1)
         self.progress = progress
-        evaluation = Evaluation(progress, metrics, improved, time.perf_counter() - started)
+        evaluation = ValidationResult(progress, metrics, improved, time.perf_counter() - start_time)
         # told before it is saved: what a kill in between leaves is told again, but nothing is missing
-        self.listener.evaluated(evaluation)
-        self._save(evaluation)
+        self.callback.on_evaluate(evaluation)
+        self._save_checkpoint(evaluation)
 
-    def _metrics(self) -> tuple[dict[str, float], float]:
+    def _collect_metrics(self) -> tuple[dict[str, float], float]:
         """Metrics as the leading process measures them, and its clock; the others wait for its numbers."""
-        names = sorted(self.task.metrics)
-        measured = self.world.lead(self._measure) or dict.fromkeys(names, 0.0)
-        *numbers, seconds = self.world.agree([*(measured[name] for name in names), self._elapsed()])
+        names = sorted(self.objective.metric_names)
+        leader_metrics = self.distributed.run_on_leader(self._evaluate_model) or dict.fromkeys(names, 0.0)
+        *numbers, seconds = self.distributed.broadcast(
+            [*(leader_metrics[name] for name in names), self._elapsed_seconds()]
+        )
         return dict(zip(names, numbers, strict=True)), seconds
 
-    def _measure(self) -> Mapping[str, float]:
+    def _evaluate_model(self) -> Mapping[str, float]:
         self.model.eval()
-        with torch.no_grad(), self._averaged():
-            measured = self.task.evaluate(self.model)
+        with torch.no_grad(), self._use_average():
+            metrics = self.objective.evaluate(self.model)
         self.model.train()
-        return measured
+        return metrics
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
+    def _use_average(self) -> Iterator[None]:
         """The running average in the model's place, while one evaluates."""
         if self.average is None:
             yield
             return
         model = self.precision.parameters
-        own = {name: p.detach().clone() for name, p in model.items()}
-        _copy(self.average.weights, model)
+        model_weights = {name: p.detach().clone() for name, p in model.items()}
+        _copy_weights(self.average.weights, model)
         try:
             yield
         finally:
-            _copy(own, model)
+            _copy_weights(model_weights, model)
 
-    def _save(self, evaluation: Evaluation | None) -> None:
-        norms = torch._foreach_norm([master.detach() for master in self.precision.masters.values()])
+    def _save_checkpoint(self, evaluation: ValidationResult | None) -> None:
+        norms = torch._foreach_norm([weight.detach() for weight in self.precision.masters.values()])
         if not math.isfinite(float(torch.stack(norms).sum())):
-            raise self._diverged(f"update {self.progress.step}: a weight")
-        self.world.lead(lambda: self.keeper.save(self.snapshot(), evaluation))
+            raise self._build_divergence_error(f"update {self.progress.step}: a weight")
+        self.distributed.run_on_leader(lambda: self.checkpoint_saver.save(self.take_snapshot(), evaluation))
 
     @property
-    def _spent(self) -> float:
+    def _time_fraction(self) -> float:
         """The share of the time that is over, by the leading process's clock."""
         minutes = self.limits.minutes
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._began
+    def _elapsed_seconds(self) -> float:
+        return time.perf_counter() - self._start_time
 
-    def _diverged(self, what: str) -> TrainingError:
-        rate = self.schedule.rate(self.progress.step or 1, spent=self._spent)
+    def _build_divergence_error(self, value_name: str) -> TrainingError:
+        rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
         return TrainingError(
-            f"{what} is not finite; lower the learning rate (now {rate:.2g}), "
+            f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"
         )
 
 
-def _limited(limits: Limits | None, steps: int | None) -> Limits:
+def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingLimits:
     if limits is None and steps is None:
-        raise TrainingError("nothing says when training ends; give steps=..., or limits=Limits(...)")
-    given = limits or Limits()
+        raise TrainingError("nothing says when training ends; give steps=..., or limits=StoppingLimits(...)")
+    merged = limits or StoppingLimits()
     if steps is None:
-        return given
-    return replace(given, steps=steps if given.steps is None else min(steps, given.steps))
+        return merged
+    return replace(merged, steps=steps if merged.steps is None else min(steps, merged.steps))
 
 
-def _places(
-    model: nn.Module, device: str | torch.device | None, *, built: object
+def _find_devices(
+    model: nn.Module, device: str | torch.device | None, *, dependent: object
 ) -> tuple[torch.device, torch.device | None]:
     """Where the model is, and where it shall be: where it is, if something was built of it there."""
-    found = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    given = torch.device(device) if device is not None else None
-    return found, given or (found if built is not None else None)
+    model_device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    target = torch.device(device) if device is not None else None
+    return model_device, target or (model_device if dependent is not None else None)
 
 
-def _usual_schedule(steps: int | None) -> Schedule:
-    return InverseSquareRoot(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
+def _default_schedule(steps: int | None) -> LearningRateSchedule:
+    return InverseSquareRootSchedule(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
 
 
-def _usual_habits(steps: int | None) -> Habits:
-    return Habits() if steps is None else Habits(evaluate_every=max(1, steps // 10))
+def _default_config(steps: int | None) -> TrainerConfig:
+    return TrainerConfig() if steps is None else TrainerConfig(evaluate_every=max(1, steps // 10))
 
 
-def _copy(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
+def _copy_weights(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _select_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Those whose names begin so, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _seed(*numbers: int) -> int:
+def _combine_seeds(*numbers: int) -> int:
     """One seed from several numbers, unrelated for neighbours."""
     digest = hashlib.blake2b(" ".join(map(str, numbers)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

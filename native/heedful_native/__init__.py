@@ -1,7 +1,7 @@
-"""The step of a Transformer, products of bytes and the ranking of logits, in native code.
+"""Transformer steps, int8 matrix products and the ranking of logits, in native code.
 
-What is handed over are addresses: this package knows neither torch nor NumPy. The structures and functions are those of
-`src/native.h`, which says what they mean; `heedful` uses them where it finds this package.
+The arguments are memory addresses: this package uses neither torch nor NumPy. The structures and functions are those of
+`src/native.h`, which documents them. `heedful` uses this package if it is installed.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Any, Final
 
 _LIBRARY: Final = ctypes.CDLL(str(Path(__file__).with_name("library.so")))
 INTERFACE: Final = 1
-"""Grows with each change of structures and functions; `heedful` says which one it was written for."""
+"""Version of the interface; it grows with each change of structures and functions, and `heedful` checks it."""
 DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY = range(3)
-"""What `forward` answers."""
+"""Return values of `forward`."""
 ACTIVATIONS: Final = ("relu", "gelu", "gelu_tanh", "silu")
-"""Their numbers are their places."""
+"""Names of the activations; the index is the number in `Stack.activation`."""
 
 
 class Linear(Structure):
-    """x W' + b."""
+    """Parameters of a linear map, x W' + b."""
 
     _fields_ = [("weight", c_void_p), ("bias", c_void_p)]
 
 
 class Norm(Structure):
-    """LayerNorm."""
+    """Parameters of a LayerNorm."""
 
     _fields_ = [("gain", c_void_p), ("bias", c_void_p), ("epsilon", c_float)]
 
 
 class Table(Structure):
-    """A vector for each entry."""
+    """Embedding table with a vector for each entry."""
 
     _fields_ = [("bytes", c_void_p), ("scale", c_void_p), ("floats", c_void_p), ("entries", c_int64)]
 
 
 class Attention(Structure):
-    """Projections, and the norm around them."""
+    """Parameters of an attention: projections and norm."""
 
     _fields_ = [("query", Linear), ("key_value", Linear), ("output", Linear), ("norm", Norm)]
 
 
 class Layer(Structure):
-    """Attention to what was read, attention across to each memory, and feed-forward."""
+    """Parameters of a layer: self-attention, cross-attention to each memory, and feed-forward."""
 
     _fields_ = [
         ("own", Attention),
@@ -58,7 +58,7 @@ class Layer(Structure):
 
 
 class Stack(Structure):
-    """Embedding and layers."""
+    """Parameters of a Transformer: embedding and layers."""
 
     _fields_ = [
         ("words", Table),
@@ -83,7 +83,7 @@ class Stack(Structure):
 
 
 class Chunk(Structure):
-    """Tokens."""
+    """Tokens to read, [rows, length]."""
 
     _fields_ = [
         ("ids", c_void_p),
@@ -96,7 +96,7 @@ class Chunk(Structure):
 
 
 class Cache(Structure):
-    """Keys and values that tokens have left."""
+    """Cache of the keys and values of earlier tokens."""
 
     _fields_ = [
         ("numbers", c_void_p),
@@ -110,7 +110,7 @@ class Cache(Structure):
 
 
 class Memory(Structure):
-    """Keys and values across."""
+    """Keys and values of a cross-attention."""
 
     _fields_ = [
         ("numbers", c_void_p),
@@ -122,13 +122,13 @@ class Memory(Structure):
 
 
 class Growing(Structure):
-    """The rows of greedy search and of sampling."""
+    """State of the rows in greedy search and sampling."""
 
     _fields_ = [("positions", c_void_p), ("lengths", c_void_p), ("done", c_void_p)]
 
 
 class Writing(Structure):
-    """Until when rows go on, and by what."""
+    """Options of greedy search: length limits, forbidden tokens, EOS and the number of steps."""
 
     _fields_ = [
         ("limits", c_void_p),
@@ -140,7 +140,7 @@ class Writing(Structure):
 
 
 class Beams(Structure):
-    """The sentences of a beam search."""
+    """State of the sentences in a beam search."""
 
     _fields_ = [
         ("counts", c_void_p),
@@ -153,7 +153,7 @@ class Beams(Structure):
 
 
 class Candidates(Structure):
-    """Continuations, best first."""
+    """Candidate continuations of the beams, best first."""
 
     _fields_ = [
         ("totals", c_void_p),
@@ -165,21 +165,23 @@ class Candidates(Structure):
     ]
 
 
-def _declared(name: str, *arguments: Any, result: Any = None) -> Any:
+def _declare(name: str, *arguments: Any, result: Any = None) -> Any:
+    """Return a function of the library with the types of its arguments and result set."""
     function = getattr(_LIBRARY, name)
     function.argtypes, function.restype = arguments, result
     return function
 
 
-_processors = _declared("heedful_processors", result=c_char_p)
-_use = _declared("heedful_use", c_char_p, result=c_int32)
-_bytes = _declared("heedful_bytes", c_void_p, c_void_p, c_int64, c_int64, result=c_void_p)
-_floats = _declared("heedful_floats", c_void_p, c_int64, c_int64, result=c_void_p)
-_free = _declared("heedful_free", c_void_p)
+_processors = _declare("heedful_processors", result=c_char_p)
+_use = _declare("heedful_use", c_char_p, result=c_int32)
+_bytes = _declare("heedful_bytes", c_void_p, c_void_p, c_int64, c_int64, result=c_void_p)
+_floats = _declare("heedful_floats", c_void_p, c_int64, c_int64, result=c_void_p)
+_free = _declare("heedful_free", c_void_p)
 
-linear = _declared("heedful_linear", c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32)
-"""`linear(matrix.address, bias, x, count, out, threads)`: out[i] = x[i] W' + b."""
-forward = _declared(
+linear = _declare("heedful_linear", c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32)
+"""Apply a linear map to `count` vectors, out[i] = x[i] W' + b:
+`linear(matrix.address, bias, x, count, out, threads)`."""
+forward = _declare(
     "heedful_forward",
     POINTER(Stack),
     POINTER(Chunk),
@@ -189,61 +191,65 @@ forward = _declared(
     c_int32,
     result=c_int32,
 )
-"""`forward(stack, chunk, cache, memories, hidden, threads)`: hidden vectors of a chunk; returns `DONE` or why not."""
-write = _declared(
+"""Compute the hidden vectors of a chunk: `forward(stack, chunk, cache, memories, hidden, threads)`.
+
+Returns `DONE`, or the reason of a failure: `POSITION_TOO_LARGE` or `NO_SUCH_ENTRY`."""
+write = _declare(
     "heedful_write",
     *(POINTER(Stack), POINTER(Linear), POINTER(Chunk), POINTER(Cache), POINTER(Memory), POINTER(Writing)),
     *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
     result=c_int32,
 )
-"""Several steps of greedy search: `write(stack, output, chunk, cache, memories, how, before, after, ids,
-log_probabilities, at, told, threads)`; returns what `forward` returns."""
-normalisers = _declared("heedful_normalisers", c_void_p, c_int64, c_int64, c_void_p, c_int32)
-"""`normalisers(x, rows, columns, out, threads)`: log(sum(exp(x))) of each row."""
-top = _declared(
+"""Run several steps of greedy search: `write(stack, output, chunk, cache, memories, how, before, after, ids,
+log_probabilities, at, told, threads)`.
+
+Returns the same values as `forward`."""
+normalisers = _declare("heedful_normalisers", c_void_p, c_int64, c_int64, c_void_p, c_int32)
+"""Compute log(sum(exp(x))) of each row: `normalisers(x, rows, columns, out, threads)`."""
+top = _declare(
     "heedful_top",
     *(c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int64),
     *(c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
 )
-"""The largest of each group: `top(x, offsets, groups, width, columns, k, values, members, places, logits, normalisers,
-log_probabilities, threads)`."""
-grow = _declared(
+"""Find the k largest values of each group of rows: `top(x, offsets, groups, width, columns, k, values, members, places,
+logits, normalisers, log_probabilities, threads)`."""
+grow = _declare(
     "heedful_grow",
     *(c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
     *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p),
 )
-"""Rows behind one more token: `grow(logits, normalisers, rows, columns, copies, picked, ended, limits, before, after,
+"""Append a token to each row: `grow(logits, normalisers, rows, columns, copies, picked, ended, limits, before, after,
 log_probabilities, at, told)`."""
-select = _declared(
+select = _declare(
     "heedful_select",
     *(POINTER(Candidates), c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
     *(POINTER(Beams), POINTER(Beams), POINTER(Candidates), c_void_p),
 )
-"""Sentences behind one more token of each beam: `select(found, sentences, width, kept, divisors, forced, limits,
+"""Advance each sentence of a beam search by a token: `select(found, sentences, width, kept, divisors, forced, limits,
 before, after, chosen, told)`."""
 
 
 def processors() -> tuple[str, ...]:
-    """The instruction sets that this processor has of those that there are kernels for, best first."""
+    """Return the names of the instruction sets that this processor and the library support, best first."""
     names: bytes = _processors()
     return tuple(names.decode().split())
 
 
 def use(name: str) -> None:
-    """Computes with another instruction set from now on; matrices that there are keep theirs.
+    """Use another instruction set from now on; existing matrices keep theirs.
 
     Raises:
-        ValueError: this processor has none of that name.
+        ValueError: this processor has no instruction set of that name.
     """
     if not _use(name.encode()):
         raise ValueError(f"instruction set {name!r}: not here; choose one of {', '.join(processors())}")
 
 
 class Matrix:
-    """Of a linear map, packed for this processor; it is freed with this object.
+    """Matrix of a linear map, packed for this processor; it is freed with this object.
 
     Attributes:
-        address: of the packed matrix.
+        address: address of the packed matrix.
     """
 
     address: int
@@ -254,10 +260,10 @@ class Matrix:
 
     @classmethod
     def of_bytes(cls, rows: int, scale: int, n: int, k: int) -> Matrix:
-        """Of whole numbers from -127 to 127 at an address, [n, k], and what a row of them is to be multiplied by."""
+        """Pack an int8 matrix [n, k] with values from -127 to 127 at address `rows`, and a scale for each row."""
         return cls(_bytes(rows, scale, n, k))
 
     @classmethod
     def of_floats(cls, rows: int, n: int, k: int) -> Matrix:
-        """Of floats at an address, [n, k]."""
+        """Pack a float matrix [n, k] at address `rows`."""
         return cls(_floats(rows, n, k))

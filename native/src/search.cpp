@@ -63,7 +63,7 @@ struct Ended {
   int64_t place, last;
 };
 
-// What a beam search does in one sentence that is not done; see `heedful.generation.beam`, where the same is said in
+// What a beam search does in one sentence that is not done; see `heedful.generation.beam_decoding`, where the same is said in
 // tensors.
 class Sentence {
  public:

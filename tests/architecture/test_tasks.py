@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from architecture.test_direction import PACKAGE, imported, modules
 
-from heedful.catalogue import _OWN
+from heedful.registry import _BUILTIN_TASKS
 
-FOLDERS = {task: place.split(".")[2] for task, place in _OWN.items()}
+FOLDERS = {task: place.split(".")[2] for task, place in _BUILTIN_TASKS.items()}
 """Each task's folder below heedful/tasks."""
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -26,20 +26,20 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
-    "cli.translated": ("translation",),
-    "cli.scattered": ("translation",),
-    "cli.filled": ("translation",),
+    "cli.translate_lines": ("translation",),
+    "cli.translate_ray": ("translation",),
+    "cli.translate_documents": ("translation",),
     "cli.annotate": ("translation",),
     "cli.identify": ("translation",),
     "cli.backtranslate": ("translation",),
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
     "cli.directions": ("translation",),
-    "cli.remembering": ("translation",),
+    "cli.memory_options": ("translation",),
     "cli.score": ("translation",),
     "cli.rerank": ("translation", "language"),
     "cli.align": ("translation",),
-    "cli.inspected": ("translation",),
+    "cli.inspect_corpus": ("translation",),
     "cli.generate": ("language",),
     "cli.chat": ("conversation",),
     "cli.fill": ("pretraining",),
@@ -51,19 +51,19 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.look": ("glimpses",),
     "cli.ask": ("stories",),
     "cli.search": ("spans",),
-    "retrieval.marked": ("spans",),
+    "retrieval.highlights": ("spans",),
     # protocols have words for each thing that models do
     # protocols, and our own interface, each for what is asked of some tasks
     "serving.languages": ("translation",),
     "serving.libretranslate": ("translation",),
     "serving.openai": ("language", "conversation"),
-    "serving.own.translating": ("translation",),
-    "serving.own.ways": ("translation",),
-    "serving.own.writing": ("language", "conversation"),
-    "serving.own.reading": ("pretraining", "classification", "tagging", "spans", "stories"),
-    "serving.own.seeing": ("captioning", "video"),
-    "serving.own.glimpsing": ("glimpses",),
-    "serving.own.hearing": ("speech",),
+    "serving.api.translation": ("translation",),
+    "serving.api.directions": ("translation",),
+    "serving.api.generation": ("language", "conversation"),
+    "serving.api.encoders": ("pretraining", "classification", "tagging", "spans", "stories"),
+    "serving.api.captioning": ("captioning", "video"),
+    "serving.api.glimpses": ("glimpses",),
+    "serving.api.speech": ("speech",),
     # which of our tasks a model of somebody else's is for
     "foreign": ("translation", "language", "pretraining"),
     "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
@@ -99,16 +99,19 @@ def named(source: str, *, module: str, is_package: bool = False) -> Iterator[str
             yield FOLDERS[str(node.value)]
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name != "catalogue"])
-def test_nobody_knows_a_task_but_itself(module: str) -> None:
-    path = modules()[module]
-    own = module.split(".")[1] if module.startswith("tasks.") else ""
-    found = set(named(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py"))
-    odd = found - {own, *knows(module)}
-    assert not odd, f"heedful/{module.replace('.', '/')} knows {', '.join(sorted(odd))}"
+def test_only_a_task_itself_knows_it() -> None:
+    faults = []
+    for module, path in modules().items():
+        if module == "registry":
+            continue
+        own = module.split(".")[1] if module.startswith("tasks.") else ""
+        tasks = set(named(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py"))
+        if odd := tasks - {own, *knows(module)}:
+            faults.append(f"heedful/{module.replace('.', '/')} knows {', '.join(sorted(odd))}")
+    assert not faults, "\n".join(faults)
 
 
-def test_whoever_may_know_a_task_does() -> None:
+def test_each_permission_to_know_a_task_is_used() -> None:
     for known, tasks in KNOWN.items():
         if known == "tasks.benchmarks":  # whose heads are called as the tasks that answer them
             continue
@@ -117,20 +120,20 @@ def test_whoever_may_know_a_task_does() -> None:
         assert set(tasks) <= found, f"{known} need not know {', '.join(sorted(set(tasks) - found))}"
 
 
-@pytest.mark.parametrize("task", FOLDERS)
-def test_a_task_has_its_recipe_and_its_kind(task: str) -> None:
-    folder = PACKAGE / "tasks" / FOLDERS[task]
-    assert {"recipe.py", "run.py"} <= {path.name for path in folder.glob("*.py")}
-    assert "KIND: Final" in (folder / "run.py").read_text(encoding="utf-8")
+def test_each_task_has_a_recipe_and_a_task_class() -> None:
+    for task in FOLDERS.values():
+        folder = PACKAGE / "tasks" / task
+        assert {"recipe.py", "task.py"} <= {path.name for path in folder.glob("*.py")}, task
+        assert "TASK: Final" in (folder / "task.py").read_text(encoding="utf-8"), task
 
 
 @pytest.mark.parametrize(
     ("module", "source", "found"),
     [
-        ("runs.load", "from heedful.tasks.translation.face import Translator", {"translation"}),
-        ("runs.load", "def f():\n    import heedful.tasks.spans.run", {"spans"}),
+        ("runs.load", "from heedful.tasks.translation.translator import Translator", {"translation"}),
+        ("runs.load", "def f():\n    import heedful.tasks.spans.task", {"spans"}),
         ("cli.train", "USES = {'language_modelling': 'generate'}", {"language"}),
-        ("runs.load", "from heedful.tasks.kind import Run", set()),
+        ("runs.load", "from heedful.tasks.task import Run", set()),
     ],
 )
 def test_the_rule_finds_each_way_of_knowing(module: str, source: str, found: set[str]) -> None:

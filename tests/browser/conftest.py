@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from browsing import PATIENCE, browser
 
-from heedful.inspection.record import Record
-from heedful.inspection.web import viewer_html
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.web import render_viewer
 
 __all__ = ["browser", "open_page", "opened"]
 
@@ -63,8 +63,8 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
 def open_page(opened: Opened) -> Callable[..., Any]:
     """Opens the viewer of a record, with `query` (such as "#view=model") at the end of its address."""
 
-    def open_(record: Record, *, query: str = "", **options: Any) -> Any:
-        page = opened.page(viewer_html(record), query=query, **options)
+    def open_(record: InspectionRecord, *, query: str = "", **options: Any) -> Any:
+        page = opened.page(render_viewer(record), query=query, **options)
         page.wait_for_selector("html[data-ready=true]")
         return page
 

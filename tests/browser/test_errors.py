@@ -7,23 +7,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.data.readers import Pair
-from heedful.inspection.page import Table
-from heedful.tasks.translation.cases import Cases
-from heedful.tasks.translation.error_page import error_page
-from heedful.tasks.translation.exam import Seen, Translated, TranslationExam
-from heedful.tasks.translation.translations import Alignment
+from heedful.data.readers import SentencePair
+from heedful.inspection.page import PageTable
+from heedful.tasks.translation.error_cases import ErrorCases
+from heedful.tasks.translation.error_page import build_error_page
+from heedful.tasks.translation.evaluation import TranslationEvaluator, TranslationOutputs, TranslationStats
+from heedful.tasks.translation.translations import TokenAlignment
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture
 def html() -> str:
-    pairs = [Pair(f"a dog {n} " * 12, f"ein Hund {n} " * 12, f"a/long/path/to/the/text.en:{n}") for n in range(1, 4)]
+    pairs = [
+        SentencePair(f"a dog {n} " * 12, f"ein Hund {n} " * 12, f"a/long/path/to/the/text.en:{n}") for n in range(1, 4)
+    ]
     weights = np.full((36, 40), 1 / 40)
-    seen = Seen(-1.0, None, (), (Alignment(("a",) * 40, ("b",) * 36, {"a": weights}),))
-    cases = Cases(TranslationExam(pairs, text="t"), Translated(("Hund " * 9, "x " * 50, "ein " * 12), seen=[seen] * 3))
-    return error_page(cases, title="t", scores=Table("", ["metric", "value"], [["BLEU", "1"]]))
+    seen = TranslationStats(-1.0, None, (), (TokenAlignment(("a",) * 40, ("b",) * 36, {"a": weights}),))
+    cases = ErrorCases(
+        TranslationEvaluator(pairs, text="t"),
+        TranslationOutputs(("Hund " * 9, "x " * 50, "ein " * 12), stats=[seen] * 3),
+    )
+    return build_error_page(cases, title="t", scores=PageTable("", ["metric", "value"], [["BLEU", "1"]]))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

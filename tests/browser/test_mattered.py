@@ -34,7 +34,7 @@ def test_scores_and_weights_of_a_step(open_page: Callable[..., Any]) -> None:
     step = GERMAN.index("hemd")
     np.testing.assert_allclose(scores(page), each.scores[step], atol=HALF)
     weights = page.locator("[data-weight]").evaluate_all("all => all.map((each) => Number(each.dataset.weight))")
-    np.testing.assert_allclose(weights, record.find("cross", layer=-1).mean[step], atol=1e-4)
+    np.testing.assert_allclose(weights, record.find_map("cross", layer=-1).mean_weights[step], atol=1e-4)
     said = page.locator(".view").text_content()
     assert each.baselines is not None
     assert f"{each.values[step]:.3f}".replace("-", "\N{MINUS SIGN}") in said
@@ -98,6 +98,6 @@ def test_the_tour_ends_with_it(open_page: Callable[..., Any]) -> None:
     assert page.locator(".tour h3").text_content() == "What mattered"
     page.wait_for_selector("[data-column].tour-mark")
     place = int(page.get_by_label("Word").input_value())
-    step = int(record.find("cross", layer=-1).mean[:, place].argmax())
+    step = int(record.find_map("cross", layer=-1).mean_weights[:, place].argmax())
     assert f"counts {abs(each.scores[step, place]):.2f} nats" in page.locator(".tour p").text_content()
     assert page.locator("[role=radio][aria-checked=true]").get_attribute("data-row") == str(step)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from inspected import ENGLISH, GERMAN, dirichlet, made_up
 
-from heedful.inspection.web import viewer_html
+from heedful.inspection.web import render_viewer
 
 HOSTILE = ("</script><script>alert(1)</script>", '<img src=x onerror="alert(2)">', "&amp;", "\u202eabc", "", " ", "\n")
 VIEWS = ("alignment", "heads", "model", "summary")
@@ -242,7 +242,7 @@ def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Call
 
 def test_in_a_notebook(opened: Any) -> None:
     """A frame without an address: everything works, and choices never load the page around it into the frame."""
-    inner = viewer_html(made_up())
+    inner = render_viewer(made_up())
     page = opened.page(
         "<!DOCTYPE html><title>notebook</title>"
         f'<iframe srcdoc="{escape(inner)}" sandbox="allow-scripts" style="width:1200px;height:800px"></iframe>'
@@ -257,7 +257,7 @@ def test_in_a_notebook(opened: Any) -> None:
 
 def test_twelve_layers_of_twelve_heads_are_small(opened: Any) -> None:
     """In bytes, and in what a browser lays out: two parts for each head, and pixels for cells."""
-    html = viewer_html(dirichlet(12, 12, 128))
+    html = render_viewer(dirichlet(12, 12, 128))
     assert len(html.encode()) < 1_500_000
     page = opened.page(html, query="#view=model")
     page.wait_for_selector(".view-model[data-shown]")
@@ -294,7 +294,7 @@ def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
 
 def test_the_numbers_of_the_payload_are_the_records(opened: Any) -> None:
     record = made_up(layers=1, heads=2, walk=True)
-    html = viewer_html(record)
+    html = render_viewer(record)
     page = opened.page(html)
     page.wait_for_selector("html[data-ready=true]")
     found = page.evaluate(

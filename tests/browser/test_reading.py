@@ -57,9 +57,9 @@ def test_an_explanation_is_open_once(open_page: Callable[..., Any]) -> None:
 
 def test_explanations_do_without_storage(opened: Any) -> None:
     """As frames without an address, and browsers that keep nothing for files."""
-    from heedful.inspection.web import viewer_html
+    from heedful.inspection.web import render_viewer
 
-    html = viewer_html(made_up()).replace(
+    html = render_viewer(made_up()).replace(
         "<head>",
         "<head><script>Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})</script>",
     )

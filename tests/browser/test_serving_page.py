@@ -15,9 +15,9 @@ from served import runs
 from serving import Live, opened, serving
 
 from heedful import load
-from heedful.retrieval.collection import PassageLines
-from heedful.retrieval.folder import build_index
-from heedful.serving.keys import add_key
+from heedful.retrieval.index_folder import build_index
+from heedful.retrieval.passages import PassageLines
+from heedful.serving.api_keys import add_key
 
 HOSTILE = '<img src=x onerror="alert(1)"> </script> &amp;'
 ANSWERED = "[role=tabpanel]:not([hidden]) .answer .card:not([aria-busy])"

@@ -11,8 +11,8 @@ import pytest
 from inspected import ENGLISH, GERMAN, judged, made_up
 from pictured import captioned, chained, glimpsed, leveled, spoken, told
 
-from heedful.inspection.record import Record
-from heedful.inspection.scored import Width
+from heedful.inspection.attribution_record import VectorSize
+from heedful.inspection.record import InspectionRecord
 
 
 def begin(page: Any) -> None:
@@ -51,7 +51,7 @@ GPT = [*TRANSLATOR[:5], *TRANSLATOR[-2:]]
 BERT = [*TRANSLATOR[:5], "The answer"]
 
 
-def gpt() -> Record:
+def gpt() -> InspectionRecord:
     record = made_up(walk=True, roles=("decoder",))
     return replace(record, axes=record.axes[1:], embedded=record.embedded[1:], tree=())
 
@@ -72,7 +72,9 @@ def gpt() -> Record:
     ],
     ids=["translator", "small", "gpt", "bert", "dialogue", "recurrent", "picture", "glimpses", "hops", "chain"],
 )
-def test_each_model_has_its_own_road(open_page: Callable[..., Any], record: Record, road: list[str] | None) -> None:
+def test_each_model_has_its_own_road(
+    open_page: Callable[..., Any], record: InspectionRecord, road: list[str] | None
+) -> None:
     page = open_page(record)
     stops = walk(page)
     titles = [title for title, _ in stops]
@@ -85,7 +87,7 @@ def test_each_model_has_its_own_road(open_page: Callable[..., Any], record: Reco
 
 
 def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
-    record = replace(made_up(walk=True), widths=(Width("output", "decoder", 12345),))
+    record = replace(made_up(walk=True), widths=(VectorSize("output", "decoder", 12345),))
     place = 5  # shirt
     page = open_page(record)
     begin(page)
@@ -98,7 +100,7 @@ def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
         page.keyboard.press("ArrowRight")
         page.wait_for_timeout(100)
         told[page.locator(".tour h3").text_content()] = page.locator(".tour p").text_content()
-    first, last = record.find("encoder", layer=0), record.find("cross", layer=-1).mean
+    first, last = record.find_map("encoder", layer=0), record.find_map("cross", layer=-1).mean_weights
     others = np.where(np.arange(len(ENGLISH)) == place, -1, first.weights[:, place])
     head, key = np.unravel_index(others.argmax(), others.shape)
     assert f"head {head}, one of 2" in told["One head in numbers"]
@@ -191,7 +193,9 @@ def test_on_a_phone_and_on_paper(open_page: Callable[..., Any]) -> None:
 
 
 def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable[..., Any]) -> None:
-    record = replace(leveled(), widths=(Width("embedding", "encoder", 32), Width("output", "decoder", 99)), answers=())
+    record = replace(
+        leveled(), widths=(VectorSize("embedding", "encoder", 32), VectorSize("output", "decoder", 99)), answers=()
+    )
     page = open_page(record, query="#view=architecture")
     boxes = page.locator("[data-box]").evaluate_all("all => all.map((each) => each.dataset.box)")
     assert boxes[:3] == ["tokens/encoder", "embedding/encoder", "level/encoder/0"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from inspected import ENGLISH, GERMAN, made_up
 
-from heedful.inspection.heads import measures_of
-from heedful.inspection.record import Record
+from heedful.inspection.heads import measure_map
+from heedful.inspection.record import InspectionRecord
 
 FINE = 1 / 65535
 
@@ -36,7 +36,7 @@ def test_alignment_hovered_value_is_the_records(open_page: Callable[..., Any], h
     record = made_up()
     page = open_page(record, query=f"#map=4&head={head}")
     page.wait_for_selector(f".view[data-shown='4/{head}']")
-    weights = record.maps[4].mean if head == "mean" else record.maps[4].head(head)
+    weights = record.maps[4].mean_weights if head == "mean" else record.maps[4].get_head_weights(head)
     for query, key in ((0, 0), (3, 7), (8, 9), (5, 2)):
         page.mouse.move(*cell(page, query, key))
         assert readout(page)[:2] == (query, key)
@@ -53,17 +53,17 @@ def test_alignment_by_keys(open_page: Callable[..., Any]) -> None:
     page.locator(".scroller").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft"):
         page.keyboard.press(key)
-    assert readout(page) == (2, 1, pytest.approx(record.maps[5].head(1)[2, 1], abs=FINE))
+    assert readout(page) == (2, 1, pytest.approx(record.maps[5].get_head_weights(1)[2, 1], abs=FINE))
     spoken = page.locator("[aria-live=polite][role=status]").text_content()
     assert spoken == page.locator("#readout").text_content()
     page.keyboard.press("Enter")
     row = page.locator(".row-of dd").all_text_contents()
-    best = np.sort(record.maps[5].head(1)[2])[::-1]
+    best = np.sort(record.maps[5].get_head_weights(1)[2])[::-1]
     np.testing.assert_allclose([float(each) for each in row], best, atol=1e-4)
     page.keyboard.press(".")
     page.keyboard.press("[")
     page.wait_for_selector(".view[data-shown='4/1']")
-    assert readout(page) == (2, 1, pytest.approx(record.maps[4].head(1)[2, 1], abs=FINE))
+    assert readout(page) == (2, 1, pytest.approx(record.maps[4].get_head_weights(1)[2, 1], abs=FINE))
 
 
 def test_alignment_as_a_table(open_page: Callable[..., Any]) -> None:
@@ -73,7 +73,7 @@ def test_alignment_as_a_table(open_page: Callable[..., Any]) -> None:
     page.get_by_role("button", name="As a table").click()
     page.wait_for_selector(".as-table td")
     cells = page.locator(".as-table td").all_text_contents()
-    np.testing.assert_allclose([float(each) for each in cells], record.maps[2].head(0).ravel(), atol=1e-4)
+    np.testing.assert_allclose([float(each) for each in cells], record.maps[2].get_head_weights(0).ravel(), atol=1e-4)
     assert page.locator(".as-table tbody th").all_text_contents() == list(GERMAN)
 
 
@@ -94,10 +94,10 @@ def test_white_is_high_in_the_decks_grey(open_page: Callable[..., Any]) -> None:
     page = open_page(record, query="#map=4&head=0&ramp=grey")
     page.wait_for_selector(".view[data-shown]")
     for query, key in ((0, 0), (4, 4), (8, 3)):
-        level = 255 * record.maps[4].head(0)[query, key]
+        level = 255 * record.maps[4].get_head_weights(0)[query, key]
         np.testing.assert_allclose(pixel(page, query, key), [level] * 3, atol=1.5)
     page.get_by_label("Scale").select_option("most")
-    level = 255 * record.maps[4].head(0)[4, 4] / record.maps[4].head(0).max()
+    level = 255 * record.maps[4].get_head_weights(0)[4, 4] / record.maps[4].get_head_weights(0).max()
     np.testing.assert_allclose(pixel(page, 4, 4), [level] * 3, atol=1.5)
 
 
@@ -114,7 +114,7 @@ def test_colours_are_those_of_the_python_pictures(open_page: Callable[..., Any])
             }""",
             [name, levels],
         )
-        expected = [[int(ramp.colour(level)[i : i + 2], 16) for i in (1, 3, 5)] for level in levels]
+        expected = [[int(ramp.get_colour(level)[i : i + 2], 16) for i in (1, 3, 5)] for level in levels]
         np.testing.assert_allclose(found, expected, atol=1)
 
 
@@ -181,7 +181,7 @@ def test_a_token_shows_its_lines_alone(open_page: Callable[..., Any]) -> None:
     box = frame.bounding_box()
     page.mouse.move(box["x"] + 40, box["y"] + top + 3.5 * row)
     assert 0 < inked(page) < whole / 2
-    weights = record.maps[4].head(1)[3]
+    weights = record.maps[4].get_head_weights(1)[3]
     words = page.locator("output.readout").text_content()
     assert words.startswith(f"{GERMAN[3]} looks most at {ENGLISH[int(weights.argmax())]} {weights.max():.3f}"[:-1])
     frame.focus()
@@ -242,7 +242,7 @@ def test_summary_has_the_numbers_of_python(open_page: Callable[..., Any]) -> Non
     names = ("relative_entropy", "distance", "diagonal", "previous", "next", "first", "last", "largest")
     expected = []
     for each in record.maps:
-        measures = measures_of(each)
+        measures = measure_map(each)
         expected += [[float(getattr(measures, name)[i]) for name in names] for i in range(2)]
     found = [[float("nan") if text == "\u2013" else float(text) for text in row[3:11]] for row in numbers(page)]
     np.testing.assert_allclose(found, expected, atol=6e-3, equal_nan=True)
@@ -263,7 +263,7 @@ def test_summary_sorts_and_opens(open_page: Callable[..., Any]) -> None:
     page.wait_for_selector(f".view-alignment[data-shown='{index}/{head}']")
 
 
-def with_odd_heads(record: Record) -> Record:
+def with_odd_heads(record: InspectionRecord) -> InspectionRecord:
     """Head 0 of the first map looks at everything alike, its head 1 always at the same."""
     weights = np.empty_like(record.maps[0].weights)
     weights[0] = 1 / weights.shape[2]

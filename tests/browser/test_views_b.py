@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from inspected import D_K, ENGLISH, GERMAN, judged, made_up
 
-from heedful.attention.probe import READ, WRITTEN
-from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.record import Encoding, Map, Record
-from heedful.inspection.web import viewer_html
+from heedful.attention.hooks import READ_AXIS, WRITTEN_AXIS
+from heedful.inspection.flow import compute_attention_flow, compute_rollout
+from heedful.inspection.record import AttentionMap, InspectionRecord, PositionEncoding
+from heedful.inspection.web import render_viewer
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=60_000)
@@ -37,14 +37,14 @@ def column(page: Any, title: str) -> list[str]:
     return cells
 
 
-def address(record: Record, view: str, **state: object) -> str:
+def address(record: InspectionRecord, view: str, **state: object) -> str:
     if "map" in state:
         role, layer = state["map"]  # type: ignore[misc]
         state["map"] = next(i for i, each in enumerate(record.maps) if (each.role, each.layer) == (role, layer))
     return "#" + "&".join(f"{name}={value}" for name, value in {"view": view, **state}.items())
 
 
-def only(record: Record, *roles: str) -> Record:
+def only(record: InspectionRecord, *roles: str) -> InspectionRecord:
     return replace(record, maps=tuple(each for each in record.maps if each.role in roles))
 
 
@@ -61,7 +61,7 @@ class TestSteps:
     @pytest.mark.parametrize(("role", "head", "query"), [("encoder", 0, 3), ("decoder", 1, 4), ("cross", 1, 8)])
     def test_every_number_is_that_of_the_walk(self, open_page: OpenPage, role: str, head: int, query: int) -> None:
         record = made_up(walk=True)
-        each = record.find(role, layer=1)  # type: ignore[arg-type]
+        each = record.find_map(role, layer=1)  # type: ignore[arg-type]
         page = open_page(record, query=address(record, "steps", map=(role, 1), head=head, query=query))
         page.wait_for_selector("table.scores tbody tr")
         walk, visible = each.walk, each.visible[query]
@@ -151,7 +151,7 @@ class TestSteps:
         page.locator(".token-row .token").first.focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        expected = record.find("cross", layer=0).weights[0, 2]
+        expected = record.find_map("cross", layer=0).weights[0, 2]
         expect(page.locator("table.scores .weight").first).to_contain_text(f"{expected[0]:.3f}")
         assert page.locator(".token-row [aria-checked=true]").inner_text() == GERMAN[2]
         assert page.evaluate("document.activeElement.textContent") == GERMAN[2]
@@ -162,7 +162,7 @@ class TestSteps:
         strip = page.get_by_role("img", name="query of in")
         box = strip.bounding_box()
         page.mouse.move(box["x"] + box["width"] * 2.5 / D_K, box["y"] + 4)
-        walk = record.find("encoder", layer=1).walk
+        walk = record.find_map("encoder", layer=1).walk
         assert walk is not None
         name, said = page.locator(".readout").inner_text().split(": ")
         assert name == "query of in, dimension 2"
@@ -179,7 +179,7 @@ class TestDecoding:
     def test_each_step_shows_its_weights_and_chances(self, open_page: OpenPage) -> None:
         record = made_up()
         page = open_page(record, query=address(record, "decoding"))
-        mean = record.find("cross", layer=-1).mean
+        mean = record.find_map("cross", layer=-1).mean_weights
         for step in (0, 1, 2):
             expect(page.locator(".decoding-chances h2")).to_have_text(f"Step {step + 1}")
             weights = page.eval_on_selector_all(
@@ -232,7 +232,7 @@ class TestDecoding:
         record = only(made_up(), "decoder")
         page = open_page(record, query=address(record, "decoding", map=("decoder", 1), head=1))
         weights = page.eval_on_selector_all(".looked-at", "found => found.map((each) => Number(each.dataset.weight))")
-        assert weights == pytest.approx(list(record.find("decoder", layer=1).head(1)[0]), abs=1e-4)
+        assert weights == pytest.approx(list(record.find_map("decoder", layer=1).get_head_weights(1)[0]), abs=1e-4)
 
 
 def banded(length: int, before: int, after: int) -> np.ndarray:
@@ -288,7 +288,7 @@ class TestMasks:
 def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[np.ndarray], str]:
     """The page's name of a mask."""
     path = tmp_path_factory.mktemp("named") / "page.html"
-    path.write_text(viewer_html(made_up(layers=1, heads=1)), encoding="utf-8")
+    path.write_text(render_viewer(made_up(layers=1, heads=1)), encoding="utf-8")
     page = browser.new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=true]")
@@ -330,7 +330,7 @@ class TestPositions:
 
     def test_relative_encodings_count_distances(self, open_page: OpenPage) -> None:
         vectors = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
-        shaw = Encoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
+        shaw = PositionEncoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
         record = replace(made_up(), encodings=(shaw,))
         page = open_page(record, query=address(record, "positions"))
         page.wait_for_selector("text=Seen from distance 0")
@@ -371,11 +371,11 @@ class TestFlow:
                 side,
             )
         )
-        expected = rollout(record)
+        expected = compute_rollout(record)
         assert found["names"] == [axis.name for axis in expected.inputs]
         shares = np.reshape(found["shares"], expected.shares.shape)
         np.testing.assert_allclose(shares, expected.shares, atol=1e-4)
-        flows = [attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
+        flows = [compute_attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
         np.testing.assert_allclose(found["flows"], flows, atol=5e-4)
 
     def test_a_chosen_token_shows_rollout_flow_and_the_last_layer(self, open_page: OpenPage) -> None:
@@ -386,10 +386,13 @@ class TestFlow:
         settled_flow(page)
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
         settled_flow(page)
-        expected, flow = rollout(record).of("source")[4], attention_flow(record, 4).of("source")
+        expected, flow = (
+            compute_rollout(record).select_axis("source")[4],
+            compute_attention_flow(record, 4).select_axis("source"),
+        )
         assert bars(page, 2) == pytest.approx(list(expected), abs=1e-3)
         assert bars(page, 3) == pytest.approx(list(flow), abs=1e-3)
-        assert bars(page, 4) == pytest.approx(list(record.find("cross", layer=-1).mean[4]), abs=1e-3)
+        assert bars(page, 4) == pytest.approx(list(record.find_map("cross", layer=-1).mean_weights[4]), abs=1e-3)
 
     def test_of_many_inputs_those_with_the_largest_rollout_are_shown(self, open_page: OpenPage) -> None:
         names = [f"w{number}" for number in range(66)]
@@ -400,7 +403,7 @@ class TestFlow:
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text(GERMAN[1])
         page.wait_for_selector("text=The 60 inputs with the largest rollout; 6 more are not shown")
         settled_flow(page)
-        shares = rollout(record).of("source")[1]
+        shares = compute_rollout(record).select_axis("source")[1]
         largest = sorted(np.argsort(-shares)[:60])
         assert page.locator("table.bars tbody th").all_inner_texts() == [names[place] for place in largest]
         assert bars(page, 2) == pytest.approx(list(shares[largest]), abs=1e-3)
@@ -413,13 +416,13 @@ class TestFlow:
         page.locator(".token-row .token").nth(4).click()
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
         settled_flow(page)
-        last = record.find("cross", layer=0).mean[4]
+        last = record.find_map("cross", layer=0).mean_weights[4]
         assert bars(page, 2) == pytest.approx(list(last / 2), abs=1e-3), "one half stays with the token itself"
         assert bars(page, 3) == pytest.approx(list(last / 2), abs=1e-3)
         assert bars(page, 4) == pytest.approx(list(last), abs=1e-3)
 
     def test_missing_layers_are_named(self, open_page: OpenPage) -> None:
-        record = made_up(layers=3).only(layers=[2])
+        record = made_up(layers=3).keep_maps(layers=[2])
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector("text=encoder layers 0, 1 are not in this record")
         assert page.locator("table.bars").count() == page.locator(".view-flow canvas").count() == 0, (
@@ -428,41 +431,41 @@ class TestFlow:
         assert page.locator(".token-row").count() == 0
 
 
-def recurrent() -> Record:
+def recurrent() -> InspectionRecord:
     """One attention with one head to the source, nothing embedded, no positions, no tree."""
     record = only(made_up(layers=1, heads=1, walk=True), "cross")
     return replace(record, model="recurrent", embedded=(), encodings=(), tree=())
 
 
-def language_model() -> Record:
+def language_model() -> InspectionRecord:
     record = only(made_up(walk=True), "decoder")
-    axes = tuple(axis for axis in record.axes if axis.name in (READ, WRITTEN))
+    axes = tuple(axis for axis in record.axes if axis.name in (READ_AXIS, WRITTEN_AXIS))
     return replace(record, axes=axes, embedded=record.embedded[1:], tree=())
 
 
-def bert() -> Record:
+def bert() -> InspectionRecord:
     record = only(made_up(walk=True), "encoder")
     return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=())
 
 
-def long() -> Record:
+def long() -> InspectionRecord:
     words = [f"word{i}" for i in range(120)]
     return made_up(layers=1, heads=2, source=words, written=GERMAN, walk=True)
 
 
-def strange_tokens() -> Record:
+def strange_tokens() -> InspectionRecord:
     evil = ("</script><img src=x onerror=alert(1)>", "", " ", "\u202e", "👩‍👩‍👧", "&amp;")
     return made_up(source=evil, written=evil, walk=True)
 
 
-def blind() -> Record:
+def blind() -> InspectionRecord:
     """A query that sees nothing."""
     record = made_up(walk=True)
     maps = tuple(blinded(each) if each.role == "decoder" else each for each in record.maps)
     return replace(record, maps=maps)
 
 
-def blinded(each: Map) -> Map:
+def blinded(each: AttentionMap) -> AttentionMap:
     weights, visible = each.weights.copy(), each.visible.copy()
     weights[:, 0] = 0
     visible[0] = False
@@ -473,7 +476,7 @@ KINDS = (recurrent, language_model, bert, long, strange_tokens, blind, made_up)
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callable[[], Record]) -> None:
+def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callable[[], InspectionRecord]) -> None:
     record = make()
     page = open_page(record, query="#view=steps", color_scheme="dark" if make is blind else "light")
     there = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
@@ -511,7 +514,11 @@ class TestAnswers:
             assert each.number is None or number(page.locator(".decoding-chances p").inner_text()) == each.number
             looked = page.locator(".decoding-source .looked-at")
             weights = [float(value) for value in looked.evaluate_all("all => all.map((each) => each.dataset.weight)")]
-            row = [] if each.place is None else record.find("encoder", layer=1).head(1)[each.place].tolist()
+            row = (
+                []
+                if each.place is None
+                else record.find_map("encoder", layer=1).get_head_weights(1)[each.place].tolist()
+            )
             assert weights == pytest.approx(row, abs=HALF)
             if count + 1 < len(record.answers):
                 page.get_by_role("button", name="Next").click()
@@ -530,7 +537,7 @@ class TestAnswers:
         shaded = page.locator(".decoding-text [data-chance]")
         expect(shaded).to_have_count(5)
         found = shaded.evaluate_all("all => all.map((each) => [each.textContent, Number(each.dataset.chance)])")
-        tokens = record.axis("source").tokens
+        tokens = record.get_axis("source").tokens
         expected = sorted((option.place, option.probability) for option in record.answers[0].options)
         assert found == [[tokens[place], chance] for place, chance in expected]
 

@@ -12,17 +12,17 @@ import pytest
 from inspected import ENGLISH, made_up
 from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mapped, spoken, told
 
-from heedful.inspection.figures.sheet import Chosen
-from heedful.inspection.figures.stories import span_sums
-from heedful.inspection.record import Axis, Record
-from heedful.inspection.unrolled import unrolled
+from heedful.inspection.figures.sheet import MapSelection
+from heedful.inspection.figures.stories import sum_over_spans
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.inspection.unrolled import unroll_model
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=60_000)
 
 OpenPage = Callable[..., Any]
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\u202eabc", "")
-RECORDS: dict[str, Callable[[], Record]] = {
+RECORDS: dict[str, Callable[[], InspectionRecord]] = {
     "regions": captioned,
     "frames": filmed,
     "glimpses": glimpsed,
@@ -59,7 +59,7 @@ def test_other_records_have_none_of_them(open_page: OpenPage) -> None:
 
 
 @pytest.mark.parametrize("make", [captioned, filmed, glimpsed, told, chained, spoken, leveled])
-def test_words_are_never_html(open_page: OpenPage, make: Callable[..., Record]) -> None:
+def test_words_are_never_html(open_page: OpenPage, make: Callable[..., InspectionRecord]) -> None:
     named = {told: "facts", chained: "facts"}.get(make, "words")
     page = open_page(make(**{named: HOSTILE}))
     page.on("dialog", lambda dialog: pytest.fail(f"a token ran: {dialog.message}"))
@@ -92,8 +92,8 @@ class TestRegions:
     def test_raw_regions_have_sharp_ends_and_the_brightest_is_the_strongest(self, open_page: OpenPage) -> None:
         weights = np.zeros((1, 1, 24), np.float32)
         weights[0, 0, 8] = 1  # row 1, column 2
-        axes = (Axis.grid("regions", rows=4, columns=6), Axis("written", ("dog",)))
-        page = open_page(Record("m", axes, (mapped(weights, keys="regions"),)), query="#ramp=grey")
+        axes = (MapAxis.from_grid("regions", rows=4, columns=6), MapAxis("written", ("dog",)))
+        page = open_page(InspectionRecord("m", axes, (mapped(weights, keys="regions"),)), query="#ramp=grey")
         look = """(canvas) => {
           const { width, height } = canvas;
           const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
@@ -115,21 +115,23 @@ class TestRegions:
         page = open_page(record)
         page.get_by_role("button", name="As a table").click()
         first = page.locator(".as-table tbody tr").first.locator("td").first.inner_text()
-        best = int(record.maps[0].mean[0].argmax())
-        assert first == f"{record.axis('regions').tokens[best]} {record.maps[0].mean[0, best]:.3f}"
+        best = int(record.maps[0].mean_weights[0].argmax())
+        assert first == f"{record.get_axis('regions').tokens[best]} {record.maps[0].mean_weights[0, best]:.3f}"
 
 
 class TestFrames:
     @pytest.mark.parametrize(("make", "pictures"), [(filmed, 8), (heard, 1), (lambda: filmed(pictures=False), 0)])
-    def test_bars_are_as_high_as_weights(self, open_page: OpenPage, make: Callable[[], Record], pictures: int) -> None:
+    def test_bars_are_as_high_as_weights(
+        self, open_page: OpenPage, make: Callable[[], InspectionRecord], pictures: int
+    ) -> None:
         record = make()
         page = open_page(record)
         expect(page.locator("svg.frames image")).to_have_count(pictures)
         paths = page.eval_on_selector_all(".frames .bars", "all => all.map((each) => each.getAttribute('d'))")
         heights = np.array([[-float(high) for high in re.findall(r"v(-?[\d.]+)h", path)] for path in paths])
-        mean = record.maps[0].mean
+        mean = record.maps[0].mean_weights
         np.testing.assert_allclose(heights / heights.max(), mean / mean.max(), atol=2e-3)
-        assert page.locator("svg.frames .marked").count() == len(record.axis("frames").marked)
+        assert page.locator("svg.frames .marked").count() == len(record.get_axis("frames").marked)
 
     def test_keys_read_bars_and_choose_words(self, open_page: OpenPage) -> None:
         record = filmed()
@@ -137,7 +139,7 @@ class TestFrames:
         page.locator(".view-frames [role=img]").focus()
         for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
             page.keyboard.press(key)
-        said = f"ball(0.90) (1) looks at frame 2: {record.maps[0].mean[1, 2]:.4f}, known to matter"
+        said = f"ball(0.90) (1) looks at frame 2: {record.maps[0].mean_weights[1, 2]:.4f}, known to matter"
         expect(page.locator(".readout")).to_have_text(said)
         page.keyboard.press("Enter")
         expect(page.locator(".frame-row.chosen text")).to_have_text("ball(0.90)")
@@ -186,7 +188,7 @@ def test_hops_over_words_shade_the_text_for_each_head_of_a_summary(open_page: Op
     page.wait_for_selector(".words")
     assert page.locator(".view-hops h2").all_inner_texts() == ["hop 1", "hop 2", "hop 3"]
     shown = np.reshape(weights(page, ".looked-at"), (3, len(ENGLISH)))
-    np.testing.assert_allclose(shown, record.find("summary", layer=0).weights[:, 0], atol=1e-4)
+    np.testing.assert_allclose(shown, record.find_map("summary", layer=0).weights[:, 0], atol=1e-4)
 
 
 def test_a_chain_has_its_marginals_and_its_most_probable_paths(open_page: OpenPage) -> None:
@@ -207,20 +209,20 @@ def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
     page = open_page(record)
     page.wait_for_selector(".turn")
     assert page.locator(".turn h2").all_inner_texts() == ["user", "agent", "user"]
-    found = span_sums(record.maps[0], record.axis("source"), Chosen())
+    found = sum_over_spans(record.maps[0], record.get_axis("source"), MapSelection())
     for step in (0, 2):
         page.locator(".token").nth(step).click()
         expect(page.locator("table.weights th.is-chosen")).to_have_text(page.locator(".token").nth(step).inner_text())
         shown = [float(text) for text in page.locator(".turn .bar-text").all_inner_texts()]
         assert shown == pytest.approx(found[step].tolist(), abs=6e-4)
-        np.testing.assert_allclose(weights(page, ".looked-at"), record.maps[0].mean[step], atol=1e-4)
+        np.testing.assert_allclose(weights(page, ".looked-at"), record.maps[0].mean_weights[step], atol=1e-4)
     np.testing.assert_allclose(weights(page, "table.weights td"), found.T.ravel(), atol=1e-4)
 
 
 class TestUnrolled:
     def test_a_box_shows_what_it_needs(self, open_page: OpenPage) -> None:
         record = leveled()
-        diagram = unrolled(record.levels, {axis.name: axis.tokens for axis in record.axes})
+        diagram = unroll_model(record.levels, {axis.name: axis.tokens for axis in record.axes})
         page = open_page(record, query="#view=unrolled")
         steps = page.locator(".box").evaluate_all("all => all.map((each) => Number(each.dataset.step))")
         assert steps == [node.step for node in diagram.nodes if node.row]
@@ -249,7 +251,7 @@ class TestUnrolled:
 
 def test_several_memories_are_told_apart_where_a_layer_is_chosen(open_page: OpenPage) -> None:
     record = captioned()
-    words = Axis("caption words", ("a", "b", "c"))
+    words = MapAxis("caption words", ("a", "b", "c"))
     other = mapped(np.full((1, 4, 3), 1 / 3, np.float32), keys="caption words", layer=1)
     page = open_page(replace(record, axes=(*record.axes, words), maps=(*record.maps, other)), query="#view=alignment")
     layers = page.get_by_label("Layer").locator("option").all_inner_texts()

@@ -11,12 +11,12 @@ from importlib import import_module
 from pathlib import Path
 
 from heedful.__main__ import main
-from heedful.catalogue import tasks
 from heedful.cli.commands import COMMANDS
-from heedful.recipes.reference import keys_of
-from heedful.recipes.section import Section, members
-from heedful.recipes.section import keys as section_keys
-from heedful.serving.settings import Settings
+from heedful.recipes.config import Config, get_config_classes
+from heedful.recipes.config import get_key_annotations as section_keys
+from heedful.recipes.reference import list_keys
+from heedful.registry import list_tasks
+from heedful.serving.settings import ServerSettings
 
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"(recipes|studies|examples|benchmarks|tests|docs)/[\w./-]*")
@@ -31,9 +31,9 @@ OWN_OPTIONS = ("quickstart", "study", "train", "describe", "compare")
 def keys() -> Mapping[str, set[str]]:
     """The words that each key of a recipe may have, among those of all tasks."""
     found: dict[str, set[str]] = {}
-    for task in tasks():
-        for key in keys_of(task):
-            found.setdefault(key.path, set()).update(re.findall(r'"([^"]+)"', key.type), key.chosen[1])
+    for task in list_tasks():
+        for key in list_keys(task):
+            found.setdefault(key.path, set()).update(re.findall(r'"([^"]+)"', key.type), key.selector[1])
     return found
 
 
@@ -41,13 +41,13 @@ def keys() -> Mapping[str, set[str]]:
 def served() -> set[str]:
     """Keys of a server's settings, which are options of `heedful serve`."""
 
-    def below(section: type[Section], above: str = "") -> Iterator[str]:
+    def below(section: type[Config], above: str = "") -> Iterator[str]:
         for name, annotation in section_keys(section).items():
             yield f"{above}{name}"
-            for inner in members(annotation):
+            for inner in get_config_classes(annotation):
                 yield from below(inner, f"{above}{name}.")
 
-    return set(below(Settings))
+    return set(below(ServerSettings))
 
 
 @cache

@@ -12,10 +12,6 @@ from docs.named import DOTTED, FILE, NAME, ROOT, is_command, is_key, is_name, is
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS: dict[str, set[str]] = {
     "adapters": {"model.safetensors"},
-    "architecture": {
-        *("data.bucketing", "data.links", "data.descent", "data.forms", "data.mixing"),
-        *("generation.running", "generation.party"),
-    },
     "foreign": {"heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"},
     "inspection": {"heedful.record"},
     "localisation": {"--force"},

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 from docs.named import FILE, KEY, ROOT, is_command, is_key, is_name
 
-from heedful.catalogue import tasks
 from heedful.inspection.figures import VIEWS
+from heedful.registry import list_tasks
 
 PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
 CODE = re.findall(r"`([^`]+)`", PAGE.partition("## Errata")[0])
@@ -37,9 +37,9 @@ def exists(code: str, names: set[str]) -> bool:
     if code.startswith("heedful."):
         return is_name(code)
     if key := KEY.fullmatch(code):
-        return (key[1] == "task" and key[2] in tasks()) or is_key(key[1], key[2])
+        return (key[1] == "task" and key[2] in list_tasks()) or is_key(key[1], key[2])
     word = code.partition("(")[0].strip('"')
-    return is_key(word) or word in VIEWS or word in tasks() or any(name.endswith(f".{word}") for name in names)
+    return is_key(word) or word in VIEWS or word in list_tasks() or any(name.endswith(f".{word}") for name in names)
 
 
 def citations(text: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from heedful.shelf import recipes
+from heedful.bundled import list_recipes
 
 DOCS = Path(__file__).parents[2] / "docs"
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
@@ -42,14 +42,14 @@ def claims(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def test_every_fact_has_its_recipe_and_every_recipe_its_facts(table: Mapping[str, Any]) -> None:
-    assert set(table["recipes"]) == set(recipes())
+    assert set(table["recipes"]) == set(list_recipes())
     assert {facts["data"] for facts in table["recipes"].values()} == set(table["data"])
 
 
 def test_every_recipe_has_a_page(pages: tuple[Path, str]) -> None:
     folder, listed = pages
-    assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} == set(recipes())
-    for name, item in recipes().items():
+    assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} == set(list_recipes())
+    for name, item in list_recipes().items():
         text = (folder / f"{name}.md").read_text(encoding="utf-8")
         assert f"```toml\n{item.path.read_text(encoding='utf-8')}```" in text
         assert f"](recipes/{name}.md)" in listed
@@ -82,8 +82,8 @@ def test_sources_are_headings(table: Mapping[str, Any]) -> None:
 
 
 def test_every_task_has_its_guide(script: Callable[[str], ModuleType]) -> None:
-    from heedful.catalogue import tasks
+    from heedful.registry import list_tasks
 
     guides = script("recipe_pages").GUIDES
-    assert set(guides) == set(tasks())
+    assert set(guides) == set(list_tasks())
     assert all((DOCS / page).is_file() for page in guides.values())

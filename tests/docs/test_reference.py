@@ -69,10 +69,10 @@ def test_every_public_name_is_told(api: ModuleType, pages: Mapping[str, str]) ->
 
 
 def test_a_forgotten_name_is_noticed(api: ModuleType, pages: Mapping[str, str]) -> None:
-    less = {**pages, "attention": pages["attention"].replace(".. autoclass:: Dot\n", "")}
-    assert forgotten(less, api.LEFT_OUT) == {"heedful.attention.scores.Dot"}
-    less = {page: text for page, text in pages.items() if page != "values"}
-    assert "heedful.values.Memory" in forgotten(less, api.LEFT_OUT)
+    less = {**pages, "attention": pages["attention"].replace(".. autoclass:: DotScore\n", "")}
+    assert forgotten(less, api.LEFT_OUT) == {"heedful.attention.scores.DotScore"}
+    less = {page: text for page, text in pages.items() if page != "tensors"}
+    assert "heedful.tensors.Memory" in forgotten(less, api.LEFT_OUT)
 
 
 def test_names_that_a_package_hands_on_are_named(pages: Mapping[str, str]) -> None:

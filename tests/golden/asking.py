@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from heedful.generation import Filter, Forbid, Multinomial, Wu
-from heedful.generation.search import Beam, Greedy, Sampling, Search
+from heedful.generation import GNMTLengthPenalty, LogitsFilter, MultinomialSampler, SuppressTokens
+from heedful.generation.search import BeamSearch, GreedySearch, SamplingSearch, SearchStrategy
 
 UNNAMED = ("seconds", "signature", "system")
 """What a command tells of the clock, of other packages' versions and of the folder."""
+FORMER_NAMES = {"no_answer_margin": "silence", "no_answer_probability": "none"}
+"""What fields of answers were called when the runs were made."""
 
 
 def ask(model: Any, question: Mapping[str, Any]) -> Any:
@@ -36,7 +38,7 @@ def ask(model: Any, question: Mapping[str, Any]) -> Any:
 def plain(value: Any) -> Any:
     """Dictionaries, lists, texts and numbers."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {FORMER_NAMES.get(field.name, field.name): plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, np.ndarray):
@@ -84,16 +86,18 @@ def differences(found: Any, expected: Any, *, relative: float, absolute: float, 
         yield f"{place}: {found!r} instead of {expected!r}"
 
 
-def _search(face: Any, *, kind: str, **given: Any) -> Search:
+def _search(face: Any, *, kind: str, **given: Any) -> SearchStrategy:
     """A way to search in the vocabulary that a translator or a writer writes with."""
     special = face.target.special if hasattr(face, "target") else face.tokenizer.special
     unknown = () if special.unk is None or hasattr(face, "target") else (special.unk,)
-    filters: tuple[Filter, ...] = (Forbid((*special.unspeakable, *unknown)),)
+    filters: tuple[LogitsFilter, ...] = (SuppressTokens((*special.suppressed_ids, *unknown)),)
     if kind == "greedy":
-        return Greedy(special.eos, filters)
+        return GreedySearch(special.eos, filters)
     if kind == "beam":
-        return Beam(special.eos, given["width"], Wu(given["alpha"]), given["n_best"], filters)
-    return Sampling(special.eos, Multinomial(given["temperature"], filters, seed=given["seed"]), given["n"])
+        return BeamSearch(special.eos, given["width"], GNMTLengthPenalty(given["alpha"]), given["n_best"], filters)
+    return SamplingSearch(
+        special.eos, MultinomialSampler(given["temperature"], filters, seed=given["seed"]), given["n"]
+    )
 
 
 def _seen(record: Any) -> dict[str, Any]:

@@ -42,15 +42,15 @@ from safetensors.torch import load_file, save_file
 
 import heedful
 from heedful.__main__ import main
-from heedful.data.pictures import png
-from heedful.recipes.load import recipe_from
+from heedful.atomic_io import MANIFEST, compute_digest
+from heedful.data.pictures import encode_png
+from heedful.recipes.load import build_recipe
 from heedful.runs.load import open_run
-from heedful.store import MANIFEST, digest
-from heedful.tasks.captioning.scenes import coco, scenes
-from heedful.tasks.glimpses.digits import idx
-from heedful.tasks.speech.digits import sayings
-from heedful.tasks.video.moving import files as moving_files
-from heedful.tasks.video.moving import moving
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
+from heedful.tasks.glimpses.digits import encode_idx
+from heedful.tasks.speech.digits import generate_recordings
+from heedful.tasks.video.moving_shapes import build_clip_files as moving_files
+from heedful.tasks.video.moving_shapes import generate_clips
 
 HERE: Final = Path(__file__).parent
 STEPS: Final = 80
@@ -196,16 +196,16 @@ def dots() -> dict[str, bytes]:
         row, column = 4 * (label // 2) + number // 4 % 3, 4 * (label % 2) + number // 12 % 3
         shown[number, row : row + 2, column : column + 2] = 255 - number
     parts = {"train": slice(48), "validation": slice(48, 60)}
-    found = {f"{name}.idx": idx(shown[part]) for name, part in parts.items()}
-    found |= {f"{name}-labels.idx": idx(labels[part].astype(np.uint8)) for name, part in parts.items()}
-    return found | {f"{n}.png": png(np.repeat(shown[n, :, :, None], 3, axis=2)) for n in (48, 49)}
+    found = {f"{name}.idx": encode_idx(shown[part]) for name, part in parts.items()}
+    found |= {f"{name}-labels.idx": encode_idx(labels[part].astype(np.uint8)) for name, part in parts.items()}
+    return found | {f"{n}.png": encode_png(np.repeat(shown[n, :, :, None], 3, axis=2)) for n in (48, 49)}
 
 
 def drawn() -> dict[str, str | bytes]:
     """Scenes of one or two shapes with their captions and boxes."""
     found: dict[str, str | bytes] = {}
     for part, count in (("train", 24), ("validation", 6)):
-        pictures, table = coco(scenes(part, count, size=16), stem=part[0])
+        pictures, table = build_coco_files(generate_scenes(part, count, size=16), stem=part[0])
         found |= {**pictures, f"{part}.json": table}
     return found
 
@@ -214,7 +214,7 @@ def clips() -> dict[str, str | bytes]:
     """Clips of two shapes with their captions and events."""
     found: dict[str, str | bytes] = {}
     for part, count in (("train", 12), ("validation", 4)):
-        found |= moving_files(moving(part, count, size=12), stem=part)
+        found |= moving_files(generate_clips(part, count, size=12), stem=part)
     return found
 
 
@@ -222,7 +222,7 @@ def heard() -> dict[str, str | bytes]:
     """Two digits said, in a few voices."""
     found: dict[str, str | bytes] = {}
     for part, count in (("train", 8), ("validation", 3)):
-        said = list(sayings(part, count, seed=1, digits=2))
+        said = list(generate_recordings(part, count, seed=1, digits=2))
         found |= {f"{part}{number}.wav": each.wav for number, each in enumerate(said)}
         found[f"{part}.tsv"] = "".join(f"{part}{number}.wav\t{each.text}\n" for number, each in enumerate(said))
     return found
@@ -667,7 +667,7 @@ def train(name: str, golden: Golden) -> Path:
     os.chdir(folder)
     sys.argv = ["heedful", "train", "recipe.toml"]  # which run.json keeps
     # load_recipe would make the paths absolute, and so name the machine
-    recipe = recipe_from({"output": "run", **tomllib.loads(golden.recipe)}, place=name)
+    recipe = build_recipe({"output": "run", **tomllib.loads(golden.recipe)}, source=name)
     heedful.train(recipe, device="cpu", say=print)
     os.chdir(HERE)
     strip(folder / "run", complete=golden.complete)
@@ -736,7 +736,7 @@ def steady(folder: Path, expected: dict[str, Any]) -> None:
             }
             save_file(moved, name)
             manifest = json.loads((run / MANIFEST).read_text(encoding="utf-8"))
-            manifest["files"][name.relative_to(run).as_posix()] = digest(name)
+            manifest["files"][name.relative_to(run).as_posix()] = compute_digest(name)
             (run / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
         for each in expected["answers"]:
             found = json.loads(json.dumps(answered(run, each["question"])))

@@ -10,9 +10,9 @@ import torch
 from attributing import IDS, METHODS, Asked, questions, tokens
 from torch import nn
 
-from heedful.attention.positions import Sinusoidal
+from heedful.attention.positions import SinusoidalPosition
 from heedful.inspection.attribution import Method
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspection_records import InspectionSelection
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -43,12 +43,14 @@ def test_of_a_cube_integrated_gradients_are_exact_in_two_steps_and_the_gradient_
 def test_positions_and_the_norm_stay_and_columns_without_a_token_have_no_score() -> None:
     weights = torch.randn(4)
     model = Asked(
-        lambda x: (x[:, : len(IDS)] @ weights).tanh().sum(1, keepdim=True), position=Sinusoidal(4), norm=nn.LayerNorm(4)
+        lambda x: (x[:, : len(IDS)] @ weights).tanh().sum(1, keepdim=True),
+        position=SinusoidalPosition(4),
+        norm=nn.LayerNorm(4),
     )
     found = model.attributed("integrated", steps=64, padding=2)
     assert found.scores.shape == (1, len(IDS) + 2)
     assert not found.scores[:, len(IDS) :].any()
-    places = model.embedding.places(tokens().positions, like=torch.zeros(1))
+    places = model.embedding.embed_positions(tokens().positions, reference=torch.zeros(1))
     assert places is not None
     with torch.no_grad():
         baseline = model.say(model.embedding.norm(places))[0, 0]
@@ -102,7 +104,7 @@ are 0.05 and less."""
 def test_every_family_has_complete_attributions(name: str) -> None:
     for face, asked, given in questions(name):
         plain = face.inspect(*asked, **given)
-        record = face.inspect(*asked, **given, scope=Scope(attribution="integrated", steps=64))
+        record = face.inspect(*asked, **given, scope=InspectionSelection(attribution="integrated", steps=64))
         (each,) = record.attributions
         assert replace(record, attributions=(), maps=(), embedded=(), encodings=()) == replace(
             plain, maps=(), embedded=(), encodings=()
@@ -116,6 +118,6 @@ def test_every_family_has_complete_attributions(name: str) -> None:
                 logs[0] = each.values[0]  # the probability of an answer is among the best spans
         # one row in a batch of many, in 32 bits
         np.testing.assert_allclose(each.values, [logs[place] for place in each.places], atol=1e-4)
-        (gradient,) = face.inspect(*asked, **given, scope=Scope(attribution="gradient")).attributions
+        (gradient,) = face.inspect(*asked, **given, scope=InspectionSelection(attribution="gradient")).attributions
         np.testing.assert_allclose(gradient.values, each.values, atol=1e-5)
         assert gradient.baselines is gradient.gaps is None

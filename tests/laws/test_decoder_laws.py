@@ -19,35 +19,40 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_conditional, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import (
+    DataSizes,
+    build_conditional_model,
+    build_language_model,
+    build_sequence_to_sequence,
+)
 from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
-from heedful.attention.explained import Explaining
-from heedful.attention.probe import Probe
+from heedful.attention.attention_trace import TraceableAttention
+from heedful.attention.hooks import HookPoint
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
+from heedful.engines.int8_kernels import Int8Product
 from heedful.engines.native.product import NativeProduct
-from heedful.engines.native.stack import to_native
-from heedful.engines.products import Product
+from heedful.engines.native.stack import replace_with_native
 from heedful.generation import (
     Ensemble,
+    GNMTLengthPenalty,
     Hypotheses,
-    NoPenalty,
-    OfLogProbabilities,
-    Windowed,
-    Wu,
+    LogProbabilityMean,
+    NoLengthPenalty,
+    RollingContextEngine,
     beam_search,
     greedy_search,
 )
-from heedful.generation.running import Running
-from heedful.generation.search import Beam, Diverse, Greedy, Search
-from heedful.generation.start import Request
-from heedful.inspection.capture import capture
-from heedful.inspection.watch import watch
+from heedful.generation.continuous_batch import ContinuousBatch
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SearchStrategy
+from heedful.inspection.capture import capture_attention
+from heedful.inspection.watch import watch_attention
 from heedful.models.interface import Engine, State
 from heedful.models.language_model import LanguageModel
-from heedful.native import library
-from heedful.values import Rows, Tokens, join, select
+from heedful.native import load_library
+from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 
 VOCABULARY, PAD, EOS, WIDTH = 7, 0, 2, 16
 
@@ -210,10 +215,12 @@ SEVERAL = SEVERAL_STACKS | {
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
     "ensemble": lambda: Ensemble([_model("rotary-pre_norm"), _model("luong-gru")]),
     "ensemble-of-one-kind": lambda: Ensemble(
-        [_model("convolutional"), _model("convolutional", seed=2)], OfLogProbabilities()
+        [_model("convolutional"), _model("convolutional", seed=2)], LogProbabilityMean()
     ),
-    "windowed": lambda: Rowed(Windowed(_model("gpt").model, longest=5)),
-    "windowed-recurrent": lambda: Rowed(Windowed(_model("language-gru").model, longest=3, kept=2)),
+    "windowed": lambda: Rowed(RollingContextEngine(_model("gpt").model, max_context=5)),
+    "windowed-recurrent": lambda: Rowed(
+        RollingContextEngine(_model("language-gru").model, max_context=3, kept_tokens=2)
+    ),
 }
 """What is no module, but obeys the laws of `begin` and `step`."""
 WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
@@ -236,10 +243,10 @@ class Case:
     def logits(self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None) -> Tensor:
         """Logits of the target, read in chunks."""
         tokens = target or self.target
-        state = self.model.begin(source or self.source)
+        state = self.model.init_state(source or self.source)
         parts = []
         for start, stop in itertools.pairwise(cuts):
-            part, state = self.model.step(tokens.span(start, stop), state)
+            part, state = self.model.step(tokens.slice_columns(start, stop), state)
             parts.append(part)
         return torch.cat(parts, 1)
 
@@ -266,7 +273,7 @@ NATIVE = (
 )
 """Those of which all between tokens and hidden vectors is native code: the others would compare sums of single
 precision that were made in different orders, and then rounded to bytes."""
-WORLDS += [(name, "native") for name in NATIVE if library() is not None]
+WORLDS += [(name, "native") for name in NATIVE if load_library() is not None]
 """Caches grow in place only where no gradient is recorded, and long texts are cut into blocks where windows are small,
 as short ones are in the world of bands; in those of int8 and native code all matrices are bytes, and all vectors are
 rounded before they meet them. The laws hold in all worlds."""
@@ -316,15 +323,15 @@ def _in_world(name: str, world: str) -> Iterator[Case]:
                 patch.setattr(kernels, name_of_limit, limit)
         case = _case(name)
         if world == "native":
-            patch.setattr(int8, "LEAST", 1)
-            int8.to_bytes(case.model.float(), kind=NativeProduct)
-            assert to_native(case.model)
+            patch.setattr(int8, "MIN_ELEMENTS", 1)
+            int8.quantize_to_int8(case.model.float(), product_class=NativeProduct)
+            assert replace_with_native(case.model)
         if world == "int8":
-            patch.setattr(int8, "LEAST", 1)
-            patch.setattr(Product, "worth", 1)
+            patch.setattr(int8, "MIN_ELEMENTS", 1)
+            patch.setattr(Int8Product, "min_elements", 1)
             if name == "convolutional":  # from one of several copies PyTorch cannot remove a parametrisation
                 case = replace(case, model=_spread.__wrapped__(name, 1))
-            int8.to_bytes(case.model)
+            int8.quantize_to_int8(case.model)
         yield case
 
 
@@ -336,9 +343,9 @@ class Unconditional(nn.Module):
         self.model = model
         self.decoder = model.decoder
 
-    def begin(self, source: Tokens) -> State:
+    def init_state(self, source: Tokens) -> State:
         nothing = Tokens(source.ids[:, :0], source.positions[:, :0])
-        _, state = self.model.step(nothing, self.model.begin())
+        _, state = self.model.step(nothing, self.model.init_state())
         return state
 
     def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
@@ -355,8 +362,8 @@ class Rowed:
     def device(self) -> torch.device:
         return self.engine.device
 
-    def begin(self, source: Tokens) -> State:
-        return self.engine.step(Tokens(source.ids[:, :0], source.positions[:, :0]), self.engine.begin(None))[1]
+    def init_state(self, source: Tokens) -> State:
+        return self.engine.step(Tokens(source.ids[:, :0], source.positions[:, :0]), self.engine.init_state(None))[1]
 
     def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
         return self.engine.step(tokens, state)
@@ -370,9 +377,9 @@ def _built(name: str) -> nn.Module:
         return Unconditional(build_language_model(config, vocabulary=VOCABULARY))
     if name in DECODERS_ONLY:
         prompted = TypeAdapter(ConditionalModelConfig).validate_python(DECODERS_ONLY[name])
-        return build_conditional(prompted, Sizes(VOCABULARY, VOCABULARY, 24))
+        return build_conditional_model(prompted, DataSizes(VOCABULARY, VOCABULARY, 24))
     config = TypeAdapter(ModelConfig).validate_python(VARIANTS[name])
-    return build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 24))
+    return build_sequence_to_sequence(config, DataSizes(VOCABULARY, VOCABULARY, 24))
 
 
 @cache
@@ -388,8 +395,8 @@ def _spread(name: str, seed: int) -> nn.Module:
 
 def _case(name: str) -> Case:
     model = ENGINES[name]() if name in ENGINES else _model(name)
-    source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
-    target = Tokens.of(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
+    source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
+    target = Tokens.from_ids(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
     return Case(name, model, source, target)
 
 
@@ -415,33 +422,33 @@ def test_chunk_law(case: Case) -> None:
 def test_row_law(case: Case) -> None:
     """Rows that change places, come twice, and are more than before."""
     chosen = torch.tensor([2, 0, 2, 1])
-    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
-    later = case.target.span(3)
+    _, state = case.model.step(case.target.slice_columns(0, 3), case.model.init_state(case.source))
+    later = case.target.slice_columns(3)
     expected, _ = case.model.step(later, state)
-    found, _ = case.model.step(select(later, chosen), select(state, chosen))
+    found, _ = case.model.step(select_rows(later, chosen), select_rows(state, chosen))
     torch.testing.assert_close(found, expected[chosen])
 
 
 def test_rows_in_groups_are_rows(case: Case) -> None:
     """Branching, reordering within and dropping groups, with caches in place, equal the copying they avoid."""
     width, groups = 3, len(case.source.ids)
-    state = shared = case.model.begin(case.source)
+    state = shared = case.model.init_state(case.source)
     tokens = torch.full((groups, 1), 3)
     history = tokens
-    steps = [Rows.branch(groups, width, device=torch.device("cpu"))]
-    steps += [Rows.within(torch.randint(width, (groups, width))) for _ in range(3)]
-    steps += [Rows.keep(torch.tensor([0, 2]), width)]
-    steps += [Rows.within(torch.randint(width, (2, width))) for _ in range(2)]
+    steps = [RowSelection.expand(groups, width, device=torch.device("cpu"))]
+    steps += [RowSelection.within_groups(torch.randint(width, (groups, width))) for _ in range(3)]
+    steps += [RowSelection.keep_groups(torch.tensor([0, 2]), width)]
+    steps += [RowSelection.within_groups(torch.randint(width, (2, width))) for _ in range(2)]
     for position, rows in enumerate(steps):
         now = Tokens(history[:, -1:], torch.full((len(history), 1), position))
         logits, shared = case.model.step(now, shared)
         expected, state = case.model.step(now, state)
         torch.testing.assert_close(logits, expected)
-        shared, state = select(shared, rows), select(state, rows.origin)
+        shared, state = select_rows(shared, rows), select_rows(state, rows.origin)
         history = history[rows.origin]
         history = torch.cat((history, torch.randint(3, VOCABULARY, (len(history), 1))), 1)
     again = Tokens(history[:, :-1], torch.arange(history.size(1) - 1).expand(len(history), -1))
-    whole, _ = case.model.step(again, select(case.model.begin(case.source), torch.tensor([0] * 3 + [2] * 3)))
+    whole, _ = case.model.step(again, select_rows(case.model.init_state(case.source), torch.tensor([0] * 3 + [2] * 3)))
     last = Tokens(history[:, -1:], torch.full((len(history), 1), len(steps)))
     continued, _ = case.model.step(last, shared)
     read, _ = case.model.step(last, _after(case, again))
@@ -451,7 +458,7 @@ def test_rows_in_groups_are_rows(case: Case) -> None:
 
 def _after(case: Case, tokens: Tokens) -> Any:
     sentences = torch.tensor([0] * 3 + [2] * 3)
-    _, state = case.model.step(tokens, select(case.model.begin(case.source), sentences))
+    _, state = case.model.step(tokens, select_rows(case.model.init_state(case.source), sentences))
     return state
 
 
@@ -459,8 +466,10 @@ def _after(case: Case, tokens: Tokens) -> Any:
 def test_free_selection_from_groups(case: Case) -> None:
     """Rows picked from anywhere out of shared groups carry what they owned and nothing else."""
     groups, width = len(case.source.ids), 2
-    state = select(case.model.begin(case.source), Rows.branch(groups, width, device=torch.device("cpu")))
-    plain = select(case.model.begin(case.source), torch.arange(groups).repeat_interleave(width))
+    state = select_rows(
+        case.model.init_state(case.source), RowSelection.expand(groups, width, device=torch.device("cpu"))
+    )
+    plain = select_rows(case.model.init_state(case.source), torch.arange(groups).repeat_interleave(width))
     ids = torch.randint(3, VOCABULARY, (groups * width, 4))
     positions = torch.arange(4).expand(len(ids), -1)
     for column in range(3):
@@ -469,8 +478,8 @@ def test_free_selection_from_groups(case: Case) -> None:
         _, plain = case.model.step(now, plain)
     rows = torch.tensor([5, 0, 3, 3])
     last = Tokens(ids[rows, 3:], positions[rows, 3:])
-    found, _ = case.model.step(last, select(state, rows))
-    expected, _ = case.model.step(last, select(plain, rows))
+    found, _ = case.model.step(last, select_rows(state, rows))
+    expected, _ = case.model.step(last, select_rows(plain, rows))
     torch.testing.assert_close(found, expected)
 
 
@@ -483,14 +492,14 @@ PARTS = [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])]
 )
 def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
     """Rows that are parted and joined again step like the whole."""
-    _, state = case.model.step(case.target.span(0, 3), case.model.begin(case.source))
-    expected, _ = case.model.step(case.target.span(3), state)
-    joined = join([select(state, torch.tensor(part)) for part in parts])
+    _, state = case.model.step(case.target.slice_columns(0, 3), case.model.init_state(case.source))
+    expected, _ = case.model.step(case.target.slice_columns(3), state)
+    joined = concat_rows([select_rows(state, torch.tensor(part)) for part in parts])
     rows = torch.tensor([row for part in parts for row in part])
     for cuts in ((3, 7), (3, 4, 7)):
         again, found = joined, []
         for start, stop in itertools.pairwise(cuts):
-            logits, again = case.model.step(select(case.target.span(start, stop), rows), again)
+            logits, again = case.model.step(select_rows(case.target.slice_columns(start, stop), rows), again)
             found.append(logits)
         torch.testing.assert_close(torch.cat(found, 1), expected[rows])
 
@@ -500,35 +509,50 @@ def test_states_of_different_age_are_joined(case: Case) -> None:
     """Each row goes on as if it were alone, whatever the others have read, and looks at its own source."""
     ages, states, expected = (2, 5, 1), [], []
     for row, age in enumerate(ages):
-        source, target = (select(each, torch.tensor([row])) for each in (case.source, case.target))
-        source = source.span(0, int(source.positions.max()) + 1)
-        _, state = case.model.step(target.span(0, age), case.model.begin(source))
+        source, target = (select_rows(each, torch.tensor([row])) for each in (case.source, case.target))
+        source = source.slice_columns(0, int(source.positions.max()) + 1)
+        _, state = case.model.step(target.slice_columns(0, age), case.model.init_state(source))
         states.append(state)
-        expected.append(case.model.step(target.span(age, age + 2), state)[0])
-    later = join([select(case.target, torch.tensor([n])).span(age, age + 2) for n, age in enumerate(ages)])
-    for joined in (join(states), join([states[0], join(states[1:])]), join([join(states[:2]), states[2]])):
+        expected.append(case.model.step(target.slice_columns(age, age + 2), state)[0])
+    later = concat_rows(
+        [select_rows(case.target, torch.tensor([n])).slice_columns(age, age + 2) for n, age in enumerate(ages)]
+    )
+    for joined in (
+        concat_rows(states),
+        concat_rows([states[0], concat_rows(states[1:])]),
+        concat_rows([concat_rows(states[:2]), states[2]]),
+    ):
         torch.testing.assert_close(case.model.step(later, joined)[0], torch.cat(expected))
-        one, state = case.model.step(later.span(0, 1), joined)
-        other, _ = case.model.step(select(later.span(1), torch.tensor([2, 1])), select(state, torch.tensor([2, 1])))
+        one, state = case.model.step(later.slice_columns(0, 1), joined)
+        other, _ = case.model.step(
+            select_rows(later.slice_columns(1), torch.tensor([2, 1])), select_rows(state, torch.tensor([2, 1]))
+        )
         torch.testing.assert_close(one, torch.cat(expected)[:, :1])
         torch.testing.assert_close(other, torch.cat((expected[2], expected[1]))[:, 1:])
-    torch.testing.assert_close(case.model.step(select(later, torch.tensor([1])), states[1])[0], expected[1])
+    torch.testing.assert_close(case.model.step(select_rows(later, torch.tensor([1])), states[1])[0], expected[1])
 
 
 @again
 @of_those(lambda name: name not in WITHOUT_SOURCE)
 def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
     first, others = torch.tensor([0]), torch.tensor([1, 2])
-    _, older = case.model.step(select(case.target.span(0, 3), others), case.model.begin(select(case.source, others)))
+    _, older = case.model.step(
+        select_rows(case.target.slice_columns(0, 3), others), case.model.init_state(select_rows(case.source, others))
+    )
     for states in (
-        (case.model.begin(select(case.source, first)), older),
-        (older, case.model.begin(select(case.source, first))),
+        (case.model.init_state(select_rows(case.source, first)), older),
+        (older, case.model.init_state(select_rows(case.source, first))),
     ):
         rows = torch.cat((first, others) if states[1] is older else (others, first))
-        tokens = [select(case.target.span(0, 2), first), select(case.target.span(3, 5), others)]
-        now = join(tokens if states[1] is older else tokens[::-1])
-        expected = torch.cat((case.logits((0, 2), target=case.target.span(0, 2))[:1], case.logits((0, 5))[1:, 3:]))
-        torch.testing.assert_close(case.model.step(now, join(states))[0], expected[rows])
+        tokens = [
+            select_rows(case.target.slice_columns(0, 2), first),
+            select_rows(case.target.slice_columns(3, 5), others),
+        ]
+        now = concat_rows(tokens if states[1] is older else tokens[::-1])
+        expected = torch.cat(
+            (case.logits((0, 2), target=case.target.slice_columns(0, 2))[:1], case.logits((0, 5))[1:, 3:])
+        )
+        torch.testing.assert_close(case.model.step(now, concat_rows(states))[0], expected[rows])
 
 
 @again
@@ -538,32 +562,34 @@ def test_groups_are_joined_with_groups(case: Case) -> None:
     rows = [torch.tensor([0, 2]), torch.tensor([1])]
     shared, plain = [], []
     for chosen, steps in zip(rows, (2, 4), strict=True):
-        state = select(case.model.begin(select(case.source, chosen)), Rows.branch(len(chosen), width, device=cpu))
-        copied = select(
-            case.model.begin(select(case.source, chosen)), torch.arange(len(chosen)).repeat_interleave(width)
+        state = select_rows(
+            case.model.init_state(select_rows(case.source, chosen)), RowSelection.expand(len(chosen), width, device=cpu)
+        )
+        copied = select_rows(
+            case.model.init_state(select_rows(case.source, chosen)), torch.arange(len(chosen)).repeat_interleave(width)
         )
         for position in range(steps):
             now = Tokens(*(torch.full((len(chosen) * width, 1), n) for n in (3 + position % 3, position)))
             now = Tokens((now.ids + torch.arange(len(now.ids)).unsqueeze(1)) % 4 + 3, now.positions)
-            order = Rows.within(torch.tensor([[1, 1], [1, 0]][: len(chosen)]))
+            order = RowSelection.within_groups(torch.tensor([[1, 1], [1, 0]][: len(chosen)]))
             state, copied = case.model.step(now, state)[1], case.model.step(now, copied)[1]
-            state, copied = select(state, order), select(copied, order.origin)
+            state, copied = select_rows(state, order), select_rows(copied, order.origin)
         shared.append(state)
         plain.append(copied)
     now = Tokens(torch.tensor([[3], [4], [5], [6], [4], [3]]), torch.tensor([[2]] * 4 + [[4]] * 2))
-    found, after = case.model.step(now, join(shared))
-    expected, alone = case.model.step(now, join(plain))
+    found, after = case.model.step(now, concat_rows(shared))
+    expected, alone = case.model.step(now, concat_rows(plain))
     torch.testing.assert_close(found, expected)
-    order = Rows.within(torch.tensor([[1, 0], [0, 0], [1, 1]]))
+    order = RowSelection.within_groups(torch.tensor([[1, 0], [0, 0], [1, 1]]))
     then = Tokens(now.ids, now.positions + 1)
-    found, _ = case.model.step(then, select(after, order))
-    expected, _ = case.model.step(then, select(alone, order.origin))
+    found, _ = case.model.step(then, select_rows(after, order))
+    expected, _ = case.model.step(then, select_rows(alone, order.origin))
     torch.testing.assert_close(found, expected)
     parts = [
-        case.model.step(select(now, torch.arange(*span)), state)[0]
+        case.model.step(select_rows(now, torch.arange(*span)), state)[0]
         for span, state in zip(((0, 4), (4, 6)), plain, strict=True)
     ]
-    torch.testing.assert_close(case.model.step(now, join(plain))[0], torch.cat(parts))
+    torch.testing.assert_close(case.model.step(now, concat_rows(plain))[0], torch.cat(parts))
 
 
 @again
@@ -614,7 +640,7 @@ def side_embedding(side: nn.Module) -> TokenEmbedding:
 def test_padding_law_source(case: Case) -> None:
     pad = torch.full((3, 2), PAD)
     for ids in (torch.cat((case.source.ids, pad), 1), torch.cat((pad, case.source.ids), 1)):
-        wide = Tokens.of(ids, pad=PAD)
+        wide = Tokens.from_ids(ids, pad=PAD)
         torch.testing.assert_close(case.logits((0, 7), source=wide), case.logits((0, 7)))
 
 
@@ -629,7 +655,7 @@ def test_what_stands_in_padding_changes_nothing(case: Case) -> None:
 @again
 def test_padding_law_target(case: Case) -> None:
     """Read at once, and in chunks that are all padding, one token or more, that begin with padding, and have none."""
-    padded = Tokens.of(torch.cat((torch.full((3, 3), PAD), case.target.ids), 1), pad=PAD)
+    padded = Tokens.from_ids(torch.cat((torch.full((3, 3), PAD), case.target.ids), 1), pad=PAD)
     expected = case.logits((0, 7))
     for cuts in ((0, 10), (0, 1, 2, 5, 6, 10)):
         found = case.logits(cuts, target=padded)
@@ -640,14 +666,14 @@ def test_padding_law_target(case: Case) -> None:
 @again
 def test_branch_law(case: Case) -> None:
     one, other = (
-        case.target.span(3, 4),
+        case.target.slice_columns(3, 4),
         Tokens((case.target.ids[:, 3:4] - 2) % 4 + 3, case.target.positions[:, 3:4]),
     )
-    later = case.target.span(4, 5)
-    state = case.model.begin(case.source)
+    later = case.target.slice_columns(4, 5)
+    state = case.model.init_state(case.source)
     for part in (
-        case.target.span(0, 2),
-        case.target.span(2, 3),
+        case.target.slice_columns(0, 2),
+        case.target.slice_columns(2, 3),
     ):  # the second leaves spare room in the storage
         _, state = case.model.step(part, state)
     _, alone = case.model.step(one, state)
@@ -661,10 +687,10 @@ def test_branch_law(case: Case) -> None:
 @of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_watch_law(case: Case) -> None:
     plain = case.logits((0, 7))
-    with watch(case.model) as weights:
+    with watch_attention(case.model) as weights:
         watched = case.logits((0, 7))
     torch.testing.assert_close(watched, plain)
-    probes = {name.removesuffix(".probe") for name, each in case.model.named_modules() if isinstance(each, Probe)}
+    probes = {name.removesuffix(".probe") for name, each in case.model.named_modules() if isinstance(each, HookPoint)}
     assert set(weights) == probes
     for name, calls in weights.items():
         for each in calls:
@@ -679,10 +705,10 @@ def test_watch_law(case: Case) -> None:
 def test_capture_law(case: Case) -> None:
     """What an attention says of itself is what it does."""
     plain = case.logits((0, 7))
-    with capture(case.model) as captured:
+    with capture_attention(case.model) as captured:
         torch.testing.assert_close(case.logits((0, 7)), plain)
-    attentions = {path for path, each in case.model.named_modules() if isinstance(each, Explaining)}
-    assert set(captured.explained) == set(captured.weights) == set(captured.places) == attentions
+    attentions = {path for path, each in case.model.named_modules() if isinstance(each, TraceableAttention)}
+    assert set(captured.explained) == set(captured.weights) == set(captured.sites) == attentions
     for path, calls in captured.explained.items():
         module = case.model.get_submodule(path)
         for told, weights, output in zip(calls, captured.weights[path], captured.outputs[path], strict=True):
@@ -697,13 +723,13 @@ def test_capture_law(case: Case) -> None:
 @of_those(lambda name: name in ATTENTIVE)
 def test_kernel_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention that never forms its weights, attention that does, and attention that is watched are one."""
-    padded = Tokens.of(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
+    padded = Tokens.from_ids(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
     expected = case.logits((0, 9), target=padded)[:, 2:]
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: True)
     for cuts in ((0, 9), (0, 4, 5, 9)):
         torch.testing.assert_close(case.logits(cuts, target=padded)[:, 2:], expected)
-    with watch(case.model):
+    with watch_attention(case.model):
         torch.testing.assert_close(case.logits((0, 9), target=padded)[:, 2:], expected)
 
 
@@ -728,7 +754,7 @@ def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
     pre-norm they are no positions at all.
     """
     rows = torch.tensor([0])
-    source, target = select(case.source, rows), select(case.target, rows)
+    source, target = select_rows(case.source, rows), select_rows(case.target, rows)
     permuted = Tokens(source.ids[:, [3, 1, 4, 0, 2]], source.positions)
     before, after = (case.logits((0, 7), source=each, target=target) for each in (source, permuted))
     blind = case.name.startswith("none-") or (
@@ -743,8 +769,8 @@ def test_batch_law(case: Case) -> None:
     for row in range(3):
         alone = case.logits(
             (0, 7),
-            source=select(case.source, torch.tensor([row])),
-            target=select(case.target, torch.tensor([row])),
+            source=select_rows(case.source, torch.tensor([row])),
+            target=select_rows(case.target, torch.tensor([row])),
         )
         torch.testing.assert_close(alone[0], together[row])
 
@@ -764,16 +790,16 @@ def test_a_beam_as_wide_as_the_tree_is_exact(case: Case) -> None:
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
     found = beam_search(
         case.model.step,
-        case.model.begin(case.source),
+        case.model.init_state(case.source),
         prompt,
         width=VOCABULARY**length,
         eos=EOS,
-        limit=length,
-        length_penalty=NoPenalty(),
+        max_new_tokens=length,
+        length_penalty=NoLengthPenalty(),
         n_best=VOCABULARY,
     )
     torch.set_grad_enabled(False)
-    first, state = case.model.step(prompt, case.model.begin(case.source))
+    first, state = case.model.step(prompt, case.model.init_state(case.source))
     first = first[:, -1].log_softmax(-1)
     truth: list[dict[tuple[int, ...], float]] = [{(): float(row[EOS])} for row in first]
     for word in (w for w in range(VOCABULARY) if w != EOS):
@@ -794,13 +820,13 @@ class Forgetful:
 
     model: Any
 
-    def begin(self, source: Tokens) -> tuple[Tokens, Tokens]:
+    def init_state(self, source: Tokens) -> tuple[Tokens, Tokens]:
         return source, Tokens(source.ids[:, :0], source.positions[:, :0])
 
     def step(self, tokens: Tokens, state: tuple[Tokens, Tokens]) -> tuple[Tensor, tuple[Tokens, Tokens]]:
         source, past = state
         whole = Tokens(torch.cat((past.ids, tokens.ids), 1), torch.cat((past.positions, tokens.positions), 1))
-        logits, _ = self.model.step(whole, self.model.begin(source))
+        logits, _ = self.model.step(whole, self.model.init_state(source))
         return logits[:, past.ids.size(1) :], (source, whole)
 
 
@@ -810,65 +836,77 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
     """Caches that stay in place while beams change places, against none; and a beam of one is greedy search."""
     case = _case(name)
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
-    given: dict[str, Any] = {"eos": EOS, "limit": torch.tensor([5, 2, 4])}
-    wide, narrow = {"width": 3, "n_best": 3, "length_penalty": Wu(0.6)}, {"width": 1, "length_penalty": NoPenalty()}
+    given: dict[str, Any] = {"eos": EOS, "max_new_tokens": torch.tensor([5, 2, 4])}
+    wide, narrow = (
+        {"width": 3, "n_best": 3, "length_penalty": GNMTLengthPenalty(0.6)},
+        {"width": 1, "length_penalty": NoLengthPenalty()},
+    )
     with torch.no_grad():
-        begin, plain = case.model.begin(case.source), Forgetful(case.model)
+        begin, plain = case.model.init_state(case.source), Forgetful(case.model)
         cached = beam_search(case.model.step, begin, prompt, **wide, **given)
-        same(cached, beam_search(plain.step, plain.begin(case.source), prompt, **wide, **given))
-        groups = Diverse(EOS, 4, 2, 0.5, Wu(0.6), 4)
-        request = Request(prompt, given["limit"])
-        diverse = groups.answer(case.model.step, begin, request).hypotheses
-        same(diverse, groups.answer(plain.step, plain.begin(case.source), request).hypotheses)
+        same(cached, beam_search(plain.step, plain.init_state(case.source), prompt, **wide, **given))
+        groups = DiverseBeamSearch(EOS, 4, 2, 0.5, GNMTLengthPenalty(0.6), 4)
+        request = GenerationRequest(prompt, given["max_new_tokens"])
+        diverse = groups.decode_request(case.model.step, begin, request).hypotheses
+        same(diverse, groups.decode_request(plain.step, plain.init_state(case.source), request).hypotheses)
         greedy = greedy_search(case.model.step, begin, prompt, **given)
         same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
 
 
 @again
 @models()
-@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, NoPenalty(), n_best=2)], ids=["greedy", "beam"])
-def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: Search) -> None:
+@pytest.mark.parametrize(
+    "search", [GreedySearch(EOS), BeamSearch(EOS, 3, NoLengthPenalty(), n_best=2)], ids=["greedy", "beam"]
+)
+def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: SearchStrategy) -> None:
     """What follows is what would follow if prompt, answer and new words were read anew."""
     case = _case(name)
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
     with torch.inference_mode():
-        given: dict[str, Any] = {"limit": torch.tensor([5, 2, 4]), "prefix": None, "streams": torch.arange(3)}
-        found = search.find(case.model.step, case.model.begin(case.source), prompt, **given)
-        assert found.after is not None
+        limits, streams = torch.tensor([5, 2, 4]), torch.arange(3)
+        given: dict[str, Any] = {"max_new_tokens": limits, "prefix": None, "rng_streams": streams}
+        found = search.decode_with_state(case.model.step, case.model.init_state(case.source), prompt, **given)
+        assert found.resume_state is not None
         rows = [row for row, answers in enumerate(found.hypotheses) for _ in answers]
-        words = Tokens.of(torch.tensor([[4, 6, 5], [3, PAD, PAD], [5, 3, PAD]])[rows], pad=PAD)
-        logits, _ = case.model.step(found.after.prompt(words), found.after.state)
+        words = Tokens.from_ids(torch.tensor([[4, 6, 5], [3, PAD, PAD], [5, 3, PAD]])[rows], pad=PAD)
+        logits, _ = case.model.step(found.resume_state.build_prompt(words), found.resume_state.state)
         answers = [(*h.ids, *([EOS] if h.finished else [])) for answers in found.hypotheses for h in answers]
         for at, (row, said) in enumerate(zip(rows, answers, strict=True)):
             real = words.positions[at] >= 0
             whole = torch.tensor([[1, *said, *words.ids[at, real].tolist()]])
-            alone = case.model.begin(select(case.source, torch.tensor([row])))
+            alone = case.model.init_state(select_rows(case.source, torch.tensor([row])))
             expected, _ = case.model.step(Tokens(whole, torch.arange(whole.size(1)).unsqueeze(0)), alone)
             new = int(real.sum())
             torch.testing.assert_close(logits[at, 1 : 1 + new], expected[0, -new:])
 
 
 @again
-@pytest.mark.parametrize("search", [Greedy(EOS), Beam(EOS, 3, Wu(0.6), 2)], ids=["greedy", "beam"])
+@pytest.mark.parametrize(
+    "search", [GreedySearch(EOS), BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 2)], ids=["greedy", "beam"]
+)
 @pytest.mark.parametrize(
     "case",
     [pytest.param(world, marks=late(*world), id="-".join(world)) for world in WORLDS if world[1] != "gradients"],
     indirect=True,
 )
-def test_company_law(case: Case, search: Greedy | Beam) -> None:
+def test_company_law(case: Case, search: GreedySearch | BeamSearch) -> None:
     """Sentences that join a search that runs, and leave it before others, find what each finds alone."""
     prompt = Tokens(torch.full((1, 1), 1), torch.zeros(1, 1, dtype=torch.long))
-    running, found, expected = Running(case.model.step, width=3 if isinstance(search, Beam) else 1), {}, []
+    running, found, expected = (
+        ContinuousBatch(case.model.step, width=3 if isinstance(search, BeamSearch) else 1),
+        {},
+        [],
+    )
     with torch.inference_mode():
         for row, limit in enumerate((6, 2, 5)):
-            source = select(case.source, torch.tensor([row]))
-            source = source.span(0, int(source.positions.max()) + 1)
-            wish = Request(prompt, limit, streams=torch.tensor([row]))
-            expected.append(search.answer(case.model.step, case.model.begin(source), wish).hypotheses[0])
-            _, left = running.admit(case.model.begin(source), wish, search)
-            found.update({each.ticket: list(each.hypotheses) for each in [*left, *running.advance()]})
+            source = select_rows(case.source, torch.tensor([row]))
+            source = source.slice_columns(0, int(source.positions.max()) + 1)
+            wish = GenerationRequest(prompt, limit, rng_streams=torch.tensor([row]))
+            expected.append(search.decode_request(case.model.step, case.model.init_state(source), wish).hypotheses[0])
+            _, left = running.add_requests(case.model.init_state(source), wish, search)
+            found.update({each.request_id: list(each.hypotheses) for each in [*left, *running.step()]})
         while len(running):
-            found.update({each.ticket: list(each.hypotheses) for each in running.advance()})
+            found.update({each.request_id: list(each.hypotheses) for each in running.step()})
     same([found[row] for row in range(3)], expected)
 
 

@@ -16,12 +16,12 @@ from heedful.architectures.build import (
     build_tagger,
     build_text_classifier,
 )
-from heedful.architectures.build_fine_tuning import build_span_finder
-from heedful.architectures.interface import Sizes
+from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import ClassifierConfig, LanguageModelConfig, ModelConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.attention.dropout import Dropout
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 VOCABULARY = 11
 DEEP = {"d_model": 16, "layers": 2, "dropout": 0.25}
@@ -65,16 +65,16 @@ def made(name: str) -> tuple[nn.Module, Read]:
     """A model, and what it makes of a few tokens."""
     ids = torch.randint(1, VOCABULARY, (3, 6))
     halves = (torch.arange(6) >= 3).expand(3, -1).long()
-    tokens, parts = Tokens.of(ids, pad=0), Tokens(ids, torch.arange(6).expand(3, -1), halves)
+    tokens, parts = Tokens.from_ids(ids, pad=0), Tokens(ids, torch.arange(6).expand(3, -1), halves)
     if name in SEQUENCES:
         config = TypeAdapter(ModelConfig).validate_python(SEQUENCES[name])
-        pair = build_sequence_to_sequence(config, Sizes(VOCABULARY, VOCABULARY, 20))
-        return pair, lambda: pair.step(tokens, pair.begin(tokens))[0]
+        pair = build_sequence_to_sequence(config, DataSizes(VOCABULARY, VOCABULARY, 20))
+        return pair, lambda: pair.step(tokens, pair.init_state(tokens))[0]
     if name in LANGUAGE:
         decoder = build_language_model(
             TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE[name]), vocabulary=VOCABULARY, longest=20
         )
-        return decoder, lambda: decoder.step(tokens, decoder.begin())[0]
+        return decoder, lambda: decoder.step(tokens, decoder.init_state())[0]
     if name in CLASSIFIERS:
         classifier = build_text_classifier(
             TypeAdapter(ClassifierConfig).validate_python(CLASSIFIERS[name]),
@@ -88,7 +88,7 @@ def made(name: str) -> tuple[nn.Module, Read]:
             TypeAdapter(TaggerConfig).validate_python(TAGGERS[name]), vocabulary=VOCABULARY, tags=4, longest=20
         )
         return tagger, lambda: tagger.output(tagger(tokens))
-    finder = build_span_finder(EncoderConfig.model_validate(STACK), vocabulary=VOCABULARY, longest=20)
+    finder = build_span_classifier(EncoderConfig.model_validate(STACK), vocabulary=VOCABULARY, longest=20)
     return finder, lambda: finder.output(finder(parts))
 
 

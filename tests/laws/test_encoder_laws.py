@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.attention.probe import READING, SOURCE
-from heedful.inspection.capture import Side, capture
+from heedful.attention.hooks import ENCODER_SELF, SOURCE_AXIS
+from heedful.inspection.capture import ModelSide, capture_attention
 from heedful.models.interface import Encoder
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.values import Tokens
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tensors import Tokens
 
 POSITIONS: dict[str, dict[str, Any]] = {
     "learned": {"kind": "learned", "length": 16},
@@ -45,7 +45,7 @@ def made(options: dict[str, Any]) -> Encoder[Tokens]:
 def read(rows: list[list[int]], second: int) -> Tokens:
     """Rows padded with 0; from column `second` on, tokens are of the second part."""
     width = max(map(len, rows))
-    tokens = Tokens.of(torch.tensor([row + [0] * (width - len(row)) for row in rows]), pad=0)
+    tokens = Tokens.from_ids(torch.tensor([row + [0] * (width - len(row)) for row in rows]), pad=0)
     segments = (torch.arange(width) >= second).expand_as(tokens.ids).long()
     return Tokens(tokens.ids, tokens.positions, segments)
 
@@ -55,10 +55,13 @@ def test_capture_law(name: str) -> None:
     """What an attention says of itself is what it does, and nothing changes because it is asked."""
     model, tokens = nn.ModuleDict({"encoder": made(VARIANTS[name])}), read([[1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]], 4)
     plain = model["encoder"](tokens).values
-    with capture(model, sides={model["encoder"]: Side("encoder", SOURCE)}) as captured:
+    with capture_attention(model, sides={model["encoder"]: ModelSide("encoder", SOURCE_AXIS)}) as captured:
         torch.testing.assert_close(model["encoder"](tokens).values, plain)
-    assert [(each.look, each.layer) for each in captured.places.values()] == [(READING, 0), (READING, 1)]
-    assert set(captured.explained) == set(captured.weights) == set(captured.places)
+    assert [(each.declaration, each.layer) for each in captured.sites.values()] == [
+        (ENCODER_SELF, 0),
+        (ENCODER_SELF, 1),
+    ]
+    assert set(captured.explained) == set(captured.weights) == set(captured.sites)
     real = tokens.positions >= 0
     for path, (told,) in captured.explained.items():
         (weights,), (output,) = captured.weights[path], captured.outputs[path]
@@ -71,7 +74,7 @@ def test_capture_law(name: str) -> None:
     (summands,) = captured.embedded.values()
     embedding: Any = model.get_submodule("encoder.stack.embedding")
     torch.testing.assert_close(
-        embedding(tokens), summands.total() if not embedding.norm else embedding.norm(summands.total())
+        embedding(tokens), summands.compute_sum() if not embedding.norm else embedding.norm(summands.compute_sum())
     )
     assert (summands.segments is None) == (name == "bare")
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from heedful.architectures.build import build_frame_encoder, build_memory_decoder
 from heedful.architectures.frames import FrameEncoderConfig
-from heedful.inspection.capture import Side, capture
+from heedful.inspection.capture import ModelSide, capture_attention
 from heedful.models.interface import Encoder
-from heedful.values import SOURCE, Frames, Memory, Tokens, Vectors, join
+from heedful.tensors import SOURCE, FeatureBatch, FrameLayout, Memory, Tokens, concat_rows
 
 BANDS = 5
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(options: dict[str, Any]) -> tuple[Encoder[Vectors], Any]:
+def made(options: dict[str, Any]) -> tuple[Encoder[FeatureBatch], Any]:
     torch.manual_seed(3)
     given = {"d_model": 8, "layers": 2, "dropout": 0.0, "ctc_weight": 1, "channels": 2, **options}
     given |= {} if "kind" in options else {"heads": 2}
@@ -41,11 +41,11 @@ def made(options: dict[str, Any]) -> tuple[Encoder[Vectors], Any]:
     return encoder, config
 
 
-def sound(length: int, *, before: int = 0, behind: int = 0) -> Vectors:
+def sound(length: int, *, before: int = 0, behind: int = 0) -> FeatureBatch:
     """A sound of its length alone, with rubbish where nothing is."""
     frames = torch.randn(1, length, BANDS, generator=torch.Generator().manual_seed(length), dtype=torch.float64)
     filled = nn.functional.pad(frames, (0, 0, before, behind), value=9.0)
-    return Vectors(filled, nn.functional.pad(torch.arange(length).unsqueeze(0), (before, behind), value=-1))
+    return FeatureBatch(filled, nn.functional.pad(torch.arange(length).unsqueeze(0), (before, behind), value=-1))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -54,10 +54,12 @@ def test_padding_law(name: str) -> None:
     encoder, config = made(VARIANTS[name])
     alone: Memory = encoder(sound(9))
     assert alone.values.shape == (1, 3, config.d_output)
-    assert alone.shape == Frames(3)
+    assert alone.layout == FrameLayout(3)
     assert alone.positions.tolist() == [[0, 1, 2]]
     both = [sound(21), sound(9, before=3, behind=9)]
-    beside = encoder(Vectors(*(torch.cat([getattr(each, part) for each in both]) for part in ("vectors", "positions"))))
+    beside = encoder(
+        FeatureBatch(*(torch.cat([getattr(each, part) for each in both]) for part in ("vectors", "positions")))
+    )
     assert beside.positions[1].tolist() == [0, 1, 2, -1, -1, -1]
     torch.testing.assert_close(beside.values[1, :3], alone.values[0])
     torch.testing.assert_close(beside.summary[1], alone.summary[0])
@@ -69,11 +71,13 @@ def test_padding_law(name: str) -> None:
 def test_capture_law(name: str) -> None:
     """Nothing changes because it is asked, and what the convolutions made is what the first layer reads."""
     encoder, _ = made(VARIANTS[name])
-    with capture(nn.ModuleDict({"encoder": encoder}), sides={encoder: Side("encoder", SOURCE)}) as captured:
+    with capture_attention(
+        nn.ModuleDict({"encoder": encoder}), sides={encoder: ModelSide("encoder", SOURCE)}
+    ) as captured:
         torch.testing.assert_close(encoder(sound(9)).values, encoder(sound(9)).values)
     (summands,) = captured.embedded.values()
-    torch.testing.assert_close(summands.words, encoder.get_submodule("front")(sound(9)).vectors)
-    assert [each.look.role for each in captured.places.values()] == ["encoder", "encoder"]
+    torch.testing.assert_close(summands.tokens, encoder.get_submodule("front")(sound(9)).vectors)
+    assert [each.declaration.kind for each in captured.sites.values()] == ["encoder", "encoder"]
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
@@ -85,9 +89,9 @@ def test_states_over_sounds_of_any_length_are_joined(kind: str) -> None:
     decoder, _ = build_memory_decoder(config.decoder, vocabulary=7, slots={SOURCE: 8}, longest=20)
     decoder.double().eval()
     memories = [encoder(sound(length)) for length in (9, 21)]
-    assert memories[0].joined(memories[1:]).shape == Frames(6)
-    states = [decoder.begin(memory) for memory in memories]
+    assert memories[0].concat(memories[1:]).layout == FrameLayout(6)
+    states = [decoder.init_state(memory) for memory in memories]
     read = Tokens(torch.tensor([[1, 4]]), torch.tensor([[0, 1]]))
     alone = [decoder(read, state)[0] for state in states]
-    together, _ = decoder(Tokens(read.ids.expand(2, -1), read.positions.expand(2, -1)), join(states))
+    together, _ = decoder(Tokens(read.ids.expand(2, -1), read.positions.expand(2, -1)), concat_rows(states))
     torch.testing.assert_close(together, torch.cat(alone))

@@ -14,9 +14,9 @@ from several_memories import MOTION, REGIONS, TwoMemories, sources
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heedful.inspection.watch import watch
+from heedful.inspection.watch import watch_attention
 from heedful.models.interface import Decoder
-from heedful.values import Memory, Tokens, by_name
+from heedful.tensors import Memory, Tokens, as_mapping
 
 WIDTH, VOCABULARY = 8, 7
 READINGS = ("bahdanau", "feeding", "luong")
@@ -45,14 +45,14 @@ def model(name: str) -> TwoMemories:
 
 @pytest.fixture
 def memories(model: TwoMemories) -> dict[str, Memory]:
-    source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, 0, 0]]), pad=0)
+    source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, 0, 0]]), pad=0)
     found: dict[str, Memory] = model.encoder(sources(source))
     return found
 
 
 def read(decoder: Decoder, memories: Any) -> Tensor:
-    target = Tokens.of(torch.tensor([[3, 4, 6, 3], [4, 5, 5, 3]]), pad=0)
-    hidden, _ = decoder(target, decoder.begin(memories))
+    target = Tokens.from_ids(torch.tensor([[3, 4, 6, 3], [4, 5, 5, 3]]), pad=0)
+    hidden, _ = decoder(target, decoder.init_state(memories))
     return hidden
 
 
@@ -86,7 +86,7 @@ def test_keys_and_values_of_each_memory_matter(
 
 
 def test_each_memory_is_seen_under_its_own_name(name: str, model: TwoMemories, memories: dict[str, Memory]) -> None:
-    with watch(model.model) as weights:
+    with watch_attention(model.model) as weights:
         read(model.decoder, memories)
     assert sorted(path for path in weights if "across" in path) == sorted(PATHS[name])
     for path in PATHS[name]:
@@ -105,18 +105,18 @@ def test_memories_that_are_not_looked_at_are_refused(model: TwoMemories, memorie
         (None, "nothing"),
     ):
         with pytest.raises(AssertionError, match=f"this looks at regions, motion; given: {told}"):
-            model.decoder.begin(given)
+            model.decoder.init_state(given)
 
 
 def test_one_memory_has_a_name_as_well() -> None:
     memory = Memory(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2), torch.zeros(1, 1).long(), torch.zeros(1, 2))
-    assert by_name(memory) == {"source": memory}
-    assert by_name({"facts": memory}) == {"facts": memory}
-    assert by_name(None) == {}
+    assert as_mapping(memory) == {"source": memory}
+    assert as_mapping({"facts": memory}) == {"facts": memory}
+    assert as_mapping(None) == {}
 
 
 def test_encoders_refuse_sources_without_an_encoder(model: TwoMemories) -> None:
-    source = Tokens.of(torch.tensor([[3, 4]]), pad=0)
+    source = Tokens.from_ids(torch.tensor([[3, 4]]), pad=0)
     with pytest.raises(AssertionError, match=r"sources \['regions'\], but encoders of \['regions', 'motion'\]"):
         model.encoder({REGIONS: source})
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heedful.architectures.build_glimpses import build_picture_classifier
 from heedful.architectures.glimpses import GlimpsesConfig
-from heedful.tasks.glimpses.problem import Batch, Glimpses
+from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
 
 CORNERS = torch.tensor([(10, 10), (10, 13), (13, 10), (13, 13)])
 
@@ -32,15 +32,15 @@ def learned(policy: str) -> tuple[float, Tensor]:
     optimizer, dice = torch.optim.Adam(model.parameters(), lr=5e-3), torch.Generator().manual_seed(1)
     what = SimpleNamespace(config=SimpleNamespace(after_each=False))
     for _ in range(250):
-        batch = Batch(*dots(64, dice), torch.rand(64, 2, 2, 2, generator=dice))
-        loss = Glimpses.loss(what, model, batch)  # type: ignore[arg-type]  # it asks no more
+        batch = GlimpsesBatch(*dots(64, dice), torch.rand(64, 2, 2, 2, generator=dice))
+        loss = GlimpsesObjective.loss(what, model, batch)  # type: ignore[arg-type]  # it asks no more
         optimizer.zero_grad()
         (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     pictures, labels = dots(500, dice)
     looks = model(pictures, torch.rand(500, 1, 2, 2, generator=dice))
     right = (looks.logits[:, 0, -1].argmax(-1) == labels).double().mean()
-    return float(right), looks.places[:, 0, 1].mean(0)
+    return float(right), looks.locations[:, 0, 1].mean(0)
 
 
 def test_the_eye_learns_to_go_where_the_dots_are() -> None:

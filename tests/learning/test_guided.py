@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import heedful
-from heedful.metrics.alignment import Gold, alignment_error_rate
+from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
 
 _SYLLABLES = ("ba", "do", "fi", "gu", "ke", "la", "mi", "no", "pu", "ra")
 _RECIPE = """\
@@ -67,7 +67,7 @@ def _text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
 def test_links_are_better_than_those_of_attention_that_was_left_alone(tmp_path: Path) -> None:
     """On held-out sentences, by all ways to ask for them; the links of the training text alone are known."""
     _text(tmp_path, "train", 3000, seed=2)
-    gold = [Gold.parse(line, place="") for line in _text(tmp_path, "test", 100, seed=3)]
+    gold = [GoldAlignment.parse(line, location="") for line in _text(tmp_path, "test", 100, seed=3)]
     (tmp_path / "r.toml").write_text(_RECIPE)
     pairs = [tuple(line.split("\t")) for line in (tmp_path / "test.tsv").read_text().splitlines()]
     rates = {}

@@ -12,8 +12,8 @@ import pytest
 import heedful
 from heedful.recipes.load import load_recipe
 from heedful.runs.load import open_run
-from heedful.tasks.exam import PLAIN
-from heedful.tasks.kind import kind_of
+from heedful.tasks.evaluation import DEFAULT_OPTIONS
+from heedful.tasks.task import get_task
 
 SIZE = 12
 COLOURS = {"red": (230, 40, 40), "green": (40, 210, 40), "blue": (60, 60, 240)}
@@ -89,8 +89,10 @@ def test_attention_and_motion_tell_what_happens_when(tmp_path: Path) -> None:
     for row, words in ROWS.items():
         recipe = load_recipe(tmp_path / "recipe.toml", [*words, "--output", str(tmp_path / row)])
         heedful.train(recipe, device="cpu", say=lambda _: None)
-        exam = kind_of(recipe).exam(recipe, PLAIN)
-        found = exam.metrics(exam.answers(heedful.load(tmp_path / row, device="cpu"), open_run(tmp_path / row).recipe))
+        exam = get_task(recipe).build_evaluator(recipe, DEFAULT_OPTIONS)
+        found = exam.compute_metrics(
+            exam.predict(heedful.load(tmp_path / row, device="cpu"), open_run(tmp_path / row).recipe)
+        )
         exact[row] = found["exact match"].value
         mass[row] = found["attention mass"].value if "attention mass" in found else None
     assert exact["basic"] < exact["global"] < exact["both"], exact

@@ -19,12 +19,12 @@ import pytest
 from shapes import unchecked
 
 from heedful.__main__ import main
-from heedful.cli.arguments import parse, parse_apart
+from heedful.bundled import get_item, list_studies
+from heedful.cli.arguments import parse_arguments, parse_known_arguments
 from heedful.cli.commands import COMMANDS
-from heedful.cli.quickstart import demonstration
+from heedful.cli.quickstart import parse_demonstration
 from heedful.recipes.load import load_recipe
 from heedful.serving.settings import load_settings
-from heedful.shelf import pick, studies
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = """\
@@ -161,8 +161,8 @@ def _check(words: list[str], stand_in: Path) -> bool:
     if words[:1] != ["heedful"] or words[1:2] in (["--help"], ["--version"]):
         return words[:1] == ["heedful"]
     others: dict[str, Callable[[], object]] = {
-        "study": lambda: pick(words[2], studies(), what="study"),
-        "quickstart": lambda: demonstration(words[2:]),
+        "study": lambda: get_item(words[2], list_studies(), noun="study"),
+        "quickstart": lambda: parse_demonstration(words[2:]),
         "serve": lambda: _check_served(words[2:]),
     }
     if words[1] in others:
@@ -172,9 +172,9 @@ def _check(words: list[str], stand_in: Path) -> bool:
     program = f"heedful {words[1]}"
     if words[1] not in ("train", "describe"):
         if "--help" not in words:
-            parse(command.Arguments, words[2:], program=program)
+            parse_arguments(command.Arguments, words[2:], program=program)
         return True
-    given, overrides = parse_apart(command.Arguments, words[2:], program=program)
+    given, overrides = parse_known_arguments(command.Arguments, words[2:], program=program)
     if given.recipe is None:  # `describe` of something else than a recipe
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
@@ -184,5 +184,5 @@ def _check(words: list[str], stand_in: Path) -> bool:
 def _check_served(words: list[str]) -> None:
     """A server's settings, its file of settings aside."""
     command = import_module(COMMANDS["serve"].module)
-    _, overrides = parse_apart(command.Arguments, command.named(words), program="heedful serve")
+    _, overrides = parse_known_arguments(command.Arguments, command.complete_new_key(words), program="heedful serve")
     load_settings(None, overrides, {})

@@ -12,18 +12,18 @@ import pytest
 import torch
 
 import heedful
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
-from heedful.models.size import measure
-from heedful.recipes.recipe import Recipe, data_table
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
+from heedful.models.model_size import measure_model
+from heedful.recipes.recipe import Recipe, format_data_key
 from heedful.tasks.captioning.recipe import CaptioningRecipe
-from heedful.tasks.captioning.scenes import coco, scenes
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
 from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
-from heedful.tasks.pretraining.run import build_pretrained
-from heedful.tasks.speech.digits import wav
+from heedful.tasks.pretraining.task import build_pretrained
+from heedful.tasks.speech.digits import encode_wav
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.video.recipe import VideoRecipe
 
@@ -100,7 +100,7 @@ def smaller(recipe: Recipe) -> dict[str, object]:
         options |= {} if recipe.tokenizer.kind == "characters" else {"tokenizer.size": 20}
     else:
         size = 20 if recipe.tokenizer.kind in ("words", "characters") else 40
-        tables = [data_table(name) for name in recipe.datasets]
+        tables = [format_data_key(name) for name in recipe.datasets]
         options |= {"tokenizer.size": size}
         options |= {
             f"{table}.{key}": value for table in tables for key, value in (("max_length", 64), ("test", "none"))
@@ -122,13 +122,13 @@ def test_it_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     size = recipe.tokenizer.size or 70
     with torch.device("meta"):
         if isinstance(recipe, TranslationRecipe):
-            made = build_sequence_to_sequence(recipe.model, Sizes(size, size, recipe.data.max_length))
+            made = build_sequence_to_sequence(recipe.model, DataSizes(size, size, recipe.data.max_length))
         elif isinstance(recipe, PretrainingRecipe):
             made = build_pretrained(recipe.model, recipe.training, vocabulary=size, longest=recipe.data.max_length)
         else:
             assert isinstance(recipe, LanguageRecipe)
             made = build_language_model(recipe.model, vocabulary=size)
-        expected = measure(made).parameters
+        expected = measure_model(made).num_parameters
     from heedful.__main__ import main
 
     assert main(["describe", str(path), "--tokenizer.size", str(size)]) == 0
@@ -149,18 +149,18 @@ USES: dict[str, Callable[[Any, Any, Path], bool]] = {
     "tagging": lambda model, *_: [len(tags) for tags in model.tag([["a", "dog"], []])] == [2, 0],
     "classification": lambda model, *_: (
         len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
-        and (model.paired or len(model.classify(["a dog"])) == 1)
+        and (model.requires_pairs or len(model.classify(["a dog"])) == 1)
     ),
     "speech": lambda model, _, text: len(model.transcribe([text / "spoken/0.wav"])) == 1,
     "spans": lambda model, *_: model.answer("a dog", "").text == "",
     "glimpses": lambda model, recipe, _: (
-        len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].path) == recipe.model.draws
+        len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].glimpses) == recipe.model.num_glimpses
     ),
-    "captioning": lambda model, *_: len(model.caption([next(scenes("test", 1)).picture])) == 1,
+    "captioning": lambda model, *_: len(model.caption([next(generate_scenes("test", 1)).picture])) == 1,
     "video": lambda model, _, text: len(model.caption([text / "a.npz"])) == 1,
     "matching": lambda model, *_: len(model.embed(["a dog", ""])) == 2,
     "stories": lambda model, *_: model.ask("a dog", "what is it").answer in ("odd", "even"),
-    "conversation": lambda model, *_: len(model.reply([[], model.turns(["a dog"])])) == 2,
+    "conversation": lambda model, *_: len(model.reply([[], model.build_turns(["a dog"])])) == 2,
     "multitask": _heads,
 }
 
@@ -228,11 +228,11 @@ def tagged(text: Path, stem: str) -> list[str]:
 
 def labelled(text: Path, stem: str) -> list[str]:
     """Files of the benchmark task that a recipe is of, in which a text is positive if it is short."""
-    from heedful.tasks.benchmarks.table import find
+    from heedful.tasks.benchmarks.table import find_definition
 
     sizes = {path.stem: "sst-2" for path in (ROOT / "recipes/sizes").iterdir()}
     task = sizes.get(stem) or next(task for task in ("sst-2", "mrpc", "rte") if stem.startswith(task))
-    folder = text / find(f"glue/{task}").folders[0]
+    folder = text / find_definition(f"glue/{task}").folders[0]
     folder.mkdir(exist_ok=True)
     columns, row = {
         "sst-2": ("sentence\tlabel", "{0}\t{1:d}"),
@@ -261,8 +261,8 @@ def questions(text: Path, _stem: str) -> list[str]:
 
 def pictured(text: Path, _stem: str) -> list[str]:
     """A few scenes, and their captions in lines."""
-    found = list(scenes("train", 12, size=24))
-    names, _ = coco(found, stem="scene")
+    found = list(generate_scenes("train", 12, size=24))
+    names, _ = build_coco_files(found, stem="scene")
     for name, content in names.items():
         (text / name).write_bytes(content)
     told = (f"{name}#0\t{scene.captions[0]}\n" for name, scene in zip(names, found, strict=True))
@@ -279,7 +279,7 @@ def recordings(text: Path, _stem: str) -> list[str]:
     texts = [pair[0][:8] for pair in sources(text, "train")][:40]
     for number, _ in enumerate(texts):
         samples = (1000 * noise.standard_normal(6000)).astype("<i2")
-        (folder / f"{number}.wav").write_bytes(wav(samples))
+        (folder / f"{number}.wav").write_bytes(encode_wav(samples))
     (folder / "all.trans.txt").write_text("".join(f"{n} {text}\n" for n, text in enumerate(texts)), encoding="utf-8")
     return ["--data.train.path", str(folder), "--data.validation.path", str(folder)]
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.inspection.attribution import Method
-from heedful.tasks.inspecting import Scope
-from heedful.tasks.language.face import Writer
+from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.language.predictor import TextGenerator
 
 
 def attention_by_hand(x: np.ndarray, query: np.ndarray, out: np.ndarray) -> float:
@@ -49,10 +49,10 @@ def test_an_attention_by_hand(method: Method) -> None:
 def test_scaling_a_word_of_a_whole_model_by_hand() -> None:
     """The gradient times a word is how the answer changes when its row of the table grows by so much of itself."""
     (face, asked, _), *_ = questions("language-transformer")
-    assert isinstance(face, Writer)
+    assert isinstance(face, TextGenerator)
     model = face.model
     model.output.weight = nn.Parameter(model.output.weight.detach().clone())  # a tied output would change as well
-    record = face.inspect(*asked, limit=0, scope=Scope(attribution="gradient"))
+    record = face.inspect(*asked, limit=0, scope=InspectionSelection(attribution="gradient"))
     (each,) = record.attributions
     special = face.tokenizer.special.eos
     ids = [special, *face.tokenizer.encode(asked[0])]

@@ -7,8 +7,8 @@ from collections import Counter
 
 import torch
 
-from heedful.models.bag import Bag
-from heedful.values import Tokens
+from heedful.models.ngram_classifier import NgramClassifier
+from heedful.tensors import Tokens
 
 TEXTS = [[1, 4, 5, 2], [1, 5, 4, 5, 4, 2], [1, 6, 2], [1, 4, 6, 7, 2], [1, 7, 5, 2]]
 LABELS = [0, 1, 2, 0, 1]
@@ -16,13 +16,13 @@ PENALTY = 3.0
 VOCABULARY, BUCKETS = 9, 5000
 
 
-def learned(longest: int = 2) -> Bag:
-    bag = Bag(VOCABULARY, 3, longest=longest, buckets=BUCKETS).double()
-    bag.learn(
+def learned(longest: int = 2) -> NgramClassifier:
+    bag = NgramClassifier(VOCABULARY, 3, longest=longest, buckets=BUCKETS).double()
+    bag.fit(
         [torch.tensor(text) for text in TEXTS],
         torch.tensor(LABELS),
         inverse_penalty=PENALTY,
-        ignored=[IGNORED],
+        ignored_ids=[IGNORED],
     )
     return bag
 
@@ -56,13 +56,13 @@ def rows(text: list[int], longest: int) -> dict[tuple[int, ...], float]:
 
 
 def read(text: list[int]) -> Tokens:
-    return Tokens.of(torch.tensor([text]), pad=0)
+    return Tokens.from_ids(torch.tensor([text]), pad=0)
 
 
-def logits(bag: Bag, text: list[int], longest: int) -> list[float]:
+def logits(bag: NgramClassifier, text: list[int], longest: int) -> list[float]:
     found = [float(each) for each in bag.bias]
     for gram, value in rows(text, longest).items():
-        number = int(bag.numbers(torch.tensor([gram]), len(gram)))
+        number = int(bag.hash_ngrams(torch.tensor([gram]), len(gram)))
         for label in range(3):
             found[label] += value * float(bag.rows[number, label])
     return found
@@ -86,7 +86,7 @@ def test_what_is_solved_for_is_where_the_gradient_is_nothing() -> None:
         for each, right in zip((logits(bag, text, 2) for text in TEXTS), LABELS, strict=True)
     ]
     for gram in {gram for text in TEXTS for gram in grams(heard(text), 2)}:
-        number = int(bag.numbers(torch.tensor([gram]), len(gram)))
+        number = int(bag.hash_ngrams(torch.tensor([gram]), len(gram)))
         for label in range(3):
             slope = sum(
                 PENALTY * each[label] * rows(text, 2).get(gram, 0.0) for each, text in zip(wrong, TEXTS, strict=True)
@@ -100,11 +100,11 @@ def test_what_is_solved_for_is_where_the_gradient_is_nothing() -> None:
 def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
     bag = learned()
     ids = torch.tensor([[1, 4, 5, 4, 2, 0], [0, 0, 1, 6, 7, 2], [1, 2, 0, 0, 0, 0]])
-    together = bag(Tokens.of(ids, pad=0))
+    together = bag(Tokens.from_ids(ids, pad=0))
     for row, text in enumerate(([1, 4, 5, 4, 2], [1, 6, 7, 2], [1, 2])):
         torch.testing.assert_close(together[row], bag(read(text))[0])
     # whatever stands there
     other = torch.where(ids == 0, 4, ids)
-    torch.testing.assert_close(bag(Tokens(other, Tokens.of(ids, pad=0).positions)), together)
+    torch.testing.assert_close(bag(Tokens(other, Tokens.from_ids(ids, pad=0).positions)), together)
     empty = bag(Tokens(torch.zeros(1, 3, dtype=torch.long), torch.full((1, 3), -1)))
     torch.testing.assert_close(empty[0], bag.bias.log_softmax(0))

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import Learned, Sinusoidal
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.attention import LearnedPosition, SinusoidalPosition
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PostNorm, PreNorm, Residual
-from heedful.values import Tokens
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
+from heedful.tensors import Tokens
 
 D_MODEL = 6
 
@@ -30,7 +30,7 @@ def sublayer(x: Tensor) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", [PostNorm, PreNorm])
-def test_residuals(kind: type[Residual]) -> None:
+def test_residuals(kind: type[ResidualConnection]) -> None:
     residual = kind(D_MODEL, 0.5).eval()
     for parameter in residual.parameters():
         nn.init.normal_(parameter)
@@ -102,7 +102,7 @@ def test_feed_forward_drops_after_the_activation() -> None:
 @pytest.mark.parametrize("placed", [True, False])
 def test_token_embedding(scaled: bool, placed: bool) -> None:
     """x_t = E[w_t] sqrt(d_model) + p_t."""
-    table, position = embedding_table(8, D_MODEL), Sinusoidal(D_MODEL)
+    table, position = build_embedding(8, D_MODEL), SinusoidalPosition(D_MODEL)
     embedding = TokenEmbedding(table, position=position if placed else None, scaled=scaled, dropout=0.5).eval()
     ids, positions = torch.tensor([[3, 7, 3], [0, 1, 2]]), torch.tensor([[0, 1, 2], [4, 0, 9]])
     found = embedding(Tokens(ids, positions))
@@ -118,7 +118,7 @@ def test_token_embedding(scaled: bool, placed: bool) -> None:
 @pytest.mark.parametrize("told", [True, False])
 def test_token_embedding_of_bert(told: bool) -> None:
     """LN(E[w_t] + P[t] + S[s_t]) (Devlin et al. 2019, figure 2); a token that does not say is in part 0."""
-    table, places, parts = nn.Embedding(8, D_MODEL), Learned(10, D_MODEL), nn.Embedding(3, D_MODEL)
+    table, places, parts = nn.Embedding(8, D_MODEL), LearnedPosition(10, D_MODEL), nn.Embedding(3, D_MODEL)
     norm = nn.LayerNorm(D_MODEL, eps=1e-12)
     for parameter in norm.parameters():
         nn.init.normal_(parameter)
@@ -126,20 +126,20 @@ def test_token_embedding_of_bert(told: bool) -> None:
     ids, positions = torch.tensor([[3, 7, 3], [0, 1, 2]]), torch.tensor([[0, 1, 2], [4, 0, 9]])
     segments = torch.tensor([[0, 1, 2], [2, 0, 1]])
     tokens = Tokens(ids, positions, segments if told else None)
-    found, summands = embedding(tokens), embedding.explain(tokens)
+    found, summands = embedding(tokens), embedding.embed_parts(tokens)
     for b in range(2):
         for t in range(3):
             part = parts.weight[segments[b, t] if told else 0]
             x = table.weight[ids[b, t]] + places.table.weight[positions[b, t]] + part
             expected = (x - x.mean()) / (x.var(unbiased=False) + 1e-12).sqrt() * norm.weight + norm.bias
             torch.testing.assert_close(found[b, t], expected)
-            torch.testing.assert_close(summands.total()[b, t], x)
+            torch.testing.assert_close(summands.compute_sum()[b, t], x)
             assert summands.segments is not None
             torch.testing.assert_close(summands.segments[b, t], part)
 
 
 def test_embeddings_start_with_length_one_and_the_size_of_positions_when_scaled() -> None:
-    table = embedding_table(4000, 64)
+    table = build_embedding(4000, 64)
     lengths = table.weight.detach().norm(dim=-1)
     assert lengths.mean() == pytest.approx(1, abs=0.02)
     entries = TokenEmbedding(table)(Tokens(torch.arange(4000)[None], torch.zeros(1, 4000, dtype=torch.long)))

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.architectures.build_recurrent import conditional_encoder
+from heedful.architectures.build_recurrent import build_conditional_encoder
 from heedful.architectures.classifiers import ConditionalConfig
-from heedful.inspection.watch import watch
+from heedful.inspection.watch import watch_attention
 from heedful.models.conditional_encoder import ConditionalEncoder
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 D = 5
 KINDS = ("none", "last", "word_by_word")
@@ -24,7 +24,7 @@ def made(attention: str, *, layers: int = 1) -> ConditionalEncoder:
     config = ConditionalConfig.model_validate(
         {"d_model": D, "d_embedding": 4, "layers": layers, "attention": attention, "dropout": 0.0}
     )
-    return conditional_encoder(config, vocabulary=10).eval()
+    return build_conditional_encoder(config, vocabulary=10).eval()
 
 
 def tokens(pairs: list[tuple[list[int], list[int]]]) -> Tokens:
@@ -90,7 +90,7 @@ def by_hand(model: Any, first: list[int], second: list[int]) -> tuple[Tensor, li
 @each_kind
 def test_pairs_are_read_as_in_the_paper(attention: str) -> None:
     model = made(attention)
-    with watch(model) as weights:
+    with watch_attention(model) as weights:
         memory = model(tokens(PAIRS))
     found = [each for calls in weights.values() for each in calls]
     assert len(found) == {"none": 0, "last": 1, "word_by_word": 5}[attention]
@@ -173,4 +173,4 @@ def test_a_row_without_a_second_text_is_refused() -> None:
     with pytest.raises(AssertionError, match="a row has no second text"):
         model(tokens([([1, 4, 2], [5, 2]), ([1, 4, 5, 2], [])]))
     with pytest.raises(AssertionError, match="told apart by segments"):
-        model(Tokens.of(torch.tensor([[1, 2, 3]]), pad=0))
+        model(Tokens.from_ids(torch.tensor([[1, 2, 3]]), pad=0))

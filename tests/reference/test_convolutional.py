@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes
-from heedful.architectures.build_convolutional import convolutional
+from heedful.architectures.build import DataSizes
+from heedful.architectures.build_convolutional import build_convolutional_model
 from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.inspection.watch import watch
+from heedful.inspection.watch import watch_attention
 from heedful.models.convolutional import ConvolutionalEncoder
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 Vector = list[float]
 VOCABULARY, D_MODEL, D_HIDDEN = 7, 3, 4
@@ -23,7 +23,7 @@ SOURCES, TARGETS = [[3, 5, 4, 6, 2], [5, 2], [6, 3, 2]], [[1, 4, 3, 6], [1, 5, 5
 
 def build(**given: Any) -> Any:
     table = {"d_model": D_MODEL, "d_hidden": D_HIDDEN, "layers": 2, "positions_length": 12, **given}
-    return convolutional(ConvolutionalConfig.model_validate(table), Sizes(VOCABULARY, VOCABULARY, 10))
+    return build_convolutional_model(ConvolutionalConfig.model_validate(table), DataSizes(VOCABULARY, VOCABULARY, 10))
 
 
 def batch(sentences: list[list[int]]) -> Tokens:
@@ -116,8 +116,8 @@ def test_the_whole_model(given: dict[str, Any], dilations: list[int]) -> None:
     model = randomised(build(**given))
     source, target = batch(SOURCES), batch(TARGETS)
     memory = model.encoder(source)
-    with watch(model) as seen:
-        hidden, _ = model.decoder(target, model.decoder.begin(memory))
+    with watch_attention(model) as seen:
+        hidden, _ = model.decoder(target, model.decoder.init_state(memory))
     assert list(seen) == ["decoder.layers.0.across", "decoder.layers.1.across"]
     for row, (sentence, reply) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         read, written = source.positions[row] >= 0, target.positions[row] >= 0
@@ -137,7 +137,7 @@ def test_logits_are_the_output_of_the_hidden_vectors() -> None:
     model = randomised(build(tie="two_way"))
     source, target = batch(SOURCES), batch(TARGETS)
     hidden = model(source, target)
-    logits, _ = model.step(target, model.begin(source))
+    logits, _ = model.step(target, model.init_state(source))
     table = model.decoder.embedding.table.weight
     torch.testing.assert_close(logits, hidden @ table.T + model.output.bias)
     assert model.encoder.embedding.table is not model.decoder.embedding.table

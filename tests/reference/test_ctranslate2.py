@@ -12,10 +12,10 @@ import torch
 from untrained import untrained_classifier, untrained_translator, untrained_writer
 
 import heedful
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.errors import RunError
 from heedful.runs.export import export_ctranslate2
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
@@ -57,19 +57,19 @@ def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
 def test_a_generator_thinks_the_same_of_texts(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     assert export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2") == ()
-    writer = heedful.load(tmp_path / "theirs", kind=heedful.Writer, device="cpu")
+    writer = heedful.load(tmp_path / "theirs", kind=heedful.TextGenerator, device="cpu")
     require_alike(writer, tmp_path / "ct2")
 
 
-def require_alike(writer: heedful.Writer, folder: Path, *, within: float = 1e-4) -> None:
+def require_alike(writer: heedful.TextGenerator, folder: Path, *, within: float = 1e-4) -> None:
     generator = ctranslate2.Generator(str(folder), intra_threads=1)
     size = writer.tokenizer.size
     for ids in ([5, 9, 7, 11, 8, 6], [size - 1, 5]):
         tokens = Tokens(torch.tensor([ids]), torch.arange(len(ids)).unsqueeze(0))
         with torch.no_grad():
-            logits, _ = writer.model.step(tokens, writer.model.begin())
+            logits, _ = writer.model.step(tokens, writer.model.init_state())
         expected = logits[0].log_softmax(-1)[torch.arange(len(ids) - 1), ids[1:]]
-        (found,) = generator.score_batch([writer.tokenizer.pieces(ids)])
+        (found,) = generator.score_batch([writer.tokenizer.to_pieces(ids)])
         assert found.log_probs == pytest.approx(expected.tolist(), abs=within)
 
 
@@ -81,8 +81,8 @@ def test_translators_of_hugging_face_go_on_to_ctranslate2(kind: str, tmp_path: P
     translator = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     sources, targets = TEXTS, [TEXTS[1], TEXTS[2], TEXTS[0]]
     found = translator.score_batch(
-        [ours.source.pieces(ours.source.encode(text)) for text in sources],
-        [ours.target.pieces(ours.target.encode(text)) for text in targets],
+        [ours.source.to_pieces(ours.source.encode(text)) for text in sources],
+        [ours.target.to_pieces(ours.target.encode(text)) for text in targets],
     )
     for each, mine in zip(found, ours.score(list(zip(sources, targets, strict=True))), strict=True):
         assert each.log_probs == pytest.approx(mine.token_log_probabilities, abs=1e-4)
@@ -91,7 +91,7 @@ def test_translators_of_hugging_face_go_on_to_ctranslate2(kind: str, tmp_path: P
 def test_language_models_of_runs(tmp_path: Path, language: Callable[..., Path]) -> None:
     plain = language(tmp_path / "plain", positions={"kind": "sinusoidal"}, residual="post_norm", bias=False)
     export_ctranslate2(plain, tmp_path / "ct2")
-    require_alike(heedful.load(plain, kind=heedful.Writer, device="cpu"), tmp_path / "ct2")
+    require_alike(heedful.load(plain, kind=heedful.TextGenerator, device="cpu"), tmp_path / "ct2")
     require_same_generator(language, tmp_path / "rotary", positions={"kind": "rotary"}, norm_epsilon=0.05)
     require_same_generator(language, tmp_path / "shaw", positions={"kind": "shaw", "clip": 2}, norm_epsilon=0.2)
     require_same_generator(language, tmp_path / "none", positions={"kind": "none"}, residual="post_norm")
@@ -104,7 +104,7 @@ def test_language_models_of_runs(tmp_path: Path, language: Callable[..., Path]) 
 def require_same_generator(language: Callable[..., Path], folder: Path, **model: Any) -> None:
     run = language(folder, **model)
     assert export_ctranslate2(run, folder / "ct2") == ()
-    require_alike(heedful.load(run, kind=heedful.Writer, device="cpu"), folder / "ct2", within=5e-5)
+    require_alike(heedful.load(run, kind=heedful.TextGenerator, device="cpu"), folder / "ct2", within=5e-5)
 
 
 @pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "shaw", "clip": 2}], ids=["rotary", "shaw"])
@@ -158,7 +158,7 @@ def test_translators_of_runs(model: dict[str, Any], tmp_path: Path) -> None:
     run = untrained_translator(tmp_path, PAIRS, model=model)
     assert export_ctranslate2(run, tmp_path / "ct2") == ()
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
-    sources = [ours.source.pieces(ours.source.encode(source)) for source, _ in PAIRS + LONG]
+    sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS + LONG]
     require_same_translations(ours, tmp_path / "ct2", PAIRS + LONG, sources)
 
 
@@ -167,13 +167,13 @@ def require_same_translations(
 ) -> None:
     """The same scores of given translations, and the same translations."""
     translator, target = require_same_scores(ours, folder, pairs, sources), ours.target
-    never = [[piece] for piece in target.pieces(target.special.unspeakable)]
+    never = [[piece] for piece in target.to_pieces(target.special.suppressed_ids)]
     written = translator.translate_batch(
         sources, beam_size=1, max_decoding_length=12, min_decoding_length=0, suppress_sequences=never
     )
     expected = ours.translate([source for source, _ in pairs])
     assert len({each.text for each in expected}) > 1
-    assert [target.assemble(each.hypotheses[0]) for each in written] == [each.text for each in expected]
+    assert [target.decode_pieces(each.hypotheses[0]) for each in written] == [each.text for each in expected]
 
 
 def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
     run = untrained_translator(tmp_path, PAIRS, model=model, draw=draw)
     export_ctranslate2(run, tmp_path / "ct2")
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
-    sources = [ours.source.pieces(ours.source.encode(source)) for source, _ in PAIRS]
+    sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS]
     require_same_scores(ours, tmp_path / "ct2", PAIRS, sources)
 
 
@@ -229,7 +229,7 @@ def require_same_scores(
 ) -> Any:
     """The same probabilities of all tokens; the translator of CTranslate2."""
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
-    found = translator.score_batch(sources, [ours.target.pieces(ours.target.encode(text)) for _, text in pairs])
+    found = translator.score_batch(sources, [ours.target.to_pieces(ours.target.encode(text)) for _, text in pairs])
     for each, mine in zip(found, ours.score(pairs), strict=True):
         assert each.log_probs == pytest.approx(mine.token_log_probabilities, abs=5e-5)
     return translator

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Attention, DependencyTree, General
+from heedful.attention import Attention, DependencyTree, GeneralScore
 
 Heads = tuple[int, ...]
 """The head of each slot from the second on; the first is the root."""
@@ -182,7 +182,7 @@ def test_long_sentences_lose_nothing_in_single_precision() -> None:
 
 def test_a_score_learns_through_trees() -> None:
     """A sentence whose words should each hang on the word before it, and their arcs cannot cross."""
-    attention = Attention(General(6, 6), DependencyTree())
+    attention = Attention(GeneralScore(6, 6), DependencyTree())
     assert [name for name, _ in attention.named_parameters()] == ["score.weight.weight"]
     words = torch.randn(1, 5, 6)
     visible = torch.ones(1, 5, 5, dtype=torch.bool)

@@ -116,7 +116,7 @@ def test_tags(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "make"), [("Bert", bert), ("Electra", electra)])
 def test_answers(kind: str, make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs: Any = make(tmp_path, f"{kind}ForQuestionAnswering")
-    ours = heedful.load(tmp_path, kind=heedful.Answerer, device="cpu")
+    ours = heedful.load(tmp_path, kind=heedful.QuestionAnsweringPredictor, device="cpu")
     question, context = "red dogs", "unwashed cats don't sleep , walking dogs sleep"
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     row = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)

@@ -13,7 +13,7 @@ from outside import outside
 from weights.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 
 from heedful.errors import RunError
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 WEIGHTS = "weights/g2p_en_gru/checkpoint20.npz"
 DICTIONARY = "cmudict/cmudict.dict.gz"
@@ -123,7 +123,7 @@ def test_logits(tmp_path: Path) -> None:
         h = gru_step(arrays, "dec", arrays["dec_emb"][number], h)
         expected.append(arrays["fc_w"] @ h + arrays["fc_b"])
     target = Tokens(torch.tensor([forced]), torch.arange(5).unsqueeze(0))
-    found, _ = loaded.model.step(target, loaded.model.begin(loaded.read(["word"])))
+    found, _ = loaded.model.step(target, loaded.model.init_state(loaded.read(["word"])))
     torch.testing.assert_close(found[0], torch.from_numpy(np.stack(expected)))
 
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from heedful.architectures.build_glimpses import build_picture_classifier
 from heedful.architectures.glimpses import GlimpsesConfig, WholePictureConvolutionConfig
-from heedful.blocks.recurrent import Rectified
+from heedful.blocks.recurrent import ReLUCell
 from heedful.blocks.retina import Retina
-from heedful.models.glimpses import GlimpseClassifier, LearnedPolicy, normal
-from heedful.tasks.glimpses.problem import Batch, Glimpses
+from heedful.models.glimpses import GlimpseClassifier, LearnedPolicy, uniform_to_normal
+from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
 
 EDGES = [[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
 
@@ -56,12 +56,12 @@ def test_no_gradient_leads_to_a_place() -> None:
 
 def test_box_and_muller() -> None:
     """Means, variances and covariance of a normal distribution, and the formula at one place."""
-    drawn = normal(torch.rand(200_000, 2))
+    drawn = uniform_to_normal(torch.rand(200_000, 2))
     assert drawn.mean(0).abs().max() < 0.01  # standard error 0.0022
     assert (torch.cov(drawn.T) - torch.eye(2)).abs().max() < 0.02
-    assert torch.isfinite(normal(torch.tensor([[0.0, 0.0], [1 - 2**-24, 0.5]]))).all()
+    assert torch.isfinite(uniform_to_normal(torch.tensor([[0.0, 0.0], [1 - 2**-24, 0.5]]))).all()
     radius = math.sqrt(-2 * math.log(0.25))
-    assert normal(torch.tensor([[0.75, 0.25]]))[0].tolist() == pytest.approx([0, radius])
+    assert uniform_to_normal(torch.tensor([[0.75, 0.25]]))[0].tolist() == pytest.approx([0, radius])
 
 
 def model(**options: object) -> GlimpseClassifier:
@@ -74,9 +74,9 @@ def model(**options: object) -> GlimpseClassifier:
 
 
 def by_hand(made: GlimpseClassifier, picture: Tensor, chance: Tensor) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Logits, place, log-probability and expected reward at each glimpse of one look; the core must be `Rectified`."""
+    """Logits, place, log-probability and expected reward at each glimpse of one look; the core must be `ReLUCell`."""
     g, cell, policy = made.glimpse, made.cell, made.policy
-    assert isinstance(cell, Rectified)
+    assert isinstance(cell, ReLUCell)
     hidden, found = torch.zeros(6), []
     for step, (first, second) in enumerate(chance):
         expected = made.baseline.weight[0] @ hidden.detach() + made.baseline.bias[0]
@@ -104,11 +104,11 @@ def test_each_look_is_the_formulas_one_after_the_other() -> None:
     for row in range(2):
         for copy in range(2):
             for step, parts in enumerate(by_hand(made, pictures[row], chance[row, copy])):
-                ours = (looks.logits, looks.places, looks.log_probabilities, looks.expected)
+                ours = (looks.logits, looks.locations, looks.log_probabilities, looks.baselines)
                 for mine, theirs in zip(ours, parts, strict=True):
                     # looks come out in fp32
                     assert torch.allclose(mine[row, copy, step].double(), theirs, atol=1e-5)
-    assert looks.places.abs().max() == 1
+    assert looks.locations.abs().max() == 1
 
 
 @pytest.mark.parametrize("after_each", [False, True])
@@ -117,7 +117,7 @@ def test_the_hybrid_loss_and_its_gradient(after_each: bool) -> None:
     made, pictures, chance = model(), torch.rand(3, 1, 8, 8), torch.rand(3, 2, 3, 2)
     labels = torch.tensor([0, 3, 1])
     what = SimpleNamespace(config=SimpleNamespace(after_each=after_each))
-    loss = Glimpses.loss(what, made, Batch(pictures, labels, chance))  # type: ignore[arg-type]  # it asks no more
+    loss = GlimpsesObjective.loss(what, made, GlimpsesBatch(pictures, labels, chance))  # type: ignore[arg-type]  # it asks no more
     loss.total.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in made.named_parameters()}
     made.zero_grad()
@@ -144,8 +144,8 @@ def test_models_that_see_all_have_no_path() -> None:
     config = WholePictureConvolutionConfig(width=3, stride=2, filters=2, d_model=4)
     made = build_picture_classifier(config, picture=(1, 8, 7), classes=4).double()
     looks = made(torch.rand(5, 1, 8, 7), torch.rand(5, 1, 0, 2))
-    assert (looks.logits.shape, looks.places.shape) == ((5, 1, 1, 4), (5, 1, 0, 2))
+    assert (looks.logits.shape, looks.locations.shape) == ((5, 1, 1, 4), (5, 1, 0, 2))
     what = SimpleNamespace(config=SimpleNamespace(after_each=False))
-    batch = Batch(torch.rand(5, 1, 8, 7), torch.arange(5) % 4, torch.rand(5, 1, 0, 2))
-    loss = Glimpses.loss(what, made, batch)  # type: ignore[arg-type]
+    batch = GlimpsesBatch(torch.rand(5, 1, 8, 7), torch.arange(5) % 4, torch.rand(5, 1, 0, 2))
+    loss = GlimpsesObjective.loss(what, made, batch)  # type: ignore[arg-type]
     assert loss.total.detach() == loss.parts["nll"].total

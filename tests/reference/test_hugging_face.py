@@ -21,26 +21,26 @@ from torch import Tensor, nn
 import heedful
 from heedful.__main__ import main
 from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryConfig, ShawConfig
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.data.offsets import offsets
 from heedful.data.readers import read_lines
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer, learn_characters
 from heedful.errors import RunError
-from heedful.foreign.hugging_face import open_hugging_face, ready
+from heedful.foreign.hugging_face import load_for_inference, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
-from heedful.generation import Power
-from heedful.generation.search import Beam, Greedy
+from heedful.generation import PowerLengthPenalty
+from heedful.generation.search import BeamSearch, GreedySearch
 from heedful.runs.export import export_hugging_face
 from heedful.runs.origin import open_origin
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.origin import Origin
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.tasks.searches import Length
-from heedful.values import Tokens
+from heedful.tasks.portable_model import PortableModel
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
@@ -269,12 +269,12 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
     elif kind in ("gpt2", "gpt_neox"):
-        logits, _ = ours.step(Tokens(ids, positions), ours.begin())
+        logits, _ = ours.step(Tokens(ids, positions), ours.init_state())
         yield logits[real], theirs(input_ids=ids, attention_mask=mask).logits[real]
     else:
         target = torch.randint(5, high, (3, 9))
         places = torch.arange(9).repeat(3, 1)
-        logits, _ = ours.step(Tokens(target, places), ours.begin(Tokens(ids, positions)))
+        logits, _ = ours.step(Tokens(target, places), ours.init_state(Tokens(ids, positions)))
         yield logits, theirs(input_ids=ids, attention_mask=mask, decoder_input_ids=target).logits
 
 
@@ -282,7 +282,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
 def test_there_and_back(name: str, tmp_path: Path) -> None:
     """Loaded here, the same numbers; saved here and loaded there, the same tensors bit by bit."""
     theirs = MAKERS[name](tmp_path / "theirs")
-    ours = ready(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     with torch.no_grad():
         for mine, expected in outputs(theirs, ours):
             assert expected.std() > 0.1
@@ -306,7 +306,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [bert, electra, roberta_prelayernorm], ids=lambda make: make.__name__)
 def test_the_vector_of_the_only_part_of_a_text_counts(make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs = make(tmp_path / "theirs", type_vocab_size=1)
-    ours = ready(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
     again = type(theirs).from_pretrained(tmp_path / "again").eval()
     ids, positions = batch(85)
@@ -330,16 +330,20 @@ def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
     mine = origin if isinstance(origin, Tokenizer) else origin[0]
     mine.save(tmp_path / "vocabulary")
     loaded = load_tokenizer(tmp_path / "vocabulary")
-    assert (loaded.special, loaded.size, loaded.opening) == (mine.special, mine.size, mine.opening)
+    assert (loaded.special, loaded.size, loaded.prefix_ids) == (
+        mine.special,
+        mine.size,
+        mine.prefix_ids,
+    )
     special = ("[MASK]", "<mask>", "</s>")
     for text in [*TEXT[:40], *(odd for odd in ODD if not any(each in odd for each in special))]:
         expected = theirs(text, add_special_tokens=False)["input_ids"]
-        assert mine.encode(text)[len(mine.opening) :] == expected == loaded.encode(text)[len(mine.opening) :]
+        assert mine.encode(text)[len(mine.prefix_ids) :] == expected == loaded.encode(text)[len(mine.prefix_ids) :]
         assert again(text, add_special_tokens=False)["input_ids"] == expected
         if mine.special.unk not in expected:
             assert mine.decode(expected) == loaded.decode(expected) == theirs.decode(expected)
     for text in (*TEXT[:40], *ODD):
-        places = offsets(mine, text)
+        places = compute_offsets(mine, text)
         assert len(places) == len(mine.encode(text))
         assert "".join(text[start:stop] for start, stop in dict.fromkeys(places)).split() or not text.strip()
 
@@ -349,12 +353,12 @@ def test_offsets_cut_the_text_out(tmp_path: Path) -> None:
     gpt2(tmp_path / "gpt2")
     words = {name: heedful_tokenizer(tmp_path / name) for name in ("bert", "gpt2")}
     text = "Unwashed 日 😀 été!"
-    cut = [text[start:stop] for start, stop in offsets(words["bert"], text)]
+    cut = [text[start:stop] for start, stop in compute_offsets(words["bert"], text)]
     assert "".join(cut).replace(" ", "") == text.replace(" ", "")
-    assert not any("#" in surface for surface in words["bert"].surfaces(text))
-    assert "".join(words["gpt2"].surfaces(text)) == text.replace(" ", "")
+    assert not any("#" in surface for surface in words["bert"].get_surfaces(text))
+    assert "".join(words["gpt2"].get_surfaces(text)) == text.replace(" ", "")
     assert len(words["gpt2"].encode("\N{GOTHIC LETTER AHSA}")) == 4
-    assert words["gpt2"].surfaces("\N{GOTHIC LETTER AHSA}") == ["\N{GOTHIC LETTER AHSA}", "", "", ""]
+    assert words["gpt2"].get_surfaces("\N{GOTHIC LETTER AHSA}") == ["\N{GOTHIC LETTER AHSA}", "", "", ""]
 
 
 def heedful_tokenizer(folder: Path) -> Tokenizer:
@@ -368,10 +372,10 @@ def test_a_cloze_has_masks(tmp_path: Path) -> None:
     words = heedful_tokenizer(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     text = "red [MASK] don't [MASK] sleep"
-    assert words.cloze(text) == theirs(text, add_special_tokens=False)["input_ids"]
-    assert words.special.mask in words.cloze(text)
+    assert words.encode_with_masks(text) == theirs(text, add_special_tokens=False)["input_ids"]
+    assert words.special.mask in words.encode_with_masks(text)
     assert words.special.mask not in words.encode(text)  # in a text nothing is special
-    continues = words.continues()
+    continues = words.get_continuation_mask()
     assert not continues[words.encode("unwashed red")[0]]
     assert any(continues[number] for number in words.encode("walkingwalking"))
 
@@ -388,17 +392,17 @@ def test_translations_are_the_same(name: str, width: int, tmp_path: Path) -> Non
     theirs.save_pretrained(tmp_path)
     write_search(tmp_path, num_beams=width, length_penalty=0.7, max_length=30)
     translator = heedful.load(tmp_path, device="cpu")
-    assert isinstance(translator.search, Greedy if width == 1 else Beam)
+    assert isinstance(translator.search, GreedySearch if width == 1 else BeamSearch)
     if width > 1:
-        assert (translator.search.width, translator.search.length_penalty) == (width, Power(0.7))
-    assert translator.length == Length(0.0, 29)
+        assert (translator.search.width, translator.search.length_penalty) == (width, PowerLengthPenalty(0.7))
+    assert translator.length == LengthLimits(0.0, 29)
     again = transformers.AutoTokenizer.from_pretrained(tmp_path)
     read = again(SENTENCES, padding=True, return_tensors="pt")
     found = theirs.generate(
         read["input_ids"],
         attention_mask=read["attention_mask"],
         early_stopping="never" if width > 1 else False,
-        bad_words_ids=[[number] for number in translator.target.special.unspeakable],
+        bad_words_ids=[[number] for number in translator.target.special.suppressed_ids],
         generation_config=transformers.GenerationConfig.from_pretrained(tmp_path),
     )
     ended = 0
@@ -424,7 +428,7 @@ def test_bart_begins_as_it_is_told(tmp_path: Path) -> None:
         **{key: read[key] for key in ("input_ids", "attention_mask")},
         forced_bos_token_id=0,
         max_length=12,
-        bad_words_ids=[[number] for number in translator.target.special.unspeakable if number],
+        bad_words_ids=[[number] for number in translator.target.special.suppressed_ids if number],
         suppress_tokens=None,
     )
     for row, translation in zip(found.tolist(), translator.translate(SENTENCES), strict=True):
@@ -448,7 +452,7 @@ def test_gpt2_writes_the_same(tmp_path: Path) -> None:
             pad_token_id=0,
         )[0].tolist()[len(ids) :]
         mine = writer.write([prompt], limit=20)[0][0]
-        assert list(mine.tokens) == writer.tokenizer.pieces(found[: found.index(0)] if 0 in found else found)
+        assert list(mine.tokens) == writer.tokenizer.to_pieces(found[: found.index(0)] if 0 in found else found)
 
 
 # the commands
@@ -484,9 +488,9 @@ def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["evaluate", str(tmp_path / "gpt2")]) == 2
     assert "init" in capsys.readouterr().err
     assert main(["tag", str(tmp_path / "gpt2")]) == 2
-    assert "is a writer and none that tags words" in capsys.readouterr().err
+    assert "is a text generator and none that tags words" in capsys.readouterr().err
     assert main(["translate", str(tmp_path / "gpt2"), "--text", "red"]) == 2
-    assert "is a writer and none that translates; name another model" in capsys.readouterr().err
+    assert "is a text generator and none that translates; name another model" in capsys.readouterr().err
 
 
 # models of ours
@@ -524,7 +528,7 @@ OURS: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-def origin_of_ours(config: Any, folder: Path) -> Origin:
+def origin_of_ours(config: Any, folder: Path) -> PortableModel:
     """A random model of ours with a vocabulary of characters."""
     letters = learn_characters(["".join(map(chr, range(40, 125)))], size=None, lowercase=False, masked=True)
     model: nn.Module
@@ -534,10 +538,10 @@ def origin_of_ours(config: Any, folder: Path) -> Origin:
     elif isinstance(config, DecoderConfig):
         model = build_language_model(config, vocabulary=letters.size)
     else:
-        model = build_sequence_to_sequence(config, Sizes(letters.size, letters.size, 40))
+        model = build_sequence_to_sequence(config, DataSizes(letters.size, letters.size, 40))
     tensors = {name: tensor.detach() for name, tensor in shaken(model).named_parameters()}
     both = (letters, letters) if isinstance(config, TransformerConfig) else letters
-    return Origin(folder, config, both, tensors)
+    return PortableModel(folder, config, both, tensors)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -547,7 +551,7 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
     notes = save_hugging_face(origin, tmp_path / "theirs")
     assert len(notes) == 1
     assert "takes the ids that heedful gives" in notes[0] or "hold it" in notes[0]
-    ours = ready(origin, device=torch.device("cpu"))
+    ours = load_for_inference(origin, device=torch.device("cpu"))
     theirs, told = getattr(transformers, kind).from_pretrained(tmp_path / "theirs", output_loading_info=True)
     assert not any(told.values()), told
     with torch.no_grad():
@@ -657,7 +661,7 @@ def test_tensors_may_be_in_several_files(tmp_path: Path) -> None:
     for path in (tmp_path / "theirs").iterdir():
         if path.suffix in (".spm", ".json") and not (tmp_path / "cut" / path.name).exists():
             path.rename(tmp_path / "cut" / path.name)
-    model = ready(open_origin(tmp_path / "cut"), device=torch.device("cpu"))
+    model = load_for_inference(open_origin(tmp_path / "cut"), device=torch.device("cpu"))
     with torch.no_grad():
         for mine, expected in outputs(theirs, model):
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
@@ -736,14 +740,14 @@ def test_a_real_bert(real: Path) -> None:
         "Interest rates rose on Tuesday " * 9,
     ]
     read = words(sentences, padding=True, truncation=False, return_tensors="pt")
-    ours = open_hugging_face(real).user(device=torch.device("cpu"))
+    ours = open_hugging_face(real).build_predictor(device=torch.device("cpu"))
     assert isinstance(ours, Embedder)
-    rows = [ours.framed(ours.tokenizer.encode(sentence), 1) for sentence in sentences]
+    rows = [ours.add_special_tokens(ours.tokenizer.encode(sentence), 1) for sentence in sentences]
     mask = read["attention_mask"].bool()
     assert rows == [ids[kept].tolist() for ids, kept in zip(read["input_ids"], mask, strict=True)]
     with torch.inference_mode():
         expected = theirs(**read)
-        memory = ours.encoder(ours.tokens(rows))
+        memory = ours.encoder(ours.pad_rows(rows))
     torch.testing.assert_close(memory.values[mask], expected.last_hidden_state[mask], atol=1e-4, rtol=0)
     torch.testing.assert_close(memory.summary, expected.pooler_output, atol=1e-4, rtol=0)
     vectors = torch.from_numpy(ours.embed(["A dog runs.", "A puppy is running.", "Interest rates rose."]))
@@ -755,7 +759,7 @@ def test_a_real_bert(real: Path) -> None:
 def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
     assert "so it is an encoder and none that fills gaps" in capsys.readouterr().err
-    assert not isinstance(heedful.load(real, device="cpu"), Reader)
+    assert not isinstance(heedful.load(real, device="cpu"), MaskedLanguageModelPredictor)
 
 
 def test_a_real_word_piece(real: Path) -> None:
@@ -765,7 +769,7 @@ def test_a_real_word_piece(real: Path) -> None:
     assert len(lines) >= 900
     assert [mine.encode(line) for line in lines] == theirs(lines, add_special_tokens=False)["input_ids"]
     for line in lines[::10]:
-        places = offsets(mine, line)
+        places = compute_offsets(mine, line)
         assert "".join(line[start:stop] for start, stop in dict.fromkeys(places)).replace(" ", "") == line.replace(
             " ", ""
         )
@@ -775,6 +779,6 @@ def test_special_of_a_side(tmp_path: Path) -> None:
     """What begins a source, and from which id a decoder starts, are those of config.json."""
     bart(tmp_path)
     source, target = open_origin(tmp_path).tokenizer  # type: ignore[misc]  # of a translation model there are two
-    assert (source.opening, target.opening) == ((0,), ())
+    assert (source.prefix_ids, target.prefix_ids) == ((0,), ())
     assert (target.special.bos, target.special.eos) == (2, 2)
     assert replace(source.special, others=frozenset()) == replace(source.special, bos=0, others=frozenset())

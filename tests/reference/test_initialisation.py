@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_encoder, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import MultiHeadAttention
@@ -20,7 +20,7 @@ D_MODEL, D_FF = 48, 160
 
 def build(**given: object) -> nn.Module:
     config = {"d_model": D_MODEL, "heads": 4, "d_ff": D_FF, "layers": 2, "output_bias": True, **given}
-    return build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(300, 300, 20))
+    return build_sequence_to_sequence(TransformerConfig.model_validate(config), DataSizes(300, 300, 20))
 
 
 def matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.tasks import likelihood
-from heedful.tasks.likelihood import cross_entropy, judged
+from heedful.tasks.likelihood import cross_entropy, score_labels
 
 D_MODEL = 5
 CHUNK = 4
@@ -56,7 +56,7 @@ def compare(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: flo
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood, "_CHUNK", CHUNK)
+    monkeypatch.setattr(likelihood, "_CHUNK_ROWS", CHUNK)
     hidden, labels, output = problem(rows, 7, bias=bias)
     compare(hidden, labels, output=output, smoothing=smoothing)
 
@@ -66,9 +66,9 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
 def test_what_is_judged_is_the_likelihood_and_the_labels_that_come_first(
     rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(likelihood, "_CHUNK", CHUNK)
+    monkeypatch.setattr(likelihood, "_CHUNK_ROWS", CHUNK)
     hidden, labels, output = problem(rows, 4, bias=bias)
-    nll, right = judged(hidden, labels, output=output)
+    nll, right = score_labels(hidden, labels, output=output)
     _, expected = longhand(hidden, labels, output=output, smoothing=0.0)
     torch.testing.assert_close(nll, expected)
     first = [max(range(4), key=output(each).tolist().__getitem__) for each in hidden]
@@ -80,11 +80,11 @@ def test_where_all_are_as_probable_one_of_them_comes_first() -> None:
     """In few bits many are equal, and whoever counted each of them as first would find nearly all labels."""
     output = nn.Linear(D_MODEL, 8, bias=False)
     nn.init.zeros_(output.weight)
-    assert int(judged(torch.randn(8, D_MODEL), torch.arange(8), output=output)[1]) == 1
+    assert int(score_labels(torch.randn(8, D_MODEL), torch.arange(8), output=output)[1]) == 1
 
 
 def test_the_real_chunks_are_no_seam() -> None:
-    hidden, labels, output = problem(2 * likelihood._CHUNK + 3, 3, bias=True)
+    hidden, labels, output = problem(2 * likelihood._CHUNK_ROWS + 3, 3, bias=True)
     whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
     logits = output(hidden).log_softmax(-1)
     chosen = logits.gather(1, labels[:, None]).sum()

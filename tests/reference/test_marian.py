@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention import MultiHeadAttention
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
 
@@ -113,7 +113,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[nn.Module, SequenceToSequence[
     exact_positions(theirs)
     recipe = {"heads": heads, "d_ff": 20, "activation": activation, "scale_embedding": scaled, "output_bias": True}
     ours = build_sequence_to_sequence(
-        TransformerConfig.model_validate({**sizes, **recipe, "dropout": 0.0}), Sizes(VOCABULARY, VOCABULARY, 20)
+        TransformerConfig.model_validate({**sizes, **recipe, "dropout": 0.0}), DataSizes(VOCABULARY, VOCABULARY, 20)
     ).eval()
     copy_marian(theirs, ours)
     return theirs, ours
@@ -123,14 +123,14 @@ def read() -> tuple[Tensor, Tensor, Tokens, Tokens]:
     source = torch.tensor([[3, 4, 5, 6, 7, 2], [8, 9, 2, PAD, PAD, PAD], [5, 3, 12, 4, 2, PAD]])
     target = torch.tensor([[PAD, 8, 7, 3, 11], [PAD, 5, 6, 6, 4], [PAD, 3, 4, 9, 10]])
     # Marian starts to write with its padding token: positions, not ids, say that it is there
-    return source, target, Tokens.of(source, pad=PAD), Tokens(target, torch.arange(5).repeat(3, 1))
+    return source, target, Tokens.from_ids(source, pad=PAD), Tokens(target, torch.arange(5).repeat(3, 1))
 
 
 def test_logits(pair: tuple[nn.Module, SequenceToSequence[Tokens]]) -> None:
     theirs, ours = pair
     source, target, *tokens = read()
     expected = theirs(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target).logits
-    found, _ = ours.step(tokens[1], ours.begin(tokens[0]))
+    found, _ = ours.step(tokens[1], ours.init_state(tokens[0]))
     torch.testing.assert_close(found, expected)
 
 
@@ -140,7 +140,7 @@ def test_logits_token_by_token(pair: tuple[nn.Module, SequenceToSequence[Tokens]
     source, target, *tokens = read()
     with torch.no_grad():
         encoded = theirs.model.encoder(input_ids=source, attention_mask=source != PAD)
-        state, cache = ours.begin(tokens[0]), None
+        state, cache = ours.init_state(tokens[0]), None
         for column in range(5):
             after = theirs(
                 encoder_outputs=encoded,
@@ -150,7 +150,7 @@ def test_logits_token_by_token(pair: tuple[nn.Module, SequenceToSequence[Tokens]
                 use_cache=True,
             )
             cache = after.past_key_values
-            found, state = ours.step(tokens[1].span(column, column + 1), state)
+            found, state = ours.step(tokens[1].slice_columns(column, column + 1), state)
             torch.testing.assert_close(found, after.logits)
 
 

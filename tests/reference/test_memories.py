@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from heedful.attention import Attention, Dot, MultiHeadAttention, Sight, causal, everything
+from heedful.attention import Attention, AttentionMask, DotScore, MultiHeadAttention, bidirectional, causal
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.recurrent import GRU
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.state import LayerState
 from heedful.blocks.transformer import TransformerLayer
-from heedful.models.recurrent_decoder import Bridge, Reading
-from heedful.values import Memory
+from heedful.models.recurrent_decoder import LinearStateInit, SourceAttention
+from heedful.tensors import Memory
 
 D = 6
 
@@ -24,10 +24,10 @@ def memory(slots: int) -> Memory:
     return Memory(torch.randn(2, slots, D), torch.randn(2, slots, D), positions, torch.randn(2, D))
 
 
-def sight(memory: Memory, queries: int) -> Sight:
+def sight(memory: Memory, queries: int) -> AttentionMask:
     positions = torch.arange(queries).expand(2, -1)
-    visible = everything(positions.unsqueeze(2), memory.positions.unsqueeze(1))
-    return Sight.of(positions, key_positions=memory.positions, visible=visible)
+    visible = bidirectional(positions.unsqueeze(2), memory.positions.unsqueeze(1))
+    return AttentionMask.from_visible(positions, key_positions=memory.positions, visible=visible)
 
 
 def test_a_layer_looks_at_one_memory_after_the_other() -> None:
@@ -43,18 +43,20 @@ def test_a_layer_looks_at_one_memory_after_the_other() -> None:
         nn.init.normal_(parameter, std=0.5)
     memories, x = {"facts": memory(4), "source": memory(3)}, torch.randn(2, 5, D)
     positions = torch.arange(5).expand(2, -1)
-    own = Sight.of(positions, key_positions=positions, visible=causal(positions.unsqueeze(2), positions.unsqueeze(1)))
+    own = AttentionMask.from_visible(
+        positions, key_positions=positions, visible=causal(positions.unsqueeze(2), positions.unsqueeze(1))
+    )
     sights = {name: sight(each, 5) for name, each in memories.items()}
-    found, _ = layer(x, layer.begin(memories), sight=own, across=sights)
+    found, _ = layer(x, layer.init_state(memories), mask=own, cross_masks=sights)
 
     bare = TransformerLayer(layer.attention, Nothing(), residual=lambda: PreNorm(D)).eval()
     bare.around_attention = layer.around_attention
-    h, _ = bare(x, LayerState(), sight=own, across={})
+    h, _ = bare(x, LayerState(), mask=own, cross_masks={})
     for name, attention in (("facts", facts), ("source", source)):
         each = memories[name]
         norm = layer.get_submodule("around_across" if name == "source" else "around_across-facts").get_submodule("norm")
-        known = attention.remember(each.keys, each.values, each.positions)
-        h = h + attention(norm(h), known, sight=sights[name])
+        known = attention.project_memory(each.keys, each.values, each.positions)
+        h = h + attention(norm(h), known, mask=sights[name])
     h = h + layer.feed_forward(layer.around_feed_forward.get_submodule("norm")(h))
     torch.testing.assert_close(found, h)
     assert {name.split(".")[0] for name, _ in layer.named_parameters()} == {
@@ -75,11 +77,11 @@ class Nothing(FeedForward):
 
 def test_a_recurrent_reading_puts_contexts_and_summaries_side_by_side() -> None:
     """c = [softmax(q K_1') V_1 ; softmax(q K_2') V_2], and s_0 = tanh(W [summary_1 ; summary_2] + b)."""
-    start = Bridge(2 * D, [GRU(D, D)])
-    reading = Reading({"source": Attention(Dot()), "facts": Attention(Dot())}, start=start)
+    start = LinearStateInit(2 * D, [GRU(D, D)])
+    reading = SourceAttention({"source": Attention(DotScore()), "facts": Attention(DotScore())}, start=start)
     memories, query = {"facts": memory(4), "source": memory(3)}, torch.randn(2, 1, D)
-    state = reading.begin(memories)
-    found = reading(query, state.attended, positions=torch.zeros(2, 1, dtype=torch.long))
+    state = reading.init_state(memories)
+    found = reading(query, state.memories, positions=torch.zeros(2, 1, dtype=torch.long))
     contexts = []
     for name in ("source", "facts"):
         each = memories[name]

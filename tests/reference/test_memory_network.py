@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.architectures.build_memory import memory_network
+from heedful.architectures.build_memory import build_memory_network
 from heedful.architectures.memory import MemoryNetworkConfig
-from heedful.inspection.capture import places
-from heedful.inspection.watch import watch
-from heedful.models.memory_network import MemoryNetwork, Story
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.watch import watch_attention
+from heedful.models.memory_network import MemoryNetwork, StoryInputs
 
 FACTS = [[[1, 4, 5], [2, 6], [3, 4, 7, 8]], [[5], [1, 2]], []]
 QUESTIONS = [[9, 1], [6, 7, 2], [3]]
@@ -20,13 +20,13 @@ VOCABULARY, ANSWERS, AGES, WIDTH = 10, 4, 2, 6
 def network(**keys: object) -> MemoryNetwork:
     torch.manual_seed(1)
     config = MemoryNetworkConfig(d_model=WIDTH, **keys)  # type: ignore[arg-type]  # keys of a table
-    model = memory_network(config, vocabulary=VOCABULARY, answers=ANSWERS, facts=AGES).double()
+    model = build_memory_network(config, vocabulary=VOCABULARY, answers=ANSWERS, facts=AGES).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
     return model
 
 
-def story(rows: range = range(3), *, slots: int = 3, words: int = 5) -> Story:
+def story(rows: range = range(3), *, slots: int = 3, words: int = 5) -> StoryInputs:
     """Those stories in one batch, facts on the left."""
     facts = torch.full((len(rows), slots, words), -1)
     ages = torch.full((len(rows), slots), -1)
@@ -36,7 +36,7 @@ def story(rows: range = range(3), *, slots: int = 3, words: int = 5) -> Story:
             facts[line, place, : len(fact)] = torch.tensor(fact)
             ages[line, place] = len(FACTS[row]) - 1 - place
         question[line, : len(QUESTIONS[row])] = torch.tensor(QUESTIONS[row])
-    return Story(facts, ages, question)
+    return StoryInputs(facts, ages, question)
 
 
 def embedded(table: Tensor, words: list[int], *, ordered: bool) -> Tensor:
@@ -96,10 +96,10 @@ def test_neighbours_and_padding_change_nothing(keys: dict[str, str]) -> None:
 def test_without_a_softmax_weights_are_scores() -> None:
     """Linear start, and nothing else changes: with one fact whose score is 1 both are the same."""
     model = network(hops=1, temporal=False)
-    one = Story(torch.tensor([[[1, 2], [-1, -1]]]), torch.tensor([[0, -1]]), torch.tensor([[3, 4]]))
-    memory = model.memories(one)[0]
+    one = StoryInputs(torch.tensor([[[1, 2], [-1, -1]]]), torch.tensor([[0, -1]]), torch.tensor([[3, 4]]))
+    memory = model.build_memories(one)[0]
     score = memory.summary[0] @ memory.keys[0, 0]
-    table = model.sentences.table(1, 2)[:ANSWERS]
+    table = model.sentences.get_tables(1, 2)[:ANSWERS]
     torch.testing.assert_close(model(one, linear=True)[0], table @ (memory.summary[0] + score * memory.values[0, 0]))
     torch.testing.assert_close(model(one)[0], table @ (memory.summary[0] + memory.values[0, 0]))
 
@@ -109,8 +109,8 @@ def test_queries_of_a_chain_do_not_wait_for_what_is_found() -> None:
     for kind in ("binary_chain", "unary_chain"):
         model = network(hops=2, attention=kind)
         read = story(range(1))
-        first, second = model.memories(read)
-        with torch.no_grad(), watch(model) as watched:
+        first, second = model.build_memories(read)
+        with torch.no_grad(), watch_attention(model) as watched:
             found = model(read)[0]
             u = first.summary[0]
             if kind == "binary_chain":
@@ -119,14 +119,16 @@ def test_queries_of_a_chain_do_not_wait_for_what_is_found() -> None:
                 u = sum((second.keys[0, i] * float(first.keys[0, i] @ u) for i in range(3)), torch.zeros_like(u))
             (weights,) = watched["looking.chain"]
             o = weights[0, 0] @ first.values[0] + weights[0, 1] @ second.values[0]
-            torch.testing.assert_close(found, model.sentences.table(2, 3)[:ANSWERS] @ (u + o))
+            torch.testing.assert_close(found, model.sentences.get_tables(2, 3)[:ANSWERS] @ (u + o))
 
 
 def test_each_hop_is_an_attention_of_the_question_to_facts() -> None:
-    found = places(network(hops=3))
-    assert [(each.look.role, each.layer, each.heads) for each in found.values()] == [("cross", n, 1) for n in range(3)]
-    (chain,) = places(network(hops=3, attention="binary_chain")).values()
-    assert (chain.look.queries, chain.look.keys, chain.heads) == ("steps", "facts", 1)
+    found = find_attention_sites(network(hops=3))
+    assert [(each.declaration.kind, each.layer, each.heads) for each in found.values()] == [
+        ("cross", n, 1) for n in range(3)
+    ]
+    (chain,) = find_attention_sites(network(hops=3, attention="binary_chain")).values()
+    assert (chain.declaration.queries, chain.declaration.keys, chain.heads) == ("steps", "facts", 1)
 
 
 def test_gradients_are_those_of_differences() -> None:
@@ -134,7 +136,7 @@ def test_gradients_are_those_of_differences() -> None:
         model = network(**keys)
         read = story()
 
-        def loss(model: MemoryNetwork = model, read: Story = read) -> Tensor:
+        def loss(model: MemoryNetwork = model, read: StoryInputs = read) -> Tensor:
             total: Tensor = model(read).log_softmax(1)[:, 0].sum()
             return total
 

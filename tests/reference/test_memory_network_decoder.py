@@ -8,11 +8,11 @@ from torch import Tensor
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.memory import MemoryNetworkDecoderConfig
-from heedful.attention.positions import Ages
-from heedful.inspection.watch import watch
+from heedful.attention.positions import TemporalEncoding
+from heedful.inspection.watch import watch_attention
 from heedful.models.language_model import LanguageModel
 from heedful.models.memory_network_decoder import MemoryNetworkDecoder
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 VOCABULARY, WIDTH, HOPS = 9, 5, 3
 TEXT = [3, 1, 4, 1, 5, 2, 6, 5, 3, 7]
@@ -32,7 +32,7 @@ def by_hand(built: LanguageModel, read: list[int], *, memory: int, bent: int) ->
     assert isinstance(decoder, MemoryNetworkDecoder)
     table = next(m for m in decoder.modules() if isinstance(m, torch.nn.Embedding)).weight
     a, c = table[:, :WIDTH], table[:, WIDTH:]
-    ages = next(m for m in decoder.modules() if isinstance(m, Ages))
+    ages = next(m for m in decoder.modules() if isinstance(m, TemporalEncoding))
     assert ages.value is not None
     u, found = torch.full((WIDTH,), 0.1, dtype=torch.float64), []
     last = read[-memory:]
@@ -50,7 +50,7 @@ def by_hand(built: LanguageModel, read: list[int], *, memory: int, bent: int) ->
 @pytest.mark.parametrize(("rectified", "bent"), [(0.0, 0), (0.5, 2), (1.0, 5)])
 def test_logits_are_those_of_the_equations(memory: int, rectified: float, bent: int) -> None:
     built = model(memory=memory, rectified=rectified)
-    logits, _ = built.step(Tokens.of(torch.tensor([TEXT]), pad=0), built.begin(None))
+    logits, _ = built.step(Tokens.from_ids(torch.tensor([TEXT]), pad=0), built.init_state(None))
     for read in range(1, len(TEXT) + 1):
         right, _ = by_hand(built, TEXT[:read], memory=memory, bent=bent)
         torch.testing.assert_close(logits[0, read - 1], right)
@@ -58,9 +58,9 @@ def test_logits_are_those_of_the_equations(memory: int, rectified: float, bent: 
 
 def test_each_hop_is_a_map_of_what_is_remembered() -> None:
     built = model(memory=4)
-    text = Tokens.of(torch.tensor([TEXT]), pad=0)
-    with watch(built) as watched:
-        built.step(text, built.begin(None))
+    text = Tokens.from_ids(torch.tensor([TEXT]), pad=0)
+    with watch_attention(built) as watched:
+        built.step(text, built.init_state(None))
     seen = [calls[0][0, 0] for calls in watched.values()]
     for at in (0, 2, 6):
         _, right = by_hand(built, TEXT[: at + 1], memory=4, bent=2)
@@ -75,6 +75,6 @@ def test_a_state_says_the_same_as_the_whole_text() -> None:
     """Also where a text is so long that only near words are compared."""
     built = model(memory=3)
     ids = torch.randint(1, VOCABULARY, (2, 300))
-    whole, _ = built.step(Tokens.of(ids, pad=0), built.begin(None))
-    alone, _ = built.step(Tokens.of(ids[:, -3:], pad=0), built.begin(None))
+    whole, _ = built.step(Tokens.from_ids(ids, pad=0), built.init_state(None))
+    alone, _ = built.step(Tokens.from_ids(ids[:, -3:], pad=0), built.init_state(None))
     torch.testing.assert_close(whole[:, -1], alone[:, -1])

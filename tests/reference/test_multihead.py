@@ -11,22 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import (
-    Concatenation,
-    Mean,
+    AttentionMask,
+    ConcatAggregation,
+    MeanAggregation,
     MultiHeadAttention,
-    Projection,
-    Quadratic,
+    NoPosition,
+    ProjectionAggregation,
+    QuadraticPosition,
     RelativePosition,
-    Rotary,
-    Shaw,
-    Sight,
-    Unaware,
+    RotaryPosition,
+    ShawPosition,
 )
 
 D_MODEL, HEADS, QUERIES, KEYS = 12, 3, 4, 5
 D_K = D_MODEL // HEADS
 
-AGGREGATIONS = {"mean": Mean, "concat": Concatenation, "project": lambda: Projection(D_MODEL)}
+AGGREGATIONS = {"mean": MeanAggregation, "concat": ConcatAggregation, "project": lambda: ProjectionAggregation(D_MODEL)}
 COLUMNS = 3
 RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys", "quadratic")
 
@@ -34,14 +34,14 @@ RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys", "quadratic")
 def relative_position(kind: str, d_v: int = D_K, d_k: int = D_K) -> RelativePosition:
     match kind:
         case "rotary":
-            return Rotary(d_k)
+            return RotaryPosition(d_k)
         case "shaw":
-            return Shaw(d_k, d_v, clip=2)
+            return ShawPosition(d_k, d_v, clip=2)
         case "shaw-keys":
-            return Shaw(d_k, None, clip=1)
+            return ShawPosition(d_k, None, clip=1)
         case "quadratic":
-            return Quadratic(HEADS, COLUMNS)
-    return Unaware()
+            return QuadraticPosition(HEADS, COLUMNS)
+    return NoPosition()
 
 
 def clip(distance: int, limit: int) -> int:
@@ -65,7 +65,7 @@ class Longhand:
         self.relative: RelativePosition = attention.relative
         self.aggregation = attention.aggregation
         shared = attention.shared_key_value
-        self.d_k = D_MODEL if shared and isinstance(attention.aggregation, Mean) else D_K
+        self.d_k = D_MODEL if shared and isinstance(attention.aggregation, MeanAggregation) else D_K
         cut = HEADS * self.d_k
         self.W_q, self.b_q = attention.query.weight, attention.query.bias
         self.W_k, self.b_k = attention.key_value.weight[:cut], attention.key_value.bias[:cut]
@@ -93,32 +93,32 @@ class Longhand:
         return context
 
     def score(self, query: Tensor, key: Tensor, *, t: int, s: int) -> Tensor:
-        if isinstance(self.relative, Rotary):
+        if isinstance(self.relative, RotaryPosition):
             return turned(query, t) @ turned(key, s) / math.sqrt(self.d_k)
-        if isinstance(self.relative, Shaw):  # eq. 4
+        if isinstance(self.relative, ShawPosition):  # eq. 4
             limit = self.relative.clip
             return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(self.d_k)
         return query @ key / math.sqrt(self.d_k)
 
     def nearness(self, head: int, *, t: int, s: int) -> Tensor:
         """Cordonnier et al. 2020, eq. 9: -alpha (|delta|^2 - 2 <delta, centre>), delta from the query to the key."""
-        if not isinstance(self.relative, Quadratic):
+        if not isinstance(self.relative, QuadraticPosition):
             return torch.tensor(0.0)
         down, right = s // COLUMNS - t // COLUMNS, s % COLUMNS - t % COLUMNS
         centre, alpha = self.relative.centre[head], self.relative.alpha[head]
         return -alpha * (down**2 + right**2 - 2 * (down * centre[0] + right * centre[1]))
 
     def shift(self, *, t: int, s: int) -> Tensor:
-        if isinstance(self.relative, Shaw) and self.relative.value is not None:  # eq. 3
+        if isinstance(self.relative, ShawPosition) and self.relative.value is not None:  # eq. 3
             limit = self.relative.clip
             return self.relative.value[clip(s - t, limit) + limit]
         return torch.zeros(self.d_v)
 
-    def joined(self, contexts: list[Tensor]) -> Tensor:
-        if isinstance(self.aggregation, Mean):
+    def concat(self, contexts: list[Tensor]) -> Tensor:
+        if isinstance(self.aggregation, MeanAggregation):
             return sum(contexts, torch.zeros(self.d_v)) / HEADS
         together = torch.tensor([float(number) for context in contexts for number in context])
-        if isinstance(self.aggregation, Projection):
+        if isinstance(self.aggregation, ProjectionAggregation):
             return self.aggregation.output.weight @ together + self.aggregation.output.bias
         return together
 
@@ -141,15 +141,15 @@ def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None
     at = torch.tensor([[0, 1, 2, 3, 4], [3, 7, 1, 0, 2]])
     visible = torch.rand(2, QUERIES, KEYS) < 0.6
     visible[1, 2] = False
-    sight = Sight.of(positions, key_positions=at, visible=visible)
+    sight = AttentionMask.from_visible(positions, key_positions=at, visible=visible)
     longhand = Longhand(attention)
     for values in (keys, torch.randn(2, KEYS, 7)):
-        found = attention(x, attention.remember(keys, values, at), sight=sight)
+        found = attention(x, attention.project_memory(keys, values, at), mask=sight)
         for b in range(2):
             for i in range(QUERIES):
                 seen = {"at": at[b].tolist(), "t": int(positions[b, i]), "sees": visible[b, i]}
                 contexts = [longhand.head(j, x[b, i], keys=keys[b], values=values[b], **seen) for j in range(HEADS)]
-                torch.testing.assert_close(found[b, i], longhand.joined(contexts))
+                torch.testing.assert_close(found[b, i], longhand.concat(contexts))
 
 
 def test_positions_only_matter_to_those_that_look_at_them() -> None:
@@ -160,10 +160,10 @@ def test_positions_only_matter_to_those_that_look_at_them() -> None:
     everybody = torch.ones(1, 2, KEYS, dtype=torch.bool)
     for name in RELATIVES:
         attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative_position(name))
-        sight = Sight.of(positions, key_positions=at, visible=everybody)
-        plain = attention(x, attention.remember(keys, keys, at), sight=sight)
+        sight = AttentionMask.from_visible(positions, key_positions=at, visible=everybody)
+        plain = attention(x, attention.project_memory(keys, keys, at), mask=sight)
         moved = keys[:, order]
-        differs = (attention(x, attention.remember(moved, moved, at), sight=sight) - plain).abs().max() > 1e-6
+        differs = (attention(x, attention.project_memory(moved, moved, at), mask=sight) - plain).abs().max() > 1e-6
         assert differs == (name != "unaware"), name
 
 
@@ -175,15 +175,15 @@ def test_only_differences_of_positions_count(relative: str) -> None:
     results = []
     for first in (0, 1, 1000):
         at = torch.arange(first, first + KEYS)[None]
-        sight = Sight.of(at, key_positions=at, visible=everybody)
-        results.append(attention(x, attention.remember(x, x, at), sight=sight))
+        sight = AttentionMask.from_visible(at, key_positions=at, visible=everybody)
+        results.append(attention(x, attention.project_memory(x, x, at), mask=sight))
     torch.testing.assert_close(results[1], results[0])
     torch.testing.assert_close(results[2], results[0])
 
 
 @torch.no_grad()
 def test_distances_beyond_the_clip_are_one() -> None:
-    shaw = Shaw(D_K, D_K, clip=2)
+    shaw = ShawPosition(D_K, D_K, clip=2)
     query, weights = torch.randn(1, HEADS, 1, D_K), torch.rand(1, HEADS, 1, 7)
     t = torch.tensor([[10]])
     near, far = torch.tensor([[8, 9, 10, 11, 12, 8, 12]]), torch.tensor([[0, 9, 10, 11, 99, 3, 13]])
@@ -193,7 +193,7 @@ def test_distances_beyond_the_clip_are_one() -> None:
 
 
 def test_rotations_keep_norms_and_leave_position_0_alone() -> None:
-    rotary, x = Rotary(10), torch.randn(2, HEADS, 6, 10)
+    rotary, x = RotaryPosition(10), torch.randn(2, HEADS, 6, 10)
     at = torch.tensor([[0, 1, 2, 3, 500, 100000], [0, 5, 1, 0, 2, 9]])
     found = rotary.rotate(x, at)
     for start in range(0, 10, 2):  # pair by pair
@@ -205,14 +205,14 @@ def test_rotations_keep_norms_and_leave_position_0_alone() -> None:
 
 
 def test_rotations_add_up() -> None:
-    rotary, x = Rotary(8), torch.randn(1, 2, 4, 8)
+    rotary, x = RotaryPosition(8), torch.randn(1, 2, 4, 8)
     a, b = torch.tensor([[0, 3, 7, 20]]), torch.tensor([[5, 1, 9, 11]])
     torch.testing.assert_close(rotary.rotate(rotary.rotate(x, a), b), rotary.rotate(x, a + b))
 
 
 def test_images_that_are_alike_are_looked_at_once_and_alike() -> None:
     """Rows of positions that are one in memory, and copies of them; heads look at their centres."""
-    quadratic = Quadratic(2, 4, alpha=9.0)
+    quadratic = QuadraticPosition(2, 4, alpha=9.0)
     with torch.no_grad():
         quadratic.centre.copy_(torch.tensor([[1.0, 0.0], [-1.0, 2.0]]))
     query, at = torch.randn(3, 2, 12, 4), torch.arange(12).expand(3, -1)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
 from heedful.errors import RunError
-from heedful.inspection.capture import Captured, Side, capture
-from heedful.values import Tokens
+from heedful.inspection.capture import AttentionCapture, ModelSide, capture_attention
+from heedful.tensors import Tokens
 
 
 def published(name: str) -> Path:
@@ -63,18 +63,18 @@ def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     handles = [module.register_forward_hook(note(name)) for name, module in inside.items()]
     ids = theirs["idx"].long()
     tokens = Tokens(ids, torch.arange(ids.size(1)).expand_as(ids))
-    sides = {sorter.model.decoder: Side("decoder", "target")}
-    with torch.inference_mode(), capture(sorter.model, sides=sides) as captured:
-        seen["lm_head"], _ = sorter.model.step(tokens, sorter.model.begin())
+    sides = {sorter.model.decoder: ModelSide("decoder", "target")}
+    with torch.inference_mode(), capture_attention(sorter.model, sides=sides) as captured:
+        seen["lm_head"], _ = sorter.model.step(tokens, sorter.model.init_state())
     for handle in handles:
         handle.remove()
     return seen | {"probs": seen["lm_head"].softmax(-1)} | _attended(captured)
 
 
-def _attended(captured: Captured) -> dict[str, Tensor]:
+def _attended(captured: AttentionCapture) -> dict[str, Tensor]:
     told = captured.explained["decoder.stack.layers.0.attention"][0]
     (embedded,) = captured.embedded.values()
-    assert embedded.places is not None
+    assert embedded.positions is not None
     parts = {"q": told.query, "k": told.key, "v": told.value}
     return {
         **parts,
@@ -82,8 +82,8 @@ def _attended(captured: Captured) -> dict[str, Tensor]:
         "att": told.scores.masked_fill(~told.visible.unsqueeze(1), -torch.inf),
         "attSm": captured.weights["decoder.stack.layers.0.attention"][0],
         "y": told.context.transpose(1, 2).flatten(2),
-        "tok_emb": embedded.words,
-        "pos_emb": embedded.places[:1],
+        "tok_emb": embedded.tokens,
+        "pos_emb": embedded.positions[:1],
     }
 
 

@@ -20,12 +20,12 @@ from untrained import untrained, untrained_writer
 
 import heedful
 from heedful.errors import MissingExtraError, RunError
-from heedful.generation import Forbid
-from heedful.generation.search import Greedy
+from heedful.generation import SuppressTokens
+from heedful.generation.search import GreedySearch
 from heedful.runs.export import export_onnx
-from heedful.runs.load import open_run, trained
-from heedful.tasks.searches import Length
-from heedful.values import Tokens
+from heedful.runs.load import load_trained_model, open_run
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tensors import Tokens
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEXTS = ["the dog", "a red dog sees the old man", "never", "the old man sees a dog never a red man"]
@@ -217,7 +217,7 @@ def test_of_other_encoders_the_vectors_alone(run: str, left: str, tmp_path: Path
     assert notes == () if not left else f"left out of the graphs: {left}" in notes[0]
     runtime = Runtime(tmp_path / "onnx")
     assert runtime.card["kind"] == "encoder"
-    encoder = trained(open_run(folder), device=torch.device("cpu")).get_submodule("encoder")
+    encoder = load_trained_model(open_run(folder), device=torch.device("cpu")).get_submodule("encoder")
     tokens = batch(SHAPES[1])
     parted = "segments" in runtime.card["graphs"]["encoder"]["inputs"]
     with torch.no_grad():
@@ -292,10 +292,10 @@ def require_same_translator(translator: heedful.Translator, folder: Path, texts:
     rows = [[*card["source"]["before"], *plain(translator.source, text), *card["source"]["after"]] for text in texts]
     start, never = batch([card["target"]["start"]] * len(rows)), card["target"]["never"]
     found = greedy(runtime, batch(rows), start, side="target", limit=12, never=never)
-    unspeakable = translator.target.special.unspeakable
-    search = Greedy(translator.target.special.eos, (Forbid(unspeakable),) if unspeakable else ())
+    unspeakable = translator.target.special.suppressed_ids
+    search = GreedySearch(translator.target.special.eos, (SuppressTokens(unspeakable),) if unspeakable else ())
     opening = card["target"]["start"][1:]
-    expected = translator.translate(texts, search=search, length=Length(0.0, 12 + len(opening)))
+    expected = translator.translate(texts, search=search, length=LengthLimits(0.0, 12 + len(opening)))
     assert [[*opening, *row] for row in found] == [list(each.candidates[0].ids) for each in expected]
     return [translator.target.decode(row) for row in found]
 
@@ -303,7 +303,7 @@ def require_same_translator(translator: heedful.Translator, folder: Path, texts:
 def plain(tokenizer: Any, text: str) -> list[int]:
     """Ids without what heedful puts before them."""
     ids: list[int] = tokenizer.encode(text)
-    return ids[len(tokenizer.opening) :]
+    return ids[len(tokenizer.prefix_ids) :]
 
 
 def require_same_logits(
@@ -311,12 +311,12 @@ def require_same_logits(
 ) -> None:
     """Read in chunks of several sizes, the first of which is all; ours reads at once."""
     with torch.no_grad():
-        expected, _ = model.step(target, model.begin(source if "begin" in runtime.sessions else None))
+        expected, _ = model.step(target, model.init_state(source if "begin" in runtime.sessions else None))
     length = target.ids.size(1)
     for size in sizes:
         state, parts = runtime.begun(source), []
         for start in range(0, length, size):
-            logits, state = runtime.step(target.span(start, start + size), state)
+            logits, state = runtime.step(target.slice_columns(start, start + size), state)
             parts.append(logits)
         require_near(np.concatenate(parts, 1), expected, target)
     assert state["past.positions"].tolist() == target.positions.tolist()
@@ -334,7 +334,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 def test_a_trained_writer(tmp_path: Path) -> None:
     folder = GOLDEN / "language-transformer/run"
     assert exported(folder, tmp_path / "onnx") == ()
-    writer = heedful.load(folder, kind=heedful.Writer, device="cpu")
+    writer = heedful.load(folder, kind=heedful.TextGenerator, device="cpu")
     found = require_same_writer(writer, tmp_path / "onnx")
     assert len(set(found)) > 1
 
@@ -344,7 +344,7 @@ def test_a_trained_writer(tmp_path: Path) -> None:
 def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
     run = untrained_writer(tmp_path, TEXTS, **WRITERS[name])
     assert exported(run, tmp_path / "onnx") == ()
-    require_same_writer(heedful.load(run, kind=heedful.Writer, device="cpu"), tmp_path / "onnx")
+    require_same_writer(heedful.load(run, kind=heedful.TextGenerator, device="cpu"), tmp_path / "onnx")
 
 
 @pytest.mark.slow
@@ -352,24 +352,24 @@ def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
 def test_language_models_of_hugging_face(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     assert exported(tmp_path / "theirs", tmp_path / "onnx") == ()
-    require_same_writer(heedful.load(tmp_path / "theirs", kind=heedful.Writer, device="cpu"), tmp_path / "onnx")
+    require_same_writer(heedful.load(tmp_path / "theirs", kind=heedful.TextGenerator, device="cpu"), tmp_path / "onnx")
 
 
-def require_same_writer(writer: heedful.Writer, folder: Path) -> list[str]:
+def require_same_writer(writer: heedful.TextGenerator, folder: Path) -> list[str]:
     """Logits and continuations, which are given back."""
     runtime, tokenizer, prompts = Runtime(folder), writer.tokenizer, ["a", "the old", ""]
     for rows, left in product(([[4]], [[4, 5, 6, 7, 8], [5], [6, 4]], [[7, 8], [9, 4]]), (False, True)):
         tokens = batch(rows, left=left)
         require_same_logits(runtime, writer.model, tokens, tokens)
     card = runtime.card["text"]
-    forbidden = (*tokenizer.special.unspeakable, *([] if tokenizer.special.unk is None else [tokenizer.special.unk]))
+    forbidden = (*tokenizer.special.suppressed_ids, *([] if tokenizer.special.unk is None else [tokenizer.special.unk]))
     assert (card["end"], card["never"]) == (tokenizer.special.eos, sorted(forbidden))
-    search = Greedy(tokenizer.special.eos, (Forbid(forbidden),) if forbidden else ())
+    search = GreedySearch(tokenizer.special.eos, (SuppressTokens(forbidden),) if forbidden else ())
     expected = [each[0].tokens for each in writer.write(prompts, search=search, limit=6)]
     for left in (False, True):
         read = batch([[*card["start"], *plain(tokenizer, text)] for text in prompts], left=left)
         found = greedy(runtime, read, read, side="text", limit=6, never=card["never"])
-        assert [tuple(tokenizer.pieces(row)) for row in found] == expected
+        assert [tuple(tokenizer.to_pieces(row)) for row in found] == expected
     return ["".join(each) for each in expected]
 
 

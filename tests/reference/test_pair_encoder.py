@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from heedful.architectures.build import build_text_classifier
 from heedful.architectures.classifiers import SiameseConfig
-from heedful.models.pair_encoder import BEGINNING, LONGEST_NGRAM, SHARPNESS, PairEncoder
-from heedful.values import Tokens
+from heedful.models.pair_encoder import ALIGNMENT_SCALE, DIFFERENCE_SCALE, LONGEST_NGRAM, PairEncoder
+from heedful.tensors import Tokens
 
 BOS, EOS = 1, 2
 Pair = tuple[list[int], list[int]]
@@ -48,7 +48,7 @@ def encoder() -> PairEncoder:
     config = SiameseConfig(d_model=6, features=7)
     made = build_text_classifier(config, vocabulary=10, outputs=2, longest=99).eval().encoder
     assert isinstance(made, PairEncoder)
-    made.fit([tokens(PAIRS[:2]), tokens(PAIRS[2:])], silent=(BOS, EOS))
+    made.fit([tokens(PAIRS[:2]), tokens(PAIRS[2:])], ignored_ids=(BOS, EOS))
     return made
 
 
@@ -98,7 +98,7 @@ def aligned(table: Tensor, own: list[int], other: list[int]) -> tuple[float, Ten
         found = torch.zeros(6)
         if other:
             cosines = functional.cosine_similarity(table[token], table[other], dim=-1)
-            found = (SHARPNESS * cosines).softmax(0) @ table[other]
+            found = (ALIGNMENT_SCALE * cosines).softmax(0) @ table[other]
         close.append(float(functional.cosine_similarity(table[token], found, dim=0)))
         far.append((table[token] - found).abs())
     weights = [rarity(token) for token in own]
@@ -118,7 +118,7 @@ def compared(table: Tensor, first: list[int], second: list[int]) -> tuple[Tensor
     ]
     near = torch.tensor([float(functional.cosine_similarity(u, v, dim=0)), *both_ways(close, close_too)])
     difference = torch.cat((u, v, (u - v).abs(), u * v, a + b, a - b, near))
-    return torch.tensor(evidence), BEGINNING * difference
+    return torch.tensor(evidence), DIFFERENCE_SCALE * difference
 
 
 @torch.no_grad()
@@ -150,5 +150,5 @@ def test_what_was_counted_does_not_learn_and_the_rest_does(encoder: PairEncoder)
     learning = {name for name, each in encoder.named_parameters() if each.grad is not None and each.grad.any()}
     assert learning == {name for name, _ in encoder.named_parameters()} - counted
     encoder.requires_grad_(True)
-    encoder.hold()
+    encoder.freeze_statistics()
     assert {name for name, each in encoder.named_parameters() if not each.requires_grad} == counted

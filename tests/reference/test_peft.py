@@ -18,16 +18,16 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import heedful
-from heedful.adapters.lora import Lora, Role
+from heedful.adapters.lora import LoraAdapter, LoraTarget
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import learn_words
 from heedful.errors import RunError
-from heedful.foreign.families.settings import StackConfigs
-from heedful.foreign.hugging_face import build
+from heedful.foreign.families.config_mapping import ModelConfig
+from heedful.foreign.hugging_face import build_from_origin
 from heedful.foreign.hugging_face_export import save_hugging_face
-from heedful.foreign.peft import is_peft, read_peft, save_peft
-from heedful.tasks.origin import Head, Origin
+from heedful.foreign.peft import is_peft_folder, read_peft_adapter, save_peft_adapter
+from heedful.tasks.portable_model import OutputHead, PortableModel
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
 SIZES: dict[str, Any] = {"d_model": 16, "heads": 2, "d_ff": 24}
@@ -37,7 +37,7 @@ BERT = EncoderConfig.model_validate(
 )
 GPT = DecoderConfig.model_validate({**SIZES, **LEARNED, "layers": 2, "residual": "pre_norm", "output_bias": False})
 MARIAN = TransformerConfig.model_validate({**SIZES, "encoder_layers": 1, "decoder_layers": 2, "tie": "three_way"})
-ALL: tuple[Role, ...] = ("query", "key", "value", "output", "feed_forward")
+ALL: tuple[LoraTarget, ...] = ("query", "key", "value", "output", "feed_forward")
 NEOX = DecoderConfig.model_validate({**SIZES, "positions": {"kind": "rotary"}, "layers": 2})
 CASES = [(GPT, "GPT2LMHeadModel"), (NEOX, "GPTNeoXForCausalLM"), (MARIAN, "MarianMTModel"), (BERT, "BertModel")]
 TOKENIZER = learn_words(["one two three four five six seven"], size=32, lowercase=False)
@@ -52,17 +52,17 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def made(config: StackConfigs, lora: Lora) -> tuple[Origin, dict[str, Tensor], Origin]:
+def made(config: ModelConfig, lora: LoraAdapter) -> tuple[PortableModel, dict[str, Tensor], PortableModel]:
     """A base, an adapter of any numbers, and both together."""
     tokenizer = (TOKENIZER, TOKENIZER) if isinstance(config, TransformerConfig) else TOKENIZER
-    model = build(Origin(Path("base"), config, tokenizer, {}))
+    model = build_from_origin(PortableModel(Path("base"), config, tokenizer, {}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.3)
-    base = Origin(Path("base"), config, tokenizer, {name: p.detach() for name, p in model.named_parameters()})
-    lora.put_on(model)
-    own = {name: 0.3 * torch.randn(p.shape) for name, p in model.named_parameters() if lora.is_own(name)}
-    return base, own, replace(base, tensors=lora.complete(base.tensors, own, place="here"))
+    base = PortableModel(Path("base"), config, tokenizer, {name: p.detach() for name, p in model.named_parameters()})
+    lora.attach(model)
+    own = {name: 0.3 * torch.randn(p.shape) for name, p in model.named_parameters() if lora.is_adapter_parameter(name)}
+    return base, own, replace(base, tensors=lora.merge_weights(base.tensors, own, origin="here"))
 
 
 def with_adapter(model: nn.Module, folder: Path) -> nn.Module:
@@ -99,13 +99,13 @@ def output(model: Any) -> Tensor:
 @pytest.mark.parametrize(("config", "kind"), CASES)
 @pytest.mark.parametrize("on", [("query", "value"), ("key",), ALL])
 def test_transformers_computes_the_same_with_the_adapter_on(
-    config: StackConfigs, kind: str, on: tuple[Role, ...], tmp_path: Path
+    config: ModelConfig, kind: str, on: tuple[LoraTarget, ...], tmp_path: Path
 ) -> None:
-    lora = Lora(3, 5.0, on=on)
+    lora = LoraAdapter(3, 5.0, targets=on)
     base, own, whole = made(config, lora)
     save_hugging_face(base, tmp_path / "base")
     save_hugging_face(whole, tmp_path / "whole")
-    save_peft(whole, lora, own, tmp_path / "peft", base="base")
+    save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
     load = getattr(transformers, kind).from_pretrained
     bare, expected = output(load(tmp_path / "base").eval()), output(load(tmp_path / "whole").eval())
     assert float((bare - expected).abs().max()) > 0.005
@@ -116,13 +116,13 @@ def test_transformers_computes_the_same_with_the_adapter_on(
 
 @pytest.mark.parametrize(("config", "kind"), CASES)
 @pytest.mark.parametrize("on", [("query", "value"), ALL])
-def test_what_is_written_is_read(config: StackConfigs, kind: str, on: tuple[Role, ...], tmp_path: Path) -> None:
-    lora = Lora(3, 5.0, on=on)
+def test_what_is_written_is_read(config: ModelConfig, kind: str, on: tuple[LoraTarget, ...], tmp_path: Path) -> None:
+    lora = LoraAdapter(3, 5.0, targets=on)
     base, own, whole = made(config, lora)
-    save_peft(whole, lora, own, tmp_path / "peft", base="base")
-    assert is_peft(tmp_path / "peft")
-    adapter, found = read_peft(tmp_path / "peft", config)
-    read = adapter.complete(base.tensors, found, place="here")
+    save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
+    assert is_peft_folder(tmp_path / "peft")
+    adapter, found = read_peft_adapter(tmp_path / "peft", config)
+    read = adapter.merge_weights(base.tensors, found, origin="here")
     for name, tensor in whole.tensors.items():
         torch.testing.assert_close(read[name], tensor, atol=1e-5, rtol=1e-4, msg=name)
 
@@ -146,9 +146,11 @@ def test_what_others_write_is_read_by_its_own_scale(tmp_path: Path, rslora: bool
     )
     content = {"peft_type": "LORA", "r": 4, "lora_alpha": 6, "bias": "none", "use_rslora": rslora, **patterns}
     (tmp_path / "adapter_config.json").write_text(json.dumps(content), encoding="utf-8")
-    adapter, found = read_peft(tmp_path, BERT)
-    base = {name: p.detach() for name, p in build(Origin(Path(), BERT, TOKENIZER, {})).named_parameters()}
-    read = adapter.complete(base, found, place="here")
+    adapter, found = read_peft_adapter(tmp_path, BERT)
+    base = {
+        name: p.detach() for name, p in build_from_origin(PortableModel(Path(), BERT, TOKENIZER, {})).named_parameters()
+    }
+    read = adapter.merge_weights(base, found, origin="here")
     wanted = (6 / 2 * b @ a, 6 / 2**0.5 * b[:, :2] @ a[:2]) if rslora else (6 / 4 * b @ a, 7 / 2 * b[:, :2] @ a[:2])
     for layer, change in enumerate(wanted):
         name = f"encoder.stack.layers.{layer}.attention.key_value.weight"
@@ -158,19 +160,19 @@ def test_what_others_write_is_read_by_its_own_scale(tmp_path: Path, rslora: bool
 
 
 def test_a_head_goes_along(tmp_path: Path) -> None:
-    lora = Lora(2, 2.0)
+    lora = LoraAdapter(2, 2.0)
     config, (_, own, whole) = BERT, made(BERT, lora)
     pooler = {"encoder.summary.dense.weight": torch.randn(16, 16), "encoder.summary.dense.bias": torch.randn(16)}
     head = {"output.weight": torch.randn(3, 16), "output.bias": torch.randn(3)}
-    whole = replace(whole, tensors={**whole.tensors, **pooler, **head}, head=Head("class", ("a", "b", "c")))
-    save_peft(whole, lora, {**own, **head, **pooler}, tmp_path / "peft", base="base")
+    whole = replace(whole, tensors={**whole.tensors, **pooler, **head}, head=OutputHead("class", ("a", "b", "c")))
+    save_peft_adapter(whole, lora, {**own, **head, **pooler}, tmp_path / "peft", base="base")
     content = json.loads((tmp_path / "peft" / "adapter_config.json").read_text(encoding="utf-8"))
     assert (content["task_type"], sorted(content["modules_to_save"])) == ("SEQ_CLS", ["classifier", "pooler"])
     written = load_file(tmp_path / "peft" / "adapter_model.safetensors")
     assert torch.equal(written["base_model.model.classifier.weight"], head["output.weight"])
     assert torch.equal(written["base_model.model.bert.pooler.dense.bias"], pooler["encoder.summary.dense.bias"])
     assert "base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight" in written
-    _, found = read_peft(tmp_path / "peft", config)
+    _, found = read_peft_adapter(tmp_path / "peft", config)
     assert {name: each.float().tolist() for name, each in found.items() if "lora" not in name} == {
         name: each.float().tolist() for name, each in {**head, **pooler}.items()
     }
@@ -194,9 +196,9 @@ def test_a_head_goes_along(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path) -> None:
-    lora = Lora(2, 2.0)
+    lora = LoraAdapter(2, 2.0)
     _, own, whole = made(GPT, lora)
-    save_peft(whole, lora, own, tmp_path / "peft", base="base")
+    save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
     path, weights = tmp_path / "peft" / "adapter_config.json", tmp_path / "peft" / "adapter_model.safetensors"
     tensors = load_file(weights)
     first = next(name for name in tensors if "lora_A" in name)
@@ -214,29 +216,29 @@ def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path)
         case _:
             path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changed), encoding="utf-8")
     with pytest.raises(RunError, match=message):
-        read_peft(tmp_path / "peft", GPT)
+        read_peft_adapter(tmp_path / "peft", GPT)
 
 
 @pytest.mark.parametrize("name", ["adapter_model.bin", "adapter_model.pt"])
 def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_path: Path) -> None:
     """The command of the message makes a file that is read."""
-    lora = Lora(2, 2.0)
+    lora = LoraAdapter(2, 2.0)
     _, own, whole = made(GPT, lora)
     folder = tmp_path / "a folder"
-    save_peft(whole, lora, own, folder, base="base")
-    expected = read_peft(folder, GPT)[1]
+    save_peft_adapter(whole, lora, own, folder, base="base")
+    expected = read_peft_adapter(folder, GPT)[1]
     weights = folder / "adapter_model.safetensors"
     torch.save(load_file(weights), folder / name)
     weights.unlink()
     with pytest.raises(RunError) as caught:
-        read_peft(folder, GPT)
+        read_peft_adapter(folder, GPT)
     message = str(caught.value)
     assert message.startswith(
         f"{folder / name}: heedful reads no pickled weights, because opening them may run a program"
     )
     _, code, *files = shlex.split(message.partition("beside it: ")[2].replace("python", "", 1))
     subprocess.run([sys.executable, "-c", code, *files], check=True, timeout=120)
-    found = read_peft(folder, GPT)[1]
+    found = read_peft_adapter(folder, GPT)[1]
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[each], tensor) for each, tensor in expected.items())
 
@@ -260,8 +262,8 @@ def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
 
 
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
-    lora = Lora(2, 2.0)
+    lora = LoraAdapter(2, 2.0)
     _, own, whole = made(GPT, lora)
     with pytest.raises(RunError, match=r"temperature was learned beside the adapter, and PEFT has no place for it"):
-        save_peft(whole, lora, {**own, "temperature": torch.zeros(1)}, tmp_path / "peft", base="base")
+        save_peft_adapter(whole, lora, {**own, "temperature": torch.zeros(1)}, tmp_path / "peft", base="base")
     assert not (tmp_path / "peft").exists()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from heedful.generation import AverageLength, NoPenalty, Power, Wu
-from heedful.tasks.decorrelation import decorrelation
+from heedful.generation import AverageLength, GNMTLengthPenalty, NoLengthPenalty, PowerLengthPenalty
+from heedful.tasks.decorrelation import decorrelation_penalty
 
 
 def longhand(weights: Tensor) -> float:
@@ -27,25 +27,25 @@ def longhand(weights: Tensor) -> float:
 def test_decorrelation() -> None:
     layers = [torch.randn(2, 3, 4, 5).softmax(-1), torch.randn(2, 2, 4, 7).softmax(-1)]
     layers[0][1, :, 2:] = 0  # padding sees nothing
-    found = float(decorrelation(layers))
+    found = float(decorrelation_penalty(layers))
     torch.testing.assert_close(found, sum(map(longhand, layers)), rtol=1e-6, atol=0)
 
 
 def test_decorrelation_vanishes_for_heads_that_each_look_at_one_key_of_their_own() -> None:
     apart = torch.eye(3)[None, :, None, :].repeat(2, 1, 4, 1)
-    assert float(decorrelation([apart])) == 0
+    assert float(decorrelation_penalty([apart])) == 0
     together = torch.eye(3)[None, :1, None, :].repeat(2, 3, 4, 1)
-    assert float(decorrelation([together])) == 2 * 4 * 6, "six pairs of heads that look at the same key"
+    assert float(decorrelation_penalty([together])) == 2 * 4 * 6, "six pairs of heads that look at the same key"
 
 
 def test_decorrelation_pushes_heads_apart() -> None:
     scores = torch.randn(1, 3, 2, 6, requires_grad=True)
-    before = decorrelation([scores.softmax(-1)])
+    before = decorrelation_penalty([scores.softmax(-1)])
     before.backward()
     assert scores.grad is not None
-    after = decorrelation([(scores - 0.1 * scores.grad).softmax(-1)])
+    after = decorrelation_penalty([(scores - 0.1 * scores.grad).softmax(-1)])
     assert float(after.detach()) < float(before.detach())
-    torch.autograd.gradcheck(lambda s: decorrelation([s.softmax(-1)]), scores, eps=1e-3, atol=1e-2, rtol=1e-2)
+    torch.autograd.gradcheck(lambda s: decorrelation_penalty([s.softmax(-1)]), scores, eps=1e-3, atol=1e-2, rtol=1e-2)
 
 
 def test_length_penalties() -> None:
@@ -53,8 +53,10 @@ def test_length_penalties() -> None:
     lengths = torch.tensor([1.0, 2.0, 7.0, 50.0])
     for alpha in (0.0, 0.6, 1.0, 2.0):
         expected = torch.tensor([(5 + n) ** alpha / (5 + 1) ** alpha for n in lengths.tolist()])
-        torch.testing.assert_close(Wu(alpha).divisor(lengths), expected)
-    assert NoPenalty().divisor(lengths).tolist() == [1, 1, 1, 1]
-    assert AverageLength().divisor(lengths).tolist() == lengths.tolist()
+        torch.testing.assert_close(GNMTLengthPenalty(alpha).compute_divisors(lengths), expected)
+    assert NoLengthPenalty().compute_divisors(lengths).tolist() == [1, 1, 1, 1]
+    assert AverageLength().compute_divisors(lengths).tolist() == lengths.tolist()
     for alpha in (0.0, 0.5, -0.5, 1.5):
-        torch.testing.assert_close(Power(alpha).divisor(lengths), torch.tensor([n**alpha for n in lengths.tolist()]))
+        torch.testing.assert_close(
+            PowerLengthPenalty(alpha).compute_divisors(lengths), torch.tensor([n**alpha for n in lengths.tolist()])
+        )

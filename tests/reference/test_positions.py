@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import Integer, Learned, Sinusoidal, UnitInterval
+from heedful.attention import IntegerPosition, LearnedPosition, SinusoidalPosition, UnitIntervalPosition
 
 D_MODEL = 16
 
 
 def sinusoid(positions: list[int], d_model: int = D_MODEL) -> Tensor:
-    return Sinusoidal(d_model)(torch.tensor([positions]))[0]
+    return SinusoidalPosition(d_model)(torch.tensor([positions]))[0]
 
 
 def test_sinusoidal_formula() -> None:
@@ -61,13 +61,13 @@ def test_sinusoids_are_bounded_unique_and_of_one_length() -> None:
 
 def test_sinusoids_take_each_row_as_it_is() -> None:
     rows = torch.tensor([[5, 2, 0], [-1, 0, 1]])
-    found = Sinusoidal(D_MODEL)(rows)
+    found = SinusoidalPosition(D_MODEL)(rows)
     for row, column in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2)):
         torch.testing.assert_close(found[row, column], sinusoid([int(rows[row, column])])[0])
 
 
 def test_learned_positions_are_rows_of_a_trained_table() -> None:
-    learned = Learned(9, 4)
+    learned = LearnedPosition(9, 4)
     positions = torch.tensor([[3, 0, 8], [-1, 3, 3]])
     found = learned(positions)
     torch.testing.assert_close(found[0], learned.table.weight[[3, 0, 8]])
@@ -81,28 +81,28 @@ def test_learned_positions_are_rows_of_a_trained_table() -> None:
 
 def test_learned_positions_may_begin_behind_rows_that_nothing_reads() -> None:
     """As BART's do, whose first two rows are left over."""
-    learned = Learned(5, 4, offset=2)
+    learned = LearnedPosition(5, 4, offset=2)
     assert learned.table.weight.shape == (7, 4)
     torch.testing.assert_close(learned(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
 
 
 def test_learned_positions_start_as_long_as_unscaled_embeddings() -> None:
     """Rows of expected length 1, beside embeddings of length 1; within 2 % in the mean over 1000 of them."""
-    assert float(Learned(1000, 64).table.weight.detach().norm(dim=1).mean()) == pytest.approx(1, abs=0.02)
+    assert float(LearnedPosition(1000, 64).table.weight.detach().norm(dim=1).mean()) == pytest.approx(1, abs=0.02)
 
 
 def test_the_first_rejected_idea() -> None:
     """0 at the first word and 1 at the last of every sentence, in every dimension, wherever padding is."""
     at = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, -1, 0, 1], [-1, 0, -1, -1, -1]])
     expected = [[0.0, 1 / 4, 2 / 4, 3 / 4, 1.0], [0.0, 1 / 2, 1.0], [0.0, 1.0], [0.0]]
-    for row, positions, shares in zip(UnitInterval(3)(at), at, expected, strict=True):
+    for row, positions, shares in zip(UnitIntervalPosition(3)(at), at, expected, strict=True):
         torch.testing.assert_close(row[positions >= 0], torch.tensor(shares).unsqueeze(1).expand(-1, 3))
 
 
 def test_the_first_rejected_idea_where_the_end_is_not_known() -> None:
     """The share of a given length: the same number whatever follows."""
     at = torch.tensor([[0, 1, 4, 8], [0, 1, 2, -1]])
-    found = UnitInterval(3, 9)(at)
+    found = UnitIntervalPosition(3, 9)(at)
     for row, t in zip((*found[0], *found[1, :3]), (0, 1, 4, 8, 0, 1, 2), strict=True):
         torch.testing.assert_close(row, torch.full((3,), t / 8))
 
@@ -110,13 +110,13 @@ def test_the_first_rejected_idea_where_the_end_is_not_known() -> None:
 @pytest.mark.parametrize(("first", "given"), [(1, {}), (0, {"first": 0})])
 def test_the_second_rejected_idea(first: int, given: dict[str, int]) -> None:
     """The lecture gives 1 to the first word, 2 to the second."""
-    for row, t in zip(Integer(3, **given)(torch.tensor([[0, 1, 4, 8]]))[0], (0, 1, 4, 8), strict=True):
+    for row, t in zip(IntegerPosition(3, **given)(torch.tensor([[0, 1, 4, 8]]))[0], (0, 1, 4, 8), strict=True):
         torch.testing.assert_close(row, torch.full((3,), float(t + first)))
 
 
 @pytest.mark.parametrize(
     "position",
-    [Sinusoidal(4), UnitInterval(4), UnitInterval(4, 9), Integer(4)],
+    [SinusoidalPosition(4), UnitIntervalPosition(4), UnitIntervalPosition(4, 9), IntegerPosition(4)],
     ids=["sinusoidal", "unit interval", "unit interval of the longest", "integer"],
 )
 def test_only_learned_positions_learn(position: nn.Module) -> None:

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes
-from heedful.architectures.build_recurrent import recurrent
+from heedful.architectures.build import DataSizes
+from heedful.architectures.build_recurrent import build_recurrent_model
 from heedful.architectures.recurrent import RecurrentConfig
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 WORDS, WIDTH, EMBEDDING = 9, 6, 4
 SOURCE, TARGET = [3, 5, 4, 8], [1, 6, 7, 3, 5]
@@ -19,7 +19,7 @@ SOURCE, TARGET = [3, 5, 4, 8], [1, 6, 7, 3, 5]
 
 def built(**options: Any) -> Any:
     config = RecurrentConfig.model_validate({"d_model": WIDTH, "d_embedding": EMBEDDING, "tie": "none", **options})
-    model = recurrent(config, Sizes(WORDS, WORDS, 20)).double().eval()
+    model = build_recurrent_model(config, DataSizes(WORDS, WORDS, 20)).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.5)
     return model
@@ -30,7 +30,7 @@ def tokens(*ids: int) -> Tokens:
 
 
 def logits(model: Any) -> Tensor:
-    found: Tensor = model.step(tokens(*TARGET), model.begin(tokens(*SOURCE)))[0][0]
+    found: Tensor = model.step(tokens(*TARGET), model.init_state(tokens(*SOURCE)))[0][0]
     return found
 
 

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import (
-    Additive,
+    AdditiveScore,
     Attention,
-    Concat,
-    Dot,
-    ExpDot,
-    General,
-    Location,
-    ScaledDot,
-    Score,
-    proportional,
+    AttentionScore,
+    ConcatScore,
+    DotScore,
+    ExpDotScore,
+    GeneralScore,
+    LocationScore,
+    ScaledDotScore,
+    normalize_by_sum,
     softmax,
 )
 
@@ -31,42 +31,42 @@ def product(one: Tensor, other: Tensor) -> Tensor:
     return sum((x * y for x, y in zip(one, other, strict=True)), torch.tensor(0.0))
 
 
-def energy(score: Score, query: Tensor, key: Tensor, *, place: int = 0) -> Tensor:
+def energy(score: AttentionScore, query: Tensor, key: Tensor, *, place: int = 0) -> Tensor:
     """One score, as the papers write it."""
     match score:
-        case General():
+        case GeneralScore():
             matrix = score.weight.weight
             found = sum(
                 (query[i] * matrix[i, j] * key[j] for i in range(D_QUERY) for j in range(D_KEY)), torch.tensor(0.0)
             )
-        case Additive():
+        case AdditiveScore():
             hidden = score.query.weight @ query + score.key.weight @ key
             if score.query.bias is not None:
                 hidden = hidden + score.query.bias
             found = product(score.energy.weight[0], hidden.tanh())
-        case Concat():
+        case ConcatScore():
             both = torch.cat((query, key))
             found = product(score.energy.weight[0], torch.stack([product(w, both).tanh() for w in score.weight.weight]))
-        case Location():
+        case LocationScore():
             found = product(score.weight.weight[place], query)
-        case ExpDot():
+        case ExpDotScore():
             found = torch.tensor(math.exp(product(query, key)))
-        case ScaledDot():
+        case ScaledDotScore():
             found = product(query, key) / math.sqrt(len(query))
         case _:
             found = product(query, key)
     return found
 
 
-SCORES: dict[str, tuple[Callable[[], Score], int]] = {
-    "dot": (Dot, D_QUERY),
-    "scaled dot": (ScaledDot, D_QUERY),
-    "exp dot": (ExpDot, D_QUERY),
-    "general": (lambda: General(D_QUERY, D_KEY), D_KEY),
-    "additive": (lambda: Additive(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
-    "additive with a bias": (lambda: Additive(D_QUERY, D_KEY, D_HIDDEN, bias=True), D_KEY),
-    "concat": (lambda: Concat(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
-    "location": (lambda: Location(D_QUERY, LONGEST), D_KEY),
+SCORES: dict[str, tuple[Callable[[], AttentionScore], int]] = {
+    "dot": (DotScore, D_QUERY),
+    "scaled dot": (ScaledDotScore, D_QUERY),
+    "exp dot": (ExpDotScore, D_QUERY),
+    "general": (lambda: GeneralScore(D_QUERY, D_KEY), D_KEY),
+    "additive": (lambda: AdditiveScore(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
+    "additive with a bias": (lambda: AdditiveScore(D_QUERY, D_KEY, D_HIDDEN, bias=True), D_KEY),
+    "concat": (lambda: ConcatScore(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
+    "location": (lambda: LocationScore(D_QUERY, LONGEST), D_KEY),
 }
 """How to make each score, and the width of its keys."""
 
@@ -87,7 +87,7 @@ def test_scores(kind: str) -> None:
 
 def test_the_papers_additive_score_has_three_matrices_and_nothing_else() -> None:
     """v_a, W_a and U_a (Bahdanau et al. 2015, A.1.2)."""
-    shapes = {name: tuple(each.shape) for name, each in Additive(D_QUERY, D_KEY, D_HIDDEN).named_parameters()}
+    shapes = {name: tuple(each.shape) for name, each in AdditiveScore(D_QUERY, D_KEY, D_HIDDEN).named_parameters()}
     assert shapes == {
         "query.weight": (D_HIDDEN, D_QUERY),
         "key.weight": (D_HIDDEN, D_KEY),
@@ -117,7 +117,7 @@ def test_attention(kind: str) -> None:
 
 def test_attention_takes_the_choice_it_is_given_and_shows_its_weights() -> None:
     query, key, value = torch.randn(1, 2, 4), torch.randn(1, 3, 4), torch.randn(1, 3, 2)
-    attention = Attention(Dot(), lambda scores, visible: (scores > 0) * visible * 1.0)
+    attention = Attention(DotScore(), lambda scores, visible: (scores > 0) * visible * 1.0)
     seen: list[Tensor] = []
     attention.probe.register_forward_hook(lambda _module, _inputs, weights: seen.append(weights))
     found = attention(query, key, value=value, visible=torch.ones(1, 2, 3, dtype=torch.bool))
@@ -130,36 +130,36 @@ def test_scaling_brings_the_variance_of_scores_to_one() -> None:
     """q . k of independent entries with variance 1 has variance d (Vaswani et al. 2017, footnote 4)."""
     for d in (4, 64, 256):
         query, key = torch.randn(8000, 1, d), torch.randn(8000, 1, d)
-        assert Dot()(query, key).var() / d == pytest.approx(1, abs=0.1)
-        assert ScaledDot()(query, key).var() == pytest.approx(1, abs=0.1)
+        assert DotScore()(query, key).var() / d == pytest.approx(1, abs=0.1)
+        assert ScaledDotScore()(query, key).var() == pytest.approx(1, abs=0.1)
 
 
 def test_proportional_exponentials_are_the_softmax() -> None:
     dots = torch.randn(3, 4, 6)
     visible = torch.rand(3, 4, 6) < 0.5
-    torch.testing.assert_close(proportional(dots.exp(), visible), softmax(dots, visible))
+    torch.testing.assert_close(normalize_by_sum(dots.exp(), visible), softmax(dots, visible))
 
 
 def test_proportional_weights_are_shares() -> None:
     scores = torch.tensor([[[1.0, 3.0, 4.0, 9.0]]])
     visible = torch.tensor([[[True, True, True, False]]])
-    torch.testing.assert_close(proportional(scores, visible), torch.tensor([[[0.125, 0.375, 0.5, 0.0]]]))
+    torch.testing.assert_close(normalize_by_sum(scores, visible), torch.tensor([[[0.125, 0.375, 0.5, 0.0]]]))
 
 
 def test_proportional_is_a_trap_for_signed_scores() -> None:
     """The lecture's norm of dot products: weights leave [0, 1], and where the sum vanishes nothing is left."""
     everything = torch.ones(1, 1, 3, dtype=torch.bool)
-    signed = proportional(torch.tensor([[[3.0, -1.0, -1.0]]]), everything)
+    signed = normalize_by_sum(torch.tensor([[[3.0, -1.0, -1.0]]]), everything)
     torch.testing.assert_close(signed, torch.tensor([[[3.0, -1.0, -1.0]]]))
     vanishing = torch.tensor([[[2.0, -1.0, -1.0]]], requires_grad=True)
-    weights = proportional(vanishing, everything)
+    weights = normalize_by_sum(vanishing, everything)
     assert weights.tolist() == [[[0, 0, 0]]]
     weights.sum().backward()
     assert vanishing.grad is not None
     assert vanishing.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("choose", [softmax, proportional])
+@pytest.mark.parametrize("choose", [softmax, normalize_by_sum])
 def test_rows_that_see_nothing_are_zeros_without_poisonous_gradients(choose: nn.Module) -> None:
     scores = torch.rand(2, 3, 4, requires_grad=True)
     visible = torch.rand(2, 3, 4) < 0.7
@@ -183,7 +183,7 @@ def test_softmax_of_large_scores_neither_overflows_nor_sees_what_is_hidden(dtype
     torch.testing.assert_close(softmax(scores, visible), expected)
 
 
-@pytest.mark.parametrize("choose", [softmax, proportional])
+@pytest.mark.parametrize("choose", [softmax, normalize_by_sum])
 def test_a_mask_may_be_shared_among_heads_and_rows(choose: nn.Module) -> None:
     scores, visible = torch.rand(2, 3, 4, 5), torch.rand(2, 1, 4, 5) < 0.5
     found = choose(scores, visible)

@@ -9,20 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Hops
-from heedful.inspection.watch import watch
-from heedful.models.encoders import SelfAttentive
-from heedful.tasks.decorrelation import decorrelation
+from heedful.attention import MultiHopAttention
+from heedful.inspection.watch import watch_attention
+from heedful.models.encoders import SelfAttentivePooler
+from heedful.tasks.decorrelation import decorrelation_penalty
 
 POSITIONS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, 0, 1, 2], [0, -1, -1, -1, -1]])
 D_MODEL, HOPS, D_ALIGNMENT = 6, 4, 5
 
 
-def made() -> tuple[SelfAttentive, Tensor]:
-    return SelfAttentive(D_MODEL, hops=HOPS, d_alignment=D_ALIGNMENT), torch.randn(4, 5, D_MODEL)
+def made() -> tuple[SelfAttentivePooler, Tensor]:
+    return SelfAttentivePooler(D_MODEL, hops=HOPS, d_alignment=D_ALIGNMENT), torch.randn(4, 5, D_MODEL)
 
 
-def annotation(summary: SelfAttentive, hidden: Tensor, positions: Tensor) -> Tensor:
+def annotation(summary: SelfAttentivePooler, hidden: Tensor, positions: Tensor) -> Tensor:
     """A of one sentence, [hops, T], number by number (eq. 6)."""
     first, second, hidden = summary.keys.weight.detach(), summary.queries.weight.detach(), hidden.detach()
     rows = []
@@ -38,7 +38,7 @@ def annotation(summary: SelfAttentive, hidden: Tensor, positions: Tensor) -> Ten
 
 def test_the_matrix_is_that_of_the_paper() -> None:
     summary, hidden = made()
-    with watch(summary) as weights:
+    with watch_attention(summary) as weights:
         found = summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
     assert attention.shape == (4, HOPS, 1, 5)
@@ -50,7 +50,7 @@ def test_the_matrix_is_that_of_the_paper() -> None:
 
 def test_each_hop_shares_out_one_and_nothing_goes_to_padding() -> None:
     summary, hidden = made()
-    with watch(summary) as weights:
+    with watch_attention(summary) as weights:
         summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
     torch.testing.assert_close(attention.sum(-1), torch.ones(4, HOPS, 1))
@@ -78,12 +78,12 @@ def test_other_order_of_hops_other_order_of_rows() -> None:
 
 
 def test_what_hops_say_of_themselves_is_what_they_do() -> None:
-    hops = Hops(3)
+    hops = MultiHopAttention(3)
     query, key, value = torch.randn(2, 2, 12), torch.randn(2, 5, 4), torch.randn(2, 5, 7)
     visible = torch.rand(2, 2, 5) < 0.7
-    with watch(hops) as weights:
+    with watch_attention(hops) as weights:
         found = hops(query, key, value=value, visible=visible)
-    told = hops.explain(query, key, value=value, visible=visible)
+    told = hops.compute_trace(query, key, value=value, visible=visible)
     torch.testing.assert_close(told.weights, weights[""][0])
     torch.testing.assert_close(told.context.transpose(1, 2).flatten(2), found)
     torch.testing.assert_close(told.scores, torch.einsum("bhqd,bhkd->bhqk", told.query, told.key))
@@ -92,7 +92,7 @@ def test_what_hops_say_of_themselves_is_what_they_do() -> None:
 def test_the_penalty_is_that_of_the_paper() -> None:
     """Sum over sentences of the squared entries of A A^T - I (eq. 8)."""
     summary, hidden = made()
-    with watch(summary) as weights:
+    with watch_attention(summary) as weights:
         summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
     expected = 0.0
@@ -100,28 +100,28 @@ def test_the_penalty_is_that_of_the_paper() -> None:
         matrix = annotation(summary, hidden[row], POSITIONS[row])
         for i, j in itertools.product(range(HOPS), repeat=2):
             expected += (float(matrix[i] @ matrix[j]) - (i == j)) ** 2
-    assert float(decorrelation([attention])) == pytest.approx(expected)
+    assert float(decorrelation_penalty([attention])) == pytest.approx(expected)
 
 
 def test_there_is_no_penalty_where_each_hop_looks_at_a_token_of_its_own() -> None:
-    summary = SelfAttentive(5, hops=3, d_alignment=5)
+    summary = SelfAttentivePooler(5, hops=3, d_alignment=5)
     with torch.no_grad():
         summary.keys.weight.copy_(20 * torch.eye(5))
         summary.queries.weight.copy_(1000 * torch.eye(5)[[4, 0, 2]])
-    with watch(summary) as weights:
+    with watch_attention(summary) as weights:
         found = summary(torch.eye(5).unsqueeze(0), torch.arange(5).unsqueeze(0))
     ((attention,),) = weights.values()
-    assert float(decorrelation([attention])) == 0
+    assert float(decorrelation_penalty([attention])) == 0
     assert torch.equal(found.view(3, 5), torch.eye(5)[[4, 0, 2]])
 
 
 def test_gradients_of_matrix_and_penalty_reach_everything() -> None:
     summary, hidden = made()
     hidden.requires_grad_()
-    with watch(summary, detach=False) as weights:
+    with watch_attention(summary, detach=False) as weights:
         found = summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
-    for value in (found.square().sum(), decorrelation([attention])):
+    for value in (found.square().sum(), decorrelation_penalty([attention])):
         for parameter in (*summary.parameters(), hidden):
             parameter.grad = None
         value.backward(retain_graph=True)  # type: ignore[no-untyped-call]  # torch has no annotation here

@@ -132,7 +132,7 @@ def test_maps_behind_it_and_unit_length(tmp_path: Path) -> None:
 
 def test_a_model_that_fills_gaps_pools_too(tmp_path: Path) -> None:
     model = folder(tmp_path, "cls", kind="BertForMaskedLM")
-    reader = heedful.load(tmp_path, kind=heedful.Reader, device="cpu")
+    reader = heedful.load(tmp_path, kind=heedful.MaskedLanguageModelPredictor, device="cpu")
     expected = hidden(model.get_submodule("bert"), tmp_path, TEXTS[0])[0]
     np.testing.assert_allclose(reader.embed(TEXTS[:1])[0], expected, atol=1e-5)
 

@@ -14,8 +14,8 @@ from heedful.architectures.model import MemoryDecoderConfig
 from heedful.data.batches import PairBatch
 from heedful.models.interface import Encoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.tasks.criteria import Criterion, DoublyStochastic, Likelihood, Reinforced
-from heedful.values import SOURCE, Grid, Memory, Tokens
+from heedful.tasks.criteria import Criterion, DoublyStochasticCriterion, LikelihoodCriterion, ReinforceCriterion
+from heedful.tensors import SOURCE, GridLayout, Memory, Tokens
 
 WIDTH, WORDS, REGIONS = 6, 9, 4
 
@@ -39,7 +39,7 @@ def regions(rows: int) -> Tensor:
 
 def memory(slots: Tensor) -> Memory:
     positions = torch.arange(REGIONS).expand(len(slots), -1)
-    return Memory(slots, slots, positions, slots.mean(1), Grid(2, 2))
+    return Memory(slots, slots, positions, slots.mean(1), GridLayout(2, 2))
 
 
 def longhand(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tensor:
@@ -80,7 +80,7 @@ def longhand(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tenso
 def test_the_decoder_is_the_papers() -> None:
     made, _ = decoder()
     slots, ids = regions(3), torch.tensor([[1, 4, 2, 7], [3, 3, 0, 8], [5, 6, 1, 2]])
-    found, _ = made(Tokens(ids, torch.arange(4).expand(3, -1)), made.begin(memory(slots)))
+    found, _ = made(Tokens(ids, torch.arange(4).expand(3, -1)), made.init_state(memory(slots)))
     weights = dict(made.named_parameters())
     for row in range(3):
         expected = longhand(weights, slots[row], ids[row].tolist())
@@ -114,17 +114,17 @@ def test_the_penalty_is_that_of_plain_loops_and_has_a_gradient(kind: str) -> Non
         what = SequenceToSequence(Given(), made, output=output).double()
     else:
         what = model()
-    plain = Likelihood(0.1).loss(what, batch())
-    found = DoublyStochastic(Likelihood(0.1), weight=0.3).loss(what, batch())
+    plain = LikelihoodCriterion(0.1).loss(what, batch())
+    found = DoublyStochasticCriterion(LikelihoodCriterion(0.1), weight=0.3).loss(what, batch())
 
-    from heedful.inspection.capture import places
-    from heedful.inspection.watch import watch
+    from heedful.inspection.capture import find_attention_sites
+    from heedful.inspection.watch import watch_attention
 
-    with watch(what) as seen:
+    with watch_attention(what) as seen:
         what(batch().source, batch().target)
     expected = 0.0
-    for path, place in places(what).items():
-        if place.look.role != "cross":
+    for path, place in find_attention_sites(what).items():
+        if place.declaration.kind != "cross":
             continue
         calls = [call.mean(1) if call.dim() == 4 else call for call in seen[path]]
         for row, length in ((0, 4), (1, 2)):
@@ -141,19 +141,19 @@ def test_the_penalty_is_that_of_plain_loops_and_has_a_gradient(kind: str) -> Non
 
 
 def test_what_stands_beside_the_penalty_keeps_what_it_learned() -> None:
-    inner = Reinforced(Likelihood())
-    outer: Criterion = DoublyStochastic(inner, weight=1.0)
-    outer.learned(2.0)
+    inner = ReinforceCriterion(LikelihoodCriterion())
+    outer: Criterion = DoublyStochasticCriterion(inner, weight=1.0)
+    outer.on_update(2.0)
     assert inner.baseline.value == pytest.approx(-0.2)
-    other: Criterion = DoublyStochastic(Reinforced(Likelihood()), weight=1.0)
-    other.restore(outer.tensors())
-    assert other.tensors() == outer.tensors()
-    assert outer.parts == {"nll", "entropy", "unread"}
+    other: Criterion = DoublyStochasticCriterion(ReinforceCriterion(LikelihoodCriterion()), weight=1.0)
+    other.load_state_dict(outer.state_dict())
+    assert other.state_dict() == outer.state_dict()
+    assert outer.part_names == {"nll", "entropy", "unread"}
 
 
 def test_drawn_attention_learns_beside_the_penalty() -> None:
     what = model(reading={"gate": True, "weights": "sampled"}).train()
-    loss = DoublyStochastic(Reinforced(Likelihood()), weight=0.5).loss(what, batch())
+    loss = DoublyStochasticCriterion(ReinforceCriterion(LikelihoodCriterion()), weight=0.5).loss(what, batch())
     loss.total.backward()
     energy = dict(what.named_parameters())["decoder.reading.across.score.energy.weight"]
     assert energy.grad is not None

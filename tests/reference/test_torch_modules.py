@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.attention import MultiHeadAttention, Projection, Sight, causal, everything
-from heedful.blocks.residual import Residual
+from heedful.attention import AttentionMask, MultiHeadAttention, ProjectionAggregation, bidirectional, causal
+from heedful.blocks.residual import ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.tasks.likelihood import cross_entropy
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 D_MODEL, HEADS, D_FF, VOCABULARY, PAD = 16, 4, 24, 11, 0
 
@@ -29,8 +29,10 @@ def scatter(module: nn.Module) -> None:
         nn.init.normal_(parameter, std=0.5)
 
 
-def see(query: Tensor, key: Tensor, visibility: Any = everything) -> Sight:
-    return Sight.of(query, key_positions=key, visible=visibility(query.unsqueeze(2), key.unsqueeze(1)))
+def see(query: Tensor, key: Tensor, visibility: Any = bidirectional) -> AttentionMask:
+    return AttentionMask.from_visible(
+        query, key_positions=key, visible=visibility(query.unsqueeze(2), key.unsqueeze(1))
+    )
 
 
 def packed(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
@@ -40,7 +42,7 @@ def packed(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Te
 
 
 def biases_and_output(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    assert isinstance(attention.aggregation, Projection)
+    assert isinstance(attention.aggregation, ProjectionAggregation)
     yield prefix + "in_proj_bias", torch.cat((attention.query.bias, attention.key_value.bias))
     yield from named(attention.aggregation.output, prefix + "out_proj.")
 
@@ -51,7 +53,7 @@ def named(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
 
 def as_torch(layer: TransformerLayer, prefix: str) -> Iterator[tuple[str, Tensor]]:
     """The weights of a layer under torch's names, still connected to ours, so that gradients flow through."""
-    residuals: list[Residual] = [layer.around_attention, layer.around_feed_forward]
+    residuals: list[ResidualConnection] = [layer.around_attention, layer.around_feed_forward]
     yield from packed(layer.attention, prefix + "self_attn.")
     if layer.across is not None and layer.around_across is not None:
         residuals.insert(1, layer.around_across)
@@ -134,7 +136,7 @@ def build(residual: str) -> nn.Module:
         "residual": residual,
         "output_bias": True,
     }
-    model = build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
+    model = build_sequence_to_sequence(TransformerConfig.model_validate(config), DataSizes(VOCABULARY, VOCABULARY, 20))
     scatter(model)
     return model
 
@@ -143,7 +145,7 @@ def batch() -> tuple[Tokens, Tokens, Tensor]:
     source = torch.tensor([[3, 4, 5, 6, 7, 2], [8, 9, 2, PAD, PAD, PAD], [5, 3, 4, 4, 2, PAD]])
     target = torch.tensor([[1, 8, 7, 3, 3], [1, 5, PAD, PAD, PAD], [1, 3, 4, 9, PAD]])
     labels = torch.tensor([[8, 7, 3, 3, 2], [5, 2, PAD, PAD, PAD], [3, 4, 9, 2, PAD]])
-    return Tokens.of(source, pad=PAD), Tokens.of(target, pad=PAD), labels
+    return Tokens.from_ids(source, pad=PAD), Tokens.from_ids(target, pad=PAD), labels
 
 
 @pytest.mark.parametrize("self_attention", [True, False], ids=["self", "cross"])
@@ -164,8 +166,8 @@ def test_multi_head_attention(self_attention: bool, padded: bool) -> None:
     )
     seen = []
     ours.probe.register_forward_hook(lambda _module, _inputs, each: seen.append(each))
-    sight = see(positions, at, causal if self_attention else everything)
-    torch.testing.assert_close(ours(x, ours.remember(memory, memory, at), sight=sight), expected)
+    sight = see(positions, at, causal if self_attention else bidirectional)
+    torch.testing.assert_close(ours(x, ours.project_memory(memory, memory, at), mask=sight), expected)
     torch.testing.assert_close(seen[0], weights)
 
 
@@ -185,7 +187,7 @@ def test_multi_head_attention_over_another_width_with_values_of_their_own() -> N
     x, keys, values = torch.randn(2, 3, D_MODEL), torch.randn(2, 4, 6), torch.randn(2, 4, 6)
     positions, at = torch.arange(3).expand(2, -1), torch.arange(4).expand(2, -1)
     for each in (values, keys):
-        found = ours(x, ours.remember(keys, each, at), sight=see(positions, at))
+        found = ours(x, ours.project_memory(keys, each, at), mask=see(positions, at))
         torch.testing.assert_close(found, theirs(x, keys, each)[0])
 
 

@@ -10,55 +10,59 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import (
-    Additive,
+    AdditiveScore,
     Attention,
-    Choice,
-    Concat,
-    Concatenation,
-    Dot,
-    ExpDot,
-    General,
+    AttentionMask,
+    AttentionScore,
+    ConcatAggregation,
+    ConcatScore,
+    DotScore,
+    ExpDotScore,
+    GeneralScore,
     LinearChain,
-    Location,
+    LocationScore,
     MultiHeadAttention,
-    Rotary,
-    ScaledDot,
-    Score,
-    Scored,
-    Shaw,
-    Sight,
+    Normalizer,
+    RotaryPosition,
+    ScaledDotScore,
+    ScoredWeights,
+    ShawPosition,
     StraightThrough,
-    proportional,
+    normalize_by_sum,
     softmax,
 )
 
 D_MODEL, HEADS, ROWS, QUERIES, KEYS = 12, 3, 2, 4, 6
 D_K = D_MODEL // HEADS
-SCORES: dict[str, Callable[[], Score]] = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "exp_dot": ExpDot,
-    "general": lambda: General(D_K, D_K),
-    "additive": lambda: Additive(D_K, D_K, 5),
-    "concat": lambda: Concat(D_K, D_K, 7),
-    "location": lambda: Location(D_K, 9),
+SCORES: dict[str, Callable[[], AttentionScore]] = {
+    "dot": DotScore,
+    "scaled_dot": ScaledDotScore,
+    "exp_dot": ExpDotScore,
+    "general": lambda: GeneralScore(D_K, D_K),
+    "additive": lambda: AdditiveScore(D_K, D_K, 5),
+    "concat": lambda: ConcatScore(D_K, D_K, 7),
+    "location": lambda: LocationScore(D_K, 9),
 }
-CHOICES: dict[str, Callable[[], Choice]] = {
+CHOICES: dict[str, Callable[[], Normalizer]] = {
     "softmax": lambda: softmax,
-    "proportional": lambda: proportional,
+    "proportional": lambda: normalize_by_sum,
     "straight_through": StraightThrough,
     "linear_chain": LinearChain,
 }
 
 
-def sight(visible: Tensor) -> Sight:
+def sight(visible: Tensor) -> AttentionMask:
     positions = torch.arange(QUERIES).expand(ROWS, -1) + 2
     key_positions = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, -1, -1]])
-    return Sight.of(positions, key_positions=key_positions, visible=visible & (key_positions >= 0).unsqueeze(1))
+    return AttentionMask.from_visible(
+        positions, key_positions=key_positions, visible=visible & (key_positions >= 0).unsqueeze(1)
+    )
 
 
-def attention(score: Score, choice: Choice, **more: object) -> MultiHeadAttention:
-    made = MultiHeadAttention(D_MODEL, HEADS, weigher=Scored(score, choice), aggregation=Concatenation(), **more)  # type: ignore[arg-type]
+def attention(score: AttentionScore, choice: Normalizer, **more: object) -> MultiHeadAttention:
+    made = MultiHeadAttention(
+        D_MODEL, HEADS, weigher=ScoredWeights(score, choice), aggregation=ConcatAggregation(), **more
+    )  # type: ignore[arg-type]
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.5)
     return made.double().eval()
@@ -68,12 +72,12 @@ def attention(score: Score, choice: Choice, **more: object) -> MultiHeadAttentio
 def test_each_head_is_an_attention_of_its_own(score: str, choice: str) -> None:
     made = attention(SCORES[score](), CHOICES[choice]())
     weigher = made.weigher
-    assert isinstance(weigher, Scored)
+    assert isinstance(weigher, ScoredWeights)
     alone = Attention(weigher.measure, weigher.choice)
     x, memory = torch.randn(ROWS, QUERIES, D_MODEL).double(), torch.randn(ROWS, KEYS, D_MODEL).double()
     seen = sight(torch.rand(ROWS, QUERIES, KEYS) < 0.7)
     visible = torch.zeros(ROWS, QUERIES, KEYS, dtype=torch.bool) if seen.visible is None else seen.visible.squeeze(1)
-    found = made(x, made.remember(memory, memory, seen.key_positions), sight=seen)
+    found = made(x, made.project_memory(memory, memory, seen.key_positions), mask=seen)
     keys, values = made.key_value(memory).chunk(2, -1)
     for head, (query, key, value) in enumerate(
         zip(made.query(x).split(D_K, -1), keys.split(D_K, -1), values.split(D_K, -1), strict=True)
@@ -83,24 +87,26 @@ def test_each_head_is_an_attention_of_its_own(score: str, choice: str) -> None:
         torch.testing.assert_close(found[..., head * D_K : (head + 1) * D_K], expected)
 
 
-@pytest.mark.parametrize("relative", [Rotary(D_K), Shaw(D_K, D_K, clip=2)], ids=["rotary", "shaw"])
+@pytest.mark.parametrize("relative", [RotaryPosition(D_K), ShawPosition(D_K, D_K, clip=2)], ids=["rotary", "shaw"])
 def test_the_usual_way_composed_is_the_usual_way(relative: nn.Module) -> None:
-    composed = attention(ScaledDot(), softmax, relative=relative)
-    usual = MultiHeadAttention(D_MODEL, HEADS, aggregation=Concatenation(), relative=relative).double().eval()  # type: ignore[arg-type]
+    composed = attention(ScaledDotScore(), softmax, relative=relative)
+    usual = MultiHeadAttention(D_MODEL, HEADS, aggregation=ConcatAggregation(), relative=relative).double().eval()  # type: ignore[arg-type]
     usual.load_state_dict(composed.state_dict())
     x, memory = torch.randn(ROWS, QUERIES, D_MODEL).double(), torch.randn(ROWS, KEYS, D_MODEL).double()
     for visible in (torch.ones(ROWS, QUERIES, KEYS, dtype=torch.bool), torch.rand(ROWS, QUERIES, KEYS) < 0.5):
         seen = sight(visible)
-        results = [made(x, made.remember(memory, memory, seen.key_positions), sight=seen) for made in (composed, usual)]
+        results = [
+            made(x, made.project_memory(memory, memory, seen.key_positions), mask=seen) for made in (composed, usual)
+        ]
         torch.testing.assert_close(*results)
 
 
 def test_exp_dot_in_proportion_is_the_softmax_of_dot() -> None:
-    one, other = attention(ExpDot(), proportional), attention(Dot(), softmax)
+    one, other = attention(ExpDotScore(), normalize_by_sum), attention(DotScore(), softmax)
     other.load_state_dict(one.state_dict())
     x = torch.randn(ROWS, KEYS, D_MODEL).double()
     positions = torch.arange(KEYS).expand(ROWS, -1)
     everything = torch.ones(ROWS, KEYS, KEYS, dtype=torch.bool).tril()
-    seen = Sight.of(positions, key_positions=positions, visible=everything)
-    results = [made(x, made.remember(x, x, positions), sight=seen) for made in (one, other)]
+    seen = AttentionMask.from_visible(positions, key_positions=positions, visible=everything)
+    results = [made(x, made.project_memory(x, x, positions), mask=seen) for made in (one, other)]
     torch.testing.assert_close(*results)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
-from heedful.models.windows import WindowEncoder, Windows
-from heedful.values import Tokens
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
+from heedful.models.text_cnn import ConvWindow, WindowEncoder
+from heedful.tensors import Tokens
 
 D_MODEL, WIDTHS, FEATURES = 5, (1, 3), 4
 
 
 def made() -> WindowEncoder:
     torch.manual_seed(4)
-    embedding = TokenEmbedding(embedding_table(9, D_MODEL), scaled=False)
-    return WindowEncoder(embedding, [Windows(D_MODEL, width, features=FEATURES) for width in WIDTHS]).double().eval()
+    embedding = TokenEmbedding(build_embedding(9, D_MODEL), scaled=False)
+    return WindowEncoder(embedding, [ConvWindow(D_MODEL, width, features=FEATURES) for width in WIDTHS]).double().eval()
 
 
 @torch.no_grad()
@@ -26,7 +26,7 @@ def found(encoder: WindowEncoder, text: list[int]) -> torch.Tensor:
     for at in range(len(text)):
         row = []
         for windows in encoder.windows:
-            assert isinstance(windows, Windows)
+            assert isinstance(windows, ConvWindow)
             window = torch.cat(vectors[at : at + windows.width])
             for weight, bias in zip(windows.linear.weight, windows.linear.bias, strict=True):
                 row.append(max(0.0, float(weight @ window + bias)))
@@ -38,7 +38,7 @@ def found(encoder: WindowEncoder, text: list[int]) -> torch.Tensor:
 def test_slots_are_what_windows_find_and_the_summary_is_the_strongest_of_it() -> None:
     encoder = made()
     for text in ([3, 4, 5, 6, 7], [8], [2, 2]):
-        memory = encoder(Tokens.of(torch.tensor([text]), pad=0))
+        memory = encoder(Tokens.from_ids(torch.tensor([text]), pad=0))
         expected = found(encoder, text)
         torch.testing.assert_close(memory.values[0], expected)
         mean = encoder.embedding.table.weight[torch.tensor(text)].mean(0)
@@ -51,25 +51,25 @@ def test_slots_are_what_windows_find_and_the_summary_is_the_strongest_of_it() ->
 def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
     encoder = made()
     for windows in encoder.windows:
-        assert isinstance(windows, Windows)
+        assert isinstance(windows, ConvWindow)
         torch.nn.init.ones_(windows.linear.bias)  # so that padding would find something
     ids = torch.tensor([[3, 4, 5, 6, 7, 8], [0, 0, 0, 3, 5, 4], [7, 6, 0, 0, 0, 0]])
-    tokens = Tokens.of(ids, pad=0)
+    tokens = Tokens.from_ids(ids, pad=0)
     together = encoder(tokens)
     for row, text in enumerate(([3, 4, 5, 6, 7, 8], [3, 5, 4], [7, 6])):
-        alone = encoder(Tokens.of(torch.tensor([text]), pad=0))
+        alone = encoder(Tokens.from_ids(torch.tensor([text]), pad=0))
         torch.testing.assert_close(together.values[row, tokens.positions[row] >= 0], alone.values[0])
         torch.testing.assert_close(together.summary[row], alone.summary[0])
 
 
 def test_later_tokens_are_seen_as_far_as_the_level_says() -> None:
     encoder = made()
-    (level,) = encoder.levels()
+    (level,) = encoder.describe_layers()
     text = [3, 4, 5, 6, 7]
-    plain = encoder(Tokens.of(torch.tensor([text]), pad=0)).values[0]
+    plain = encoder(Tokens.from_ids(torch.tensor([text]), pad=0)).values[0]
     for at in range(len(text)):
         other = [*text[:at], 8, *text[at + 1 :]]
-        changed = (encoder(Tokens.of(torch.tensor([other]), pad=0)).values[0] != plain).any(-1)
+        changed = (encoder(Tokens.from_ids(torch.tensor([other]), pad=0)).values[0] != plain).any(-1)
         assert level.after is not None
         assert {place for place in range(len(text)) if changed[place]} <= {*range(at - level.after, at + 1)}
         assert changed[at]

@@ -35,7 +35,7 @@ def folder(path: Path, pieces: list[str], **settings: Any) -> Path:
 
 def cut(path: Path, text: str = TEXT) -> list[str]:
     tokenizer = heedful.load(path, device="cpu").tokenizer
-    return list(tokenizer.pieces(tokenizer.encode(text)))
+    return list(tokenizer.to_pieces(tokenizer.encode(text)))
 
 
 CASES: list[tuple[dict[str, Any], list[str]]] = [

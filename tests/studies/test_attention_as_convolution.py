@@ -76,13 +76,13 @@ def test_wide_heads_blur() -> None:
 
 
 def test_cells_of_the_grid() -> None:
-    assert STUDY.on_the_grid([list(map(float, offset)) for offset in STUDY.OFFSETS]) == 9
-    assert STUDY.on_the_grid([[0.2, -0.4], [-0.1, 0.3], [1.2, 0.9], [1.6, 0.0], [0.0, -3.0]]) == 2
+    assert STUDY.count_grid_cells([list(map(float, offset)) for offset in STUDY.OFFSETS]) == 9
+    assert STUDY.count_grid_cells([[0.2, -0.4], [-0.1, 0.3], [1.2, 0.9], [1.6, 0.0], [0.0, -3.0]]) == 2
 
 
 def test_heads_learn_where_to_look_and_what_pixels_hold_does_not_tell_them() -> None:
     torch.manual_seed(1)
-    reader = STUDY.Reader(sizes())
+    reader = STUDY.DigitClassifier(sizes())
     images = torch.rand(3, 14, 14, requires_grad=True)
     reader(images).square().sum().backward()
     for name, parameter in reader.named_parameters():
@@ -105,7 +105,7 @@ def write_digits(folder: Path, each: int) -> None:
 
 def test_digits_are_read_as_they_are_written(tmp_path: Path) -> None:
     write_digits(tmp_path / "digits", 5)
-    images, digits = STUDY.halved(STUDY.read_digits(tmp_path / "digits", each=3))
+    images, digits = STUDY.downsample_digits(STUDY.read_digits(tmp_path / "digits", per_digit=3))
     assert digits.tolist() == [digit for digit in range(10) for _ in range(3)]
     assert images.shape == (30, 14, 14)
     assert images[:, :2, 0].min() == 1
@@ -117,16 +117,16 @@ def test_the_study_runs_and_repeats(tmp_path: Path, capsys: pytest.CaptureFixtur
     small = sizes()
     lines: list[str] = []
     found = [
-        STUDY.learn(*STUDY.halved(STUDY.read_digits(tmp_path / "digits", each=small.digits)), small, say=lines.append)
+        STUDY.train_classifier(*STUDY.downsample_digits(STUDY.read_digits(tmp_path / "digits", per_digit=small.digits)), small, log=lines.append)
         for _ in range(2)
     ]
     assert found[0].accuracy == found[1].accuracy
     assert found[0].centres == found[1].centres
     assert found[0].centres[0] != found[0].centres[-1], "heads move"
-    errors = STUDY.construction_errors(small)
+    errors = STUDY.measure_construction_errors(small)
     assert errors["with a ring of zeros, all pixels"] < 1e-4
     assert errors["without, inside"] < 1e-4 < errors["without, all pixels"]
-    STUDY.publish(errors, found[0], small, output=tmp_path / "out")
+    STUDY.write_results(errors, found[0], small, output=tmp_path / "out")
     assert (tmp_path / "out/table.md").read_text(encoding="utf-8") == capsys.readouterr().out
     numbers = json.loads((tmp_path / "out/numbers.json").read_text(encoding="utf-8"))
     assert torch.tensor(numbers["learned"]["centres"]).shape == (3, 2, 9, 2)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.metrics.edits import edit_distance
+from heedful.metrics.error_rates import edit_distance
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_pronunciations_of_a_word_are_in_one_part(study: SimpleNamespace, tmp_pa
 def test_the_closest_pronunciation_counts(study: SimpleNamespace) -> None:
     pairs = [("a", "AH0"), ("a", "EY1"), ("bee", "B IY1"), ("tomato", "T AH0 M")]
     said = {"a": "EY0", "bee": "B IY1", "tomato": "T AH0 M EY1"}
-    found = {name: each.value for name, each in study.FIELDS["g2p"].metrics(pairs, said).items()}
+    found = {name: each.value for name, each in study.TASKS["g2p"].compute_metrics(pairs, said).items()}
     assert found["word error"] == pytest.approx(100 * 2 / 3)
     assert found["word error, no stress"] == pytest.approx(100 * 1 / 3), "EY0 and EY1 differ in stress alone"
     assert found["phoneme error"] == pytest.approx(100 * 2 / 6)
@@ -84,9 +84,9 @@ def test_commands_and_their_splits(study: SimpleNamespace, tmp_path: Path) -> No
 
 def test_misspellings_are_wrong_near_and_always_the_same(study: SimpleNamespace) -> None:
     counts = {"believe": 8, "friend": 2, "cat": 1024, "i": 5, "a": 3}
-    made = list(study.spelling.misspellings(counts, seed=1))
-    assert made == list(study.spelling.misspellings(dict(reversed(counts.items())), seed=1))
-    assert made != list(study.spelling.misspellings(counts, seed=2))
+    made = list(study.spelling.generate_misspellings(counts, seed=1))
+    assert made == list(study.spelling.generate_misspellings(dict(reversed(counts.items())), seed=1))
+    assert made != list(study.spelling.generate_misspellings(counts, seed=2))
     assert [pair for pair in made if pair[0] == pair[1]] == [(word, word) for word in sorted(counts)]
     assert all(wrong == right or wrong not in counts for wrong, right in made)
     assert all(wrong and edit_distance(wrong, right) <= 4 for wrong, right in made)
@@ -102,14 +102,14 @@ def test_keys_beside_each_other(study: SimpleNamespace) -> None:
 def test_each_mistake_by_hand(study: SimpleNamespace) -> None:
     dice = random.Random(1)
     made = {kind.__name__: {kind("abc", dice) for _ in range(200)} for kind in study.spelling.MISTAKES}
-    assert made["dropped"] == {"bc", "ac", "ab"}
-    assert made["doubled"] == {"aabc", "abbc", "abcc"}
-    assert made["swapped"] == {"bac", "acb"}
-    assert made["misheard"] == {f"{vowel}bc" for vowel in "eiouy"}
-    assert {len(each) for each in made["missed"]} == {3}
-    assert {len(each) for each in made["brushed"]} == {4}
-    assert "sbc" in made["missed"]
-    assert "asbc" in made["brushed"]
+    assert made["drop_letter"] == {"bc", "ac", "ab"}
+    assert made["double_letter"] == {"aabc", "abbc", "abcc"}
+    assert made["swap_letters"] == {"bac", "acb"}
+    assert made["replace_vowel"] == {f"{vowel}bc" for vowel in "eiouy"}
+    assert {len(each) for each in made["hit_neighbour"]} == {3}
+    assert {len(each) for each in made["add_neighbour"]} == {4}
+    assert "sbc" in made["hit_neighbour"]
+    assert "asbc" in made["add_neighbour"]
 
 
 def test_the_corrector_prefers_few_edits_then_frequent_words(study: SimpleNamespace) -> None:
@@ -126,8 +126,8 @@ def test_the_corrector_prefers_few_edits_then_frequent_words(study: SimpleNamesp
 
 def test_one_edit_is_all_that_norvig_counts(study: SimpleNamespace) -> None:
     """n deletions, n - 1 swaps, 26 n exchanges and 26 (n + 1) insertions, before they are made one set."""
-    assert study.spelling.edits("a") >= {"", "b", "ba", "ab", "a"}
-    assert len(study.spelling.edits("somthing")) == 442, "as his essay says"
+    assert study.spelling.list_edits("a") >= {"", "b", "ba", "ab", "a"}
+    assert len(study.spelling.list_edits("somthing")) == 442, "as his essay says"
 
 
 def test_a_run_is_measured_beside_the_corrector(
@@ -146,7 +146,7 @@ def test_a_run_is_measured_beside_the_corrector(
     )
     run = heedful.train(heedful.load_recipe(tmp_path / "r.toml", ["--output", str(tmp_path / "run")]), device="cpu")
     capsys.readouterr()
-    table = study.measure(given, study.FIELDS["spelling"], run.folder)
+    table = study.evaluate_run(given, study.TASKS["spelling"], run.folder)
     assert [(row[0], row[1], row[2]) for row in table.rows] == [
         ("run", "made up", "1"), ("Norvig's corrector", "made up", "1"),
         ("run", "real", "2"), ("Norvig's corrector", "real", "2"),
@@ -161,10 +161,10 @@ def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path
     given = options(study, "tagging", tmp_path, *(tmp_path / f"{name}.conllu" for name in "abc"))
     assert written(study, given)["test"] == [("dogs bark", "NOUN VERB")] * 2
     pairs = [("dogs bark", "NOUN VERB"), ("a dog", "DET NOUN")]
-    found = study.FIELDS["tagging"].metrics(pairs, {"dogs bark": "NOUN", "a dog": "DET NOUN X"})
+    found = study.TASKS["tagging"].compute_metrics(pairs, {"dogs bark": "NOUN", "a dog": "DET NOUN X"})
     assert found["right tags"].value == pytest.approx(75)
     assert found["right sentences"].value == 0
-    _, answer = study.FIELDS["tagging"].baseline(given)
+    _, answer = study.TASKS["tagging"].build_baseline(given)
     assert answer(["bark new dogs"]) == ["VERB NOUN NOUN"]
 
 
@@ -182,7 +182,7 @@ def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path
     ],
 )
 def test_what_is_left_of_pages_goes(study: SimpleNamespace, raw: str, clean: str) -> None:
-    assert study.headlines.readable(raw) == clean
+    assert study.headlines.clean_text(raw) == clean
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_what_is_left_of_pages_goes(study: SimpleNamespace, raw: str, clean: str
 def test_who_reported_it_and_where_goes(
     study: SimpleNamespace, description: str, title: str, story: str, headline: str
 ) -> None:
-    assert study.headlines.unsigned(description, title) == (story, headline)
+    assert study.headlines.remove_source(description, title) == (story, headline)
 
 
 def test_stories_of_a_headline_are_in_one_part(study: SimpleNamespace, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_stories_of_a_headline_are_in_one_part(study: SimpleNamespace, tmp_path:
 def test_of_a_story_that_is_there_twice_one_headline_is_taken(study: SimpleNamespace) -> None:
     rows = ['1,b,"It is told."', "1,a,It  is told.", "1,c,AP - It is told."]
     for each in (rows, rows[::-1]):
-        assert [*study.headlines.stories(each)] == [("It is told.", "a")]
+        assert [*study.headlines.read_stories(each)] == [("It is told.", "a")]
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_rouge_by_hand(
     study: SimpleNamespace, summary: str, reference: str, scores: tuple[float, float, float]
 ) -> None:
     """Scores are ROUGE-1, ROUGE-2 and ROUGE-L; the first two summaries are of Lin 2004 (3.1)."""
-    found = study.FIELDS["summaries"].metrics([("story", reference)], {"story": summary})
+    found = study.TASKS["summaries"].compute_metrics([("story", reference)], {"story": summary})
     assert [*found] == ["ROUGE-1", "ROUGE-2", "ROUGE-L"]
     assert [each.value for each in found.values()] == pytest.approx([100 * score for score in scores])
 
@@ -251,6 +251,6 @@ def test_rouge_by_hand(
 def test_the_lead_is_as_long_as_the_median_headline(study: SimpleNamespace, tmp_path: Path) -> None:
     given = options(study, "summaries", tmp_path)
     study.write_pairs([("a", "x"), ("b", "x y z"), ("c", "1 2 3 4 5 6")], given.output / "train.tsv")
-    name, answer = study.FIELDS["summaries"].baseline(given)
+    name, answer = study.TASKS["summaries"].build_baseline(given)
     assert name == "first 3 words"
     assert answer(["A dog barks at night.", "A dog"]) == ["A dog barks", "A dog"]

@@ -14,7 +14,7 @@ import table_one as table
 import torch
 from torch import nn
 
-from heedful.shelf import studies
+from heedful.bundled import list_studies
 
 
 def measured() -> Any:
@@ -25,12 +25,12 @@ def measured() -> Any:
 @pytest.fixture(scope="module")
 def rows() -> Any:
     """What the study measures of layers that are tiny."""
-    return complexity.study(measured(), say=lambda _: None)
+    return complexity.run_study(measured(), log=lambda _: None)
 
 
 @pytest.mark.slow
 def test_all_of_it(rows: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    complexity.publish(rows, measured(), output=tmp_path / "new/folder")
+    complexity.write_results(rows, measured(), output=tmp_path / "new/folder")
     folder = tmp_path / "new/folder"
     assert (folder / "tables.md").read_text(encoding="utf-8") == capsys.readouterr().out
     found = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
@@ -47,8 +47,8 @@ def test_all_of_it(rows: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_study_is_listed() -> None:
-    assert studies()["complexity"].about.startswith("Table 1 of Vaswani et al. 2017")
-    assert "table_one" not in studies(), "a file that the study imports"
+    assert list_studies()["complexity"].description.startswith("Table 1 of Vaswani et al. 2017")
+    assert "table_one" not in list_studies(), "a file that the study imports"
 
 
 def test_time_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,25 +58,25 @@ def test_time_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(float(10**number) for number in range(99))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    assert complexity.cost(nn.Linear(2, 2), 3, 2, rounds=2).seconds == 4.0, "the first pass and the last do not count"
+    assert complexity.measure_cost(nn.Linear(2, 2), 3, 2, rounds=2).seconds == 4.0, "the first pass and the last do not count"
 
 
 def test_exponents_of_known_laws() -> None:
     for power in (0, 1, 2.5):
-        assert complexity.exponent({n: 3 * n**power for n in (8, 16, 32, 64)}) == pytest.approx(power)
-    assert complexity.exponent({1: 9e9, 8: 64, 16: 256, 32: 1024}) == pytest.approx(2), "the last points alone"
-    assert complexity.growth({n: 5 + 2 * math.log(n, 3) for n in (8, 16, 32)}) == pytest.approx(2)
+        assert complexity.fit_exponent({n: 3 * n**power for n in (8, 16, 32, 64)}) == pytest.approx(power)
+    assert complexity.fit_exponent({1: 9e9, 8: 64, 16: 256, 32: 1024}) == pytest.approx(2), "the last points alone"
+    assert complexity.fit_log_growth({n: 5 + 2 * math.log(n, 3) for n in (8, 16, 32)}) == pytest.approx(2)
 
 
 def test_paths_are_as_long_as_they_must_be() -> None:
     for n in (5, 9, 20):
         lengths = {
-            "full": table.path_length(table.SelfAttention(), n, 8),
-            "formed": table.path_length(table.SelfAttention(formed=True), n, 8),
-            "restricted": table.path_length(table.Restricted(3), n, 8),
-            "recurrent": table.path_length(table.Recurrent(), n, 8),
-            "convolutional": table.path_length(table.Convolutional(5), n, 8),
-            "dilated": table.path_length(table.Dilated(3), n, 8),
+            "full": table.measure_path_length(table.SelfAttention(), n, 8),
+            "formed": table.measure_path_length(table.SelfAttention(form_weights=True), n, 8),
+            "restricted": table.measure_path_length(table.Restricted(3), n, 8),
+            "recurrent": table.measure_path_length(table.Recurrent(), n, 8),
+            "convolutional": table.measure_path_length(table.Convolutional(5), n, 8),
+            "dilated": table.measure_path_length(table.Dilated(3), n, 8),
         }
         assert lengths == {
             "full": 1,
@@ -90,7 +90,7 @@ def test_paths_are_as_long_as_they_must_be() -> None:
 
 def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
     rows = {"full": table.SelfAttention(), "convolutional": table.Convolutional(), "recurrent": table.Recurrent()}
-    chains = {name: [table.sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()}
+    chains = {name: [table.count_sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()}
     assert len(set(chains["full"])) == len(set(chains["convolutional"])) == 1
     first, second, third = chains["recurrent"]
     assert third - second == 2 * (second - first) > 0
@@ -101,20 +101,20 @@ def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
                 x = x.exp()
             return x
 
-    assert table.sequential_operations(Loop(), 3, 2) == 11, "ten operations after the input"
+    assert table.count_sequential_operations(Loop(), 3, 2) == 11, "ten operations after the input"
 
 
 def test_dependence_is_that_of_the_window() -> None:
     at = torch.arange(7)
     near = (at[:, None] - at).abs() <= 2
-    assert torch.equal(table.depends(table.Restricted(2).build(8), 7, 8), near)
-    assert torch.equal(table.depends(table.Convolutional(5).build(8), 7, 8), near)
-    assert torch.equal(table.depends(table.Recurrent().build(8), 7, 8), at[:, None] >= at)
+    assert torch.equal(table.find_dependencies(table.Restricted(2).build(8), 7, 8), near)
+    assert torch.equal(table.find_dependencies(table.Convolutional(5).build(8), 7, 8), near)
+    assert torch.equal(table.find_dependencies(table.Recurrent().build(8), 7, 8), at[:, None] >= at)
 
 
 def test_bytes_are_counted_while_they_live() -> None:
     given = torch.zeros(1000)
-    with complexity.Alive() as alive:
+    with complexity.MemoryCounter() as alive:
         view = given.view(10, 100)  # no storage of its own
         first = view + 1
         second = first * 2
@@ -123,6 +123,6 @@ def test_bytes_are_counted_while_they_live() -> None:
         third.add_(1)
         del second
     assert alive.peak == 2 * 4000
-    assert alive.now == 4000
+    assert alive.current == 4000
     del third
-    assert alive.now == 0
+    assert alive.current == 0

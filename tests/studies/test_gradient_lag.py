@@ -21,7 +21,7 @@ def sizes(**changes: Any) -> Any:
 
 
 def test_each_half_has_one_marker_and_the_answer_is_the_sum_of_what_they_mark() -> None:
-    x, answers = STUDY.adding(200, 7, dice=torch.Generator().manual_seed(2))
+    x, answers = STUDY.sample_adding_problem(200, 7, rng=torch.Generator().manual_seed(2))
     for numbers, answer in zip(x.tolist(), answers.tolist(), strict=True):
         marked = [place for place, (_, mark) in enumerate(numbers) if mark == 1]
         assert all(mark in (0, 1) and 0 <= number < 1 for number, mark in numbers)
@@ -30,16 +30,16 @@ def test_each_half_has_one_marker_and_the_answer_is_the_sum_of_what_they_mark() 
         assert answer == pytest.approx(sum(numbers[place][0] for place in marked))
     places = x[..., 1].sum(0)
     assert places.min() > 0, "every place is marked now and then"
-    assert float((answers - 1).square().mean()) == pytest.approx(STUDY.BLIND, rel=0.2)
+    assert float((answers - 1).square().mean()) == pytest.approx(STUDY.CONSTANT_ERROR, rel=0.2)
 
 
 @pytest.mark.parametrize("name", list(STUDY.READERS))
 def test_norms_are_those_of_the_jacobian(name: str) -> None:
     reader = STUDY.READERS[name](5)
-    x = STUDY.adding(3, 6, dice=torch.Generator().manual_seed(1))[0]
+    x = STUDY.sample_adding_problem(3, 6, rng=torch.Generator().manual_seed(1))[0]
     exact = [torch.autograd.functional.jacobian(reader, row.unsqueeze(0))[0, :, 0] for row in x]
     expected = [(sum(float(row[:, 5 - lag].square().sum()) for row in exact) / 3) ** 0.5 for lag in range(6)]
-    assert STUDY.gradient_norms(reader, x) == pytest.approx(expected, rel=1e-4)
+    assert STUDY.compute_gradient_norms(reader, x) == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_product_of_jacobians_shrinks_exponentially() -> None:
@@ -47,13 +47,13 @@ def test_a_product_of_jacobians_shrinks_exponentially() -> None:
     reader = STUDY.READERS["Elman, orthogonal start"](4)
     nn.init.eye_(reader.layer.cell.recurrent.weight)
     reader.layer.cell.recurrent.weight.data.mul_(0.5)
-    norms = STUDY.gradient_norms(reader, torch.zeros(1, 60, 2))
+    norms = STUDY.compute_gradient_norms(reader, torch.zeros(1, 60, 2))
     width = float(reader.layer.cell.input.weight.detach().norm())
     assert norms == pytest.approx([width * 0.5**lag for lag in range(60)], rel=1e-6)
 
 
 def test_training_ends_when_the_problem_is_solved() -> None:
-    outcome = STUDY.learn("attention", 6, sizes(steps=2000, look=20, batch=32, d=16, rate=1e-2))
+    outcome = STUDY.train_reader("attention", 6, sizes(steps=2000, look=20, batch=32, d=16, rate=1e-2))
     assert outcome.solved_at == outcome.errors[-1][0] < 2000
     assert outcome.errors[-1][1] < 0.01 <= outcome.errors[-2][1]
     assert len(outcome.before) == len(outcome.after) == 6
@@ -63,9 +63,9 @@ def test_training_ends_when_the_problem_is_solved() -> None:
 
 def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
-    found = STUDY.study(sizes(), say=said.append)
+    found = STUDY.run_study(sizes(), log=said.append)
     assert len(said) == 2 * len(STUDY.READERS)
-    STUDY.publish(found, sizes(), output=tmp_path / "new/folder")
+    STUDY.write_results(found, sizes(), output=tmp_path / "new/folder")
     folder = tmp_path / "new/folder"
     rows = (folder / "table.md").read_text(encoding="utf-8").splitlines()
     assert capsys.readouterr().out.splitlines() == rows
@@ -79,6 +79,6 @@ def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    first, second, other = (STUDY.learn("LSTM", 6, sizes(seed=seed)) for seed in (1, 1, 2))
+    first, second, other = (STUDY.train_reader("LSTM", 6, sizes(seed=seed)) for seed in (1, 1, 2))
     assert first.errors == second.errors != other.errors
     assert first.after == second.after

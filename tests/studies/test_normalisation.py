@@ -44,7 +44,7 @@ def folder_of_bars(folder: Path, count: int = 20) -> Path:
 
 def test_without_normalization_it_is_the_gru() -> None:
     made, x = network("none"), images()
-    expected, _ = made.cell.run(x, made.cell.begin(x.new_zeros(5, 6)))
+    expected, _ = made.cell.run_kernel(x, made.cell.init_state(x.new_zeros(5, 6)))
     torch.testing.assert_close(made(x), expected[:, -1])
 
 
@@ -109,7 +109,7 @@ def test_statistics_are_kept_for_each_step_or_for_all() -> None:
 def test_statistics_are_those_of_the_weights_that_are_tested() -> None:
     made, x = network("batch, each step its own"), images(rows=9)
     made(100 * x)  # what was seen before counts no more
-    STUDY.take_statistics(made, x, batch=4)
+    STUDY.estimate_statistics(made, x, batch=4)
     sums = made.cell.input(x)[:, :, :12].detach()
     chosen = torch.randperm(8, generator=torch.Generator().manual_seed(0)).split(4)
     for step, norm in enumerate(made.read[0].norms[:4]):
@@ -119,7 +119,7 @@ def test_statistics_are_those_of_the_weights_that_are_tested() -> None:
 
 
 def test_digits_are_split_by_class_and_none_is_in_both(tmp_path: Path) -> None:
-    train, test = STUDY.Digits.read(folder_of_bars(tmp_path), most=10_000)
+    train, test = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=10_000)
     assert train.images.shape == (160, 28, 28)
     assert test.images.shape == (40, 28, 28)
     assert train.labels.bincount().tolist() == [16] * 10
@@ -130,21 +130,21 @@ def test_digits_are_split_by_class_and_none_is_in_both(tmp_path: Path) -> None:
     assert (train.images.mean(2).argmax(1) == 2 * train.labels + 4).all()
     every = torch.cat((train.images, test.images)).flatten(1)
     assert len(every.unique(dim=0)) == 200
-    assert len(STUDY.Digits.read(tmp_path, most=50)[0].labels) == 40
+    assert len(STUDY.Digits.read(tmp_path, max_images=50)[0].labels) == 40
 
 
 def test_folders_without_digits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
-        STUDY.Digits.read(tmp_path, most=100)
+        STUDY.Digits.read(tmp_path, max_images=100)
     folder_of_bars(tmp_path)
     (tmp_path / "digit3.u8.gz").write_bytes(gzip.compress(b"abc"))
-    with pytest.raises(DataError, match="3 bytes are no images"):
-        STUDY.Digits.read(tmp_path, most=100)
+    with pytest.raises(DataError, match="3 bytes are not images"):
+        STUDY.Digits.read(tmp_path, max_images=100)
 
 
 def test_every_epoch_shows_every_image_at_most_once() -> None:
     regime = STUDY.Regime(batch=4, epochs=3, rate=0.1)
-    seen = list(STUDY.batches(11, regime, seed=1))
+    seen = list(STUDY.iter_batches(11, regime, seed=1))
     assert [len(rows) for rows in seen] == [4] * 6
     for epoch in range(3):
         assert len(torch.cat(seen[2 * epoch : 2 * epoch + 2]).unique()) == 8
@@ -152,11 +152,11 @@ def test_every_epoch_shows_every_image_at_most_once() -> None:
 
 
 def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = STUDY.Digits.read(folder_of_bars(tmp_path), most=200)
+    data = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=200)
     sizes = STUDY.Sizes(d=12, regimes=(STUDY.Regime(40, 1, 2e-2), STUDY.Regime(20, 2, 5e-3)), looks=2)
-    found = STUDY.study(data, sizes, say=print)
+    found = STUDY.run_study(data, sizes, log=print)
     assert [epoch for epoch, _ in found[20]["layer"].accuracies] == [0.5, 1.0, 1.5, 2.0]
-    STUDY.publish(found, sizes, output=tmp_path / "out")
+    STUDY.write_results(found, sizes, output=tmp_path / "out")
     rows = (tmp_path / "out/table.md").read_text(encoding="utf-8").splitlines()
     assert len({row.count("|") for row in rows}) == 1
     assert capsys.readouterr().out.splitlines()[-len(rows) :] == rows
@@ -169,19 +169,19 @@ def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bars_are_learned(tmp_path: Path) -> None:
-    data = STUDY.Digits.read(folder_of_bars(tmp_path), most=200)
+    data = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=200)
     regime = STUDY.Regime(20, 12, 3e-2)
-    outcome = STUDY.learn(STUDY.NORMALISATIONS["none"], data, regime=regime, sizes=STUDY.Sizes(d=12, looks=1))
-    assert outcome.last > 0.5
+    outcome = STUDY.train_network(STUDY.NORMALISATIONS["none"], data, regime=regime, sizes=STUDY.Sizes(d=12, looks=1))
+    assert outcome.final_accuracy > 0.5
 
 
 def test_epochs_to_the_goal() -> None:
     outcome = STUDY.Outcome(((0.5, 0.9), (1.0, 0.971), (1.5, 0.96)), 1.0)
-    assert (outcome.reached(0.95), outcome.reached(0.9), outcome.last) == (1.0, 0.5, 0.96)
-    assert outcome.reached(0.98) is None
+    assert (outcome.find_epoch(0.95), outcome.find_epoch(0.9), outcome.final_accuracy) == (1.0, 0.5, 0.96)
+    assert outcome.find_epoch(0.98) is None
 
 
 def test_real_digits() -> None:
-    train, test = STUDY.Digits.read(outside("mnist10k"), most=10_000)
+    train, test = STUDY.Digits.read(outside("mnist10k"), max_images=10_000)
     assert len(train.labels) + len(test.labels) > 9000
     assert abs(len(test.labels) / (len(train.labels) + len(test.labels)) - 0.2) < 0.01

@@ -14,8 +14,8 @@ import torch
 
 from heedful.data.tokenizers import BOS, EOS
 from heedful.generation import greedy_search
-from heedful.inspection.watch import watch
-from heedful.values import Tokens
+from heedful.inspection.watch import watch_attention
+from heedful.tensors import Tokens
 
 STUDY = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "studies/tree_transduction.py")))
 
@@ -47,19 +47,19 @@ def value(symbols: list[str]) -> int:
 def test_the_papers_example() -> None:
     innermost = STUDY.Formula("+", (15, 7))
     whole = STUDY.Formula("*", (STUDY.Formula("+", (innermost, 1, 8)), STUDY.Formula("+", (19, 0, 11))))
-    assert " ".join(whole.prefix()) == "( * ( + ( + 15 7 ) 1 8 ) ( + 19 0 11 ) )"
-    assert " ".join(whole.infix()) == "( ( 15 + 7 ) + 1 + 8 ) * ( 19 + 0 + 11 )"
-    assert whole.depth() == 3
+    assert " ".join(whole.to_prefix()) == "( * ( + ( + 15 7 ) 1 8 ) ( + 19 0 11 ) )"
+    assert " ".join(whole.to_infix()) == "( ( 15 + 7 ) + 1 + 8 ) * ( 19 + 0 + 11 )"
+    assert whole.compute_depth() == 3
 
 
 @pytest.mark.parametrize("depth", range(1, 7))
 def test_both_forms_of_a_formula_mean_the_same(depth: int) -> None:
     dice = random.Random(depth)
     for _ in range(30):
-        drawn = STUDY.formula(depth, dice=dice)
-        assert drawn.depth() == depth
-        assert eval(" ".join(drawn.infix())) == value(drawn.prefix())
-        assert sorted(drawn.infix()) != sorted(drawn.prefix())
+        drawn = STUDY.sample_formula(depth, rng=dice)
+        assert drawn.compute_depth() == depth
+        assert eval(" ".join(drawn.to_infix())) == value(drawn.to_prefix())
+        assert sorted(drawn.to_infix()) != sorted(drawn.to_prefix())
         todo = [drawn]
         while todo:
             parts = todo.pop().parts
@@ -69,18 +69,18 @@ def test_both_forms_of_a_formula_mean_the_same(depth: int) -> None:
 
 
 def test_no_formula_of_a_test_was_seen_in_training() -> None:
-    train, tests = STUDY.data(sizes(train=300, test=100))
+    train, tests = STUDY.sample_pairs(sizes(train=300, test=100))
     assert len(train) == 600
     assert {depth: len(some) for depth, some in tests.items()} == {1: 100, 2: 100, 3: 100}
     everything = [*train, *(pair for some in tests.values() for pair in some)]
     assert len(set(everything)) == len(everything)
-    assert STUDY.data(sizes(train=300, test=100)) == (train, tests)
-    assert STUDY.data(sizes(train=300, test=100, seed=2))[0] != train
+    assert STUDY.sample_pairs(sizes(train=300, test=100)) == (train, tests)
+    assert STUDY.sample_pairs(sizes(train=300, test=100, seed=2))[0] != train
 
 
 def test_a_batch_reads_what_it_should_have_written_before() -> None:
-    pairs = STUDY.data(sizes())[0][:7]
-    batch = STUDY.Batch.of(pairs)
+    pairs = STUDY.sample_pairs(sizes())[0][:7]
+    batch = STUDY.Batch.from_pairs(pairs)
     for n, pair in enumerate(pairs):
         long = len(pair.target)
         assert batch.source.ids[n, batch.source.positions[n] >= 0].tolist() == list(pair.source)
@@ -95,26 +95,28 @@ def test_a_batch_reads_what_it_should_have_written_before() -> None:
 def trained() -> Any:
     """A model that knows how outputs begin, but makes mistakes."""
     torch.manual_seed(1)
-    model = STUDY.transducer(STUDY.CHOICES["simple"](), d=12)
+    model = STUDY.build_transducer(STUDY.CHOICES["simple"](), d=12)
     adam = torch.optim.Adam(model.parameters(), 2e-2)
-    batch = STUDY.Batch.of(STUDY.data(sizes(train_depths=(1,)))[0])
+    batch = STUDY.Batch.from_pairs(STUDY.sample_pairs(sizes(train_depths=(1,)))[0])
     for _ in range(30):
         adam.zero_grad()
-        STUDY._update(model, batch, clip=1.0)
+        STUDY._compute_gradients(model, batch, clip=1.0)
         adam.step()
     return model
 
 
 def test_the_measure_is_that_of_greedy_search(trained: Any) -> None:
-    pairs = [pair for some in STUDY.data(sizes(train_depths=(1,), test=10))[1].values() for pair in some]
-    shares = STUDY.right_until_failure(trained, pairs)
+    pairs = [pair for some in STUDY.sample_pairs(sizes(train_depths=(1,), test=10))[1].values() for pair in some]
+    shares = STUDY.measure_correct_shares(trained, pairs)
     assert len(shares) == 30
     assert len(set(shares)) > 2
     for pair, share in zip(pairs, shares, strict=True):
-        source = Tokens.of(torch.tensor([pair.source]), pad=0)
+        source = Tokens.from_ids(torch.tensor([pair.source]), pad=0)
         prompt = Tokens(torch.tensor([[BOS]]), torch.zeros(1, 1, dtype=torch.long))
-        state = trained.begin(source)
-        ((found,),) = greedy_search(trained.step, state, prompt, eos=EOS, limit=torch.tensor([len(pair.target)]))
+        state = trained.init_state(source)
+        ((found,),) = greedy_search(
+            trained.step, state, prompt, eos=EOS, max_new_tokens=torch.tensor([len(pair.target)])
+        )
         written = [*found.ids, *([EOS] if found.finished else [])]
         right = 0
         for one, other in zip(written, pair.target, strict=False):
@@ -127,9 +129,9 @@ def test_the_measure_is_that_of_greedy_search(trained: Any) -> None:
 @pytest.mark.parametrize("name", list(STUDY.CHOICES))
 def test_a_slot_is_a_symbol_beside_the_mean_of_its_heads(name: str) -> None:
     choose = STUDY.CHOICES[name]
-    model = STUDY.transducer(None if choose is None else choose(), d=12)
-    batch = STUDY.Batch.of(STUDY.data(sizes())[0][:5])
-    with watch(model) as weights:
+    model = STUDY.build_transducer(None if choose is None else choose(), d=12)
+    batch = STUDY.Batch.from_pairs(STUDY.sample_pairs(sizes())[0][:5])
+    with watch_attention(model) as weights:
         memory = model.encoder(batch.source)
     x = model.encoder.embedding(batch.source)
     torch.testing.assert_close(memory.keys[..., :12], x)
@@ -143,7 +145,7 @@ def test_a_slot_is_a_symbol_beside_the_mean_of_its_heads(name: str) -> None:
     if name == "structured":
         heads[:, 0] = 0
     torch.testing.assert_close(marginals.sum(-1), heads)
-    alone = STUDY.Batch.of(STUDY.data(sizes())[0][:1]).source
+    alone = STUDY.Batch.from_pairs(STUDY.sample_pairs(sizes())[0][:1]).source
     torch.testing.assert_close(model.encoder(alone).keys[0], memory.keys[0, : alone.ids.size(1)])
 
 
@@ -151,18 +153,18 @@ def test_simple_and_structured_begin_alike() -> None:
     models = []
     for name in ("simple", "structured"):
         torch.manual_seed(3)
-        models.append(STUDY.transducer(STUDY.CHOICES[name](), d=12).state_dict())
+        models.append(STUDY.build_transducer(STUDY.CHOICES[name](), d=12).state_dict())
     assert list(models[0]) == list(models[1])
     assert all(torch.equal(models[0][key], models[1][key]) for key in models[0])
 
 
 def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
-    found = {name: STUDY.learn(name, sizes=sizes(epochs=2, rate=2e-2), say=said.append) for name in STUDY.CHOICES}
+    found = {name: STUDY.train_model(name, sizes=sizes(epochs=2, rate=2e-2), log=said.append) for name in STUDY.CHOICES}
     assert len(said) == 6
     for outcome in found.values():
         assert outcome.losses[-1] < outcome.losses[0] - 0.15
-    STUDY.publish(found, sizes(), output=tmp_path / "new")
+    STUDY.write_results(found, sizes(), output=tmp_path / "new")
     rows = (tmp_path / "new/table.md").read_text(encoding="utf-8").splitlines()
     assert capsys.readouterr().out.splitlines() == rows
     assert [row.split(" | ")[0].strip("| ") for row in rows[2:]] == list(STUDY.CHOICES)
@@ -174,5 +176,5 @@ def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    first, second = (STUDY.learn("structured", sizes=sizes(epochs=1), say=lambda _: None) for _ in range(2))
+    first, second = (STUDY.train_model("structured", sizes=sizes(epochs=1), log=lambda _: None) for _ in range(2))
     assert (first.losses, first.until_failure) == (second.losses, second.until_failure)

@@ -114,7 +114,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("told")
     with pytest.MonkeyPatch.context() as fewer:
         fewer.setattr(demonstration, "_HELD_OUT", 100)
-        recipe = demonstration.StoriesDemonstration(output=folder, steps=400, size=900).write()
+        recipe = demonstration.StoriesDemonstration(output=folder, steps=400, size=900).write_recipe()
     small = ["--model.d_model", "20", "--training.linear_start", "1", "--training.evaluate_every", "200"]
     return train(load_recipe(recipe, [*small, "--training.threads", "1"]), device="cpu").folder
 

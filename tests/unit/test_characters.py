@@ -7,8 +7,8 @@ import unicodedata
 
 import pytest
 
-from heedful.characters import as_words, combining_marks, comparable_words, without_invisible
-from heedful.localisation.projection import words
+from heedful.characters import combining_marks, compile_comparison_words, compile_word_pattern, remove_invisible
+from heedful.localisation.markup_projection import find_words
 
 HINDI = "\u0915\u0941\u0924\u094d\u0924\u093e \u0918\u093e\u0938 \u092e\u0947\u0902"
 THAI = "\u0e17\u0e35\u0e48\u0e19\u0e35\u0e48"
@@ -31,23 +31,23 @@ def test_marks_are_those_of_unicode() -> None:
     ],
 )
 def test_no_mark_is_parted_from_its_letter(text: str, found: list[str]) -> None:
-    assert comparable_words().findall(text) == found
+    assert compile_comparison_words().findall(text) == found
 
 
 @pytest.mark.parametrize("text", [HINDI, THAI, "e\u0301te\u0301", "\u0bb5\u0ba3\u0b95\u0bcd\u0b95\u0bae\u0bcd"])
 def test_nothing_is_put_inside_of_a_letter_with_its_marks(text: str) -> None:
-    for start, _ in words(text):
+    for start, _ in find_words(text):
         assert not unicodedata.category(text[start]).startswith("M")
 
 
 def test_a_name_that_ends_in_a_vowel_sign_is_found_as_a_word() -> None:
     name = "\u0915\u0941\u0924\u094d\u0924\u093e"
-    assert as_words(name).search(f"\u090f\u0915 {name} \u0939\u0948") is not None
-    assert as_words(name[:-1]).search(name) is None  # another word begins alike
-    assert as_words("Dog").search("a dog!") is not None
-    assert as_words("dog").search("hotdogs") is None
+    assert compile_word_pattern(name).search(f"\u090f\u0915 {name} \u0939\u0948") is not None
+    assert compile_word_pattern(name[:-1]).search(name) is None  # another word begins alike
+    assert compile_word_pattern("Dog").search("a dog!") is not None
+    assert compile_word_pattern("dog").search("hotdogs") is None
 
 
 def test_text_without_anything_invisible_is_the_same_text() -> None:
     text = "A na\u00efve \u2013 \u0915\u094d\u200d\u0937, \u0645\u06cc\u200c\u0631 \U0001f469\u200d\U0001f680\n\t\u00a0"
-    assert without_invisible(text) == text
+    assert remove_invisible(text) == text

@@ -45,9 +45,9 @@ UNKNOWN = {"name": "c", "skip_reason": "not found"}
     ("packages", "code", "note", "told"),
     [
         ([RIGHT], 0, "", ""),
-        ([RIGHT, WRONG], 1, "", "a 1.0: PYSEC-1, mended in 1.1\n"),
+        ([RIGHT, WRONG], 1, "", "a 1.0: PYSEC-1, fixed in 1.1\n"),
         ([WRONG, UNKNOWN], 1, "vulnerabilities: 1 of 2 packages are unknown: c\n", "a 1.0: PYSEC-1"),
-        ([UNKNOWN], 0, "vulnerabilities: not audited, no service that knows them can be asked here\n", ""),
+        ([UNKNOWN], 0, "vulnerabilities: not audited, no vulnerability service is available here\n", ""),
         (None, 0, "vulnerabilities: not audited, the service does not answer\n", ""),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_vulnerability_fails_and_what_is_not_audited_is_noted(  # noqa: PLR091
     note: str,
     told: str,
 ) -> None:
-    monkeypatch.setattr(audit, "report", lambda: None if packages is None else {"dependencies": packages})
+    monkeypatch.setattr(audit, "run_audit", lambda: None if packages is None else {"dependencies": packages})
     notes = tmp_path / "notes"
     notes.touch()
     assert audit.main(notes) == code

@@ -14,30 +14,38 @@ import pytest
 import torch
 
 import heedful
+from heedful.atomic_io import (
+    MANIFEST,
+    RunManifest,
+    compute_digest,
+    load_tensors,
+    read_header,
+    read_manifest,
+    save_tensors,
+)
 from heedful.data.corpus import Corpus
-from heedful.data.labels import Labels
-from heedful.data.readers import json_file
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.labels import LabelVocabulary
+from heedful.data.readers import read_json_object
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.files import (
-    DEEPEST,
-    DEEPEST_TABLE,
+    MAX_JSON_DEPTH,
+    MAX_TOML_DEPTH,
     NestedTooDeeplyError,
     UnsuitableFileError,
+    find_name_problem,
     is_plain_name,
-    name_problem,
     open_regular,
     parse_json,
     parse_toml,
     read_bytes,
-    require_inside,
+    resolve_inside,
 )
 from heedful.inspection.record_files import load_record
 from heedful.recipes.load import load_recipe
-from heedful.retrieval.folder import read_index_manifest
+from heedful.retrieval.index_folder import read_index_manifest
 from heedful.runs.learning_curve import read_curve
 from heedful.serving.settings import load_settings
-from heedful.store import MANIFEST, Manifest, digest, load_tensors, read_header, read_manifest, save_tensors
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +106,7 @@ SPECIAL = (pipe, endless, folder, listening, huge)
         ("r.toml", load_recipe),
         ("settings.toml", lambda path: load_settings(path, [], {})),
         ("text", load_tokenizer),
-        ("labels", Labels.load),
+        ("labels", LabelVocabulary.load),
         ("record.safetensors", load_record),
         ("corpus.json", lambda path: Corpus.open(path.parent)),
     ],
@@ -117,7 +125,7 @@ def test_weights_that_are_no_regular_file_are_refused_before_they_are_read(
 ) -> None:
     make(tmp_path / "x.safetensors")
     with pytest.raises(RunError, match=r"cannot be read|leads out of the folder"):
-        load_tensors(tmp_path, "x.safetensors", manifest=Manifest(files={"x.safetensors": "0" * 64}))
+        load_tensors(tmp_path, "x.safetensors", manifest=RunManifest(files={"x.safetensors": "0" * 64}))
 
 
 def test_a_curve_of_a_pipe_is_empty(tmp_path: Path) -> None:
@@ -131,9 +139,9 @@ def test_a_file_says_what_it_is_instead(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=words):
             read_bytes(tmp_path / make.__name__)
     (tmp_path / "plain").write_bytes(b"12345")
-    assert read_bytes(tmp_path / "plain", most=5) == b"12345"
+    assert read_bytes(tmp_path / "plain", max_bytes=5) == b"12345"
     with pytest.raises(UnsuitableFileError, match="5 bytes, and 4 are the most"):
-        read_bytes(tmp_path / "plain", most=4)
+        read_bytes(tmp_path / "plain", max_bytes=4)
     with open_regular(tmp_path / "plain") as file:
         assert file.read() == b"12345"
 
@@ -152,7 +160,7 @@ def test_a_file_says_what_it_is_instead(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_no_file_has(name: str, wrong: bool) -> None:
-    assert (name_problem(name) is not None) is wrong
+    assert (find_name_problem(name) is not None) is wrong
 
 
 def test_folders_of_impossible_names_are_told(tmp_path: Path) -> None:
@@ -170,7 +178,7 @@ def test_folders_of_impossible_names_are_told(tmp_path: Path) -> None:
 def test_names_that_lead_out_of_a_folder(tmp_path: Path, name: str) -> None:
     assert not is_plain_name(name)
     with pytest.raises(UnsuitableFileError):
-        require_inside(tmp_path, name)
+        resolve_inside(tmp_path, name)
     (tmp_path / MANIFEST).write_text(json.dumps({"format": 1, "checkpoints": [], "files": {name: "0" * 64}}))
     with pytest.raises(RunError, match="is damaged"):
         read_manifest(tmp_path)
@@ -182,18 +190,18 @@ def test_links_lead_out_of_no_folder(tmp_path: Path) -> None:
     sum_ = save_tensors(tmp_path / "secret.safetensors", {"a": torch.ones(2)})
     (inner / "x.safetensors").symlink_to(tmp_path / "secret.safetensors")
     with pytest.raises(RunError, match="a link leads out of the folder"):
-        load_tensors(inner, "x.safetensors", manifest=Manifest(files={"x.safetensors": sum_}))
+        load_tensors(inner, "x.safetensors", manifest=RunManifest(files={"x.safetensors": sum_}))
     (inner / "inside").mkdir()
     (tmp_path / "secret.safetensors").rename(inner / "inside" / "y.safetensors")
     (inner / "z.safetensors").symlink_to("inside/y.safetensors")
-    assert list(load_tensors(inner, "z.safetensors", manifest=Manifest(files={"z.safetensors": sum_}))) == ["a"]
+    assert list(load_tensors(inner, "z.safetensors", manifest=RunManifest(files={"z.safetensors": sum_}))) == ["a"]
 
 
 # --- structured text ---------------------------------------------------------------------------------------------
 
 
 def test_json_is_bounded_in_depth_and_in_its_numbers() -> None:
-    fits = "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1)
+    fits = "[" * (MAX_JSON_DEPTH + 1) + "]" * (MAX_JSON_DEPTH + 1)
     assert parse_json(fits) is not None
     for text in (f"[{fits}]", "[" * 100_000, '{"a":' * 900 + "1" + "}" * 900):
         with pytest.raises(NestedTooDeeplyError):
@@ -216,7 +224,7 @@ def test_toml_is_bounded_in_depth_and_quickly_judged() -> None:
         "[" + ".".join("a" * 200_000) + "]",
         "x = {" + ".".join('"a"' for _ in range(50_000)) + " = 1}",
         "x = " + "[" * 5000 + "]" * 5000,
-        "x = " + "[" * (DEEPEST_TABLE + 2) + "]" * (DEEPEST_TABLE + 2),
+        "x = " + "[" * (MAX_TOML_DEPTH + 2) + "]" * (MAX_TOML_DEPTH + 2),
         "x = " + "9" * 5000,
     ):
         with pytest.raises(ValueError):
@@ -238,11 +246,11 @@ def test_recipes_of_too_many_keys_are_told_in_few_lines(tmp_path: Path) -> None:
 def test_data_of_people_may_be_large_and_not_endless(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text(json.dumps({"images": [[n] for n in range(100)]}))
-    assert len(json_file(path).fields["images"]) == 100  # type: ignore[arg-type]
+    assert len(read_json_object(path).fields["images"]) == 100  # type: ignore[arg-type]
     for text in ('{"a":' * 5000, '{"a": ' + "9" * 5000 + "}"):
         path.write_text(text)
         with pytest.raises(DataError):
-            json_file(path)
+            read_json_object(path)
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------
@@ -250,7 +258,7 @@ def test_data_of_people_may_be_large_and_not_endless(tmp_path: Path) -> None:
 
 def tensors(path: Path, header: bytes, *, length: int | None = None) -> str:
     path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header)
-    return digest(path)
+    return compute_digest(path)
 
 
 @pytest.mark.parametrize(
@@ -265,11 +273,11 @@ def tensors(path: Path, header: bytes, *, length: int | None = None) -> str:
 def test_headers_that_are_none(tmp_path: Path, header: bytes, length: int | None, message: str) -> None:
     sum_ = tensors(tmp_path / "x", header, length=length)
     with pytest.raises(RunError, match=message):
-        load_tensors(tmp_path, "x", manifest=Manifest(files={"x": sum_}))
+        load_tensors(tmp_path, "x", manifest=RunManifest(files={"x": sum_}))
 
 
 def test_more_tensors_than_a_model_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.store._MOST_TENSORS", 100)
+    monkeypatch.setattr("heedful.atomic_io._MAX_TENSORS", 100)
     entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
     for count in (100, 101):
         tensors(tmp_path / "x", json.dumps({f"{n:x}": entry for n in range(count)}).encode())
@@ -288,9 +296,9 @@ def test_weights_larger_than_the_memory_are_refused_before_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sum_ = save_tensors(tmp_path / "x", {"a": torch.zeros(1000)})
-    manifest = Manifest(files={"x": sum_})
+    manifest = RunManifest(files={"x": sum_})
     for limit, fits in ((4000, False), (10_000, True), (None, True)):
-        monkeypatch.setattr("heedful.store.memory_limit", lambda limit=limit: limit)
+        monkeypatch.setattr("heedful.atomic_io.get_memory_limit", lambda limit=limit: limit)
         if fits:
             assert load_tensors(tmp_path, "x", manifest=manifest)["a"].shape == (1000,)
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.language_tags import LanguageTag, is_same_language, is_same_variety, nearest_tag, parse_tag
+from heedful.language_tags import LanguageTag, find_nearest_tag, is_same_language, is_same_variety, parse_tag
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_tags_of_one_language(one: str, other: str, language: bool, variety: boo
     ],
 )
 def test_the_nearest_of_some(wanted: str, there: str, found: str | None) -> None:
-    assert nearest_tag(wanted, there.split()) == found
+    assert find_nearest_tag(wanted, there.split()) == found

@@ -16,38 +16,38 @@ import heedful
 from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
 from heedful.attention import (
-    Additive,
+    AdditiveScore,
     Attention,
-    Concat,
+    ConcatScore,
     DependencyTree,
     Dropout,
-    Hops,
-    Integer,
-    Learned,
+    HardSampling,
+    IntegerPosition,
+    LearnedPosition,
     LinearChain,
-    Location,
+    LocationScore,
     MultiHeadAttention,
+    MultiHopAttention,
     PredictedWindow,
-    Quadratic,
-    Rotary,
-    Sampled,
-    Scored,
-    Shaw,
-    Sinusoidal,
-    UnitInterval,
-    proportional,
+    QuadraticPosition,
+    RotaryPosition,
+    ScoredWeights,
+    ShawPosition,
+    SinusoidalPosition,
+    UnitIntervalPosition,
+    normalize_by_sum,
 )
-from heedful.data.labels import Labels
-from heedful.inspection.page import Table
-from heedful.metrics.bootstrap import Sampling
+from heedful.data.labels import LabelVocabulary
+from heedful.inspection.page import PageTable
+from heedful.metrics.bootstrap import BootstrapOptions
 from heedful.recipes.load import load_recipe
-from heedful.runs.comparing import Candidate, compare, shared_exam
-from heedful.runs.curve_pictures import CurvePictures
-from heedful.runs.learning_curve import Learned as Point
-from heedful.runs.learning_curve import LearningCurve, Validated
+from heedful.runs.compare import ComparedRun, build_shared_evaluator, compare_runs
+from heedful.runs.curve_plots import CurvePlots
+from heedful.runs.learning_curve import LearningCurve, ValidationPoint
+from heedful.runs.learning_curve import TrainingPoint as Point
 from heedful.runs.load import open_run
-from heedful.runs.train import Outcome
-from heedful.tasks.exam import Asking
+from heedful.runs.train import TrainResult
+from heedful.tasks.evaluation import EvaluatorOptions
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SVG = "{http://www.w3.org/2000/svg}svg"
@@ -87,14 +87,14 @@ def test_a_run_and_its_vocabularies_say_what_they_are(name: str) -> None:
 
 def test_a_model_is_told_once_and_each_of_several() -> None:
     one = heedful.load(GOLDEN / "translation-transformer/run", device="cpu")
-    assert repr(one) == "Translator(SequenceToSequence of 1,800 parameters on cpu, Words(33 ids))"
+    assert repr(one) == "Translator(SequenceToSequence of 1,800 parameters on cpu, WordTokenizer(33 ids))"
     both = heedful.load(*[GOLDEN / "translation-transformer/run"] * 2, device="cpu")
     assert repr(both).count("SequenceToSequence of 1,800 parameters") == 2
 
 
 def test_many_labels_are_cut() -> None:
-    assert repr(Labels(["a", "b"])) == "Labels('a', 'b')"
-    assert repr(Labels([f"l{number}" for number in range(15)])).endswith("'l11', ... 3 more)")
+    assert repr(LabelVocabulary(["a", "b"])) == "LabelVocabulary('a', 'b')"
+    assert repr(LabelVocabulary([f"l{number}" for number in range(15)])).endswith("'l11', ... 3 more)")
 
 
 def test_a_recipe_shows_what_differs_from_the_defaults() -> None:
@@ -110,23 +110,23 @@ def test_a_recipe_shows_what_differs_from_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("module", "said"),
     [
-        (Attention(Additive(2, 3, 4), proportional), "choose=proportional"),
-        (Attention(Concat(2, 3, 4), Sampled(expected=0.5)), "choose=Sampled"),
-        (Attention(Location(2, 9)), "longest=9"),
-        (Sampled(expected=0.5), "expected=0.5"),
-        (Hops(3), "hops=3"),
+        (Attention(AdditiveScore(2, 3, 4), normalize_by_sum), "choose=normalize_by_sum"),
+        (Attention(ConcatScore(2, 3, 4), HardSampling(expected=0.5)), "choose=HardSampling"),
+        (Attention(LocationScore(2, 9)), "longest=9"),
+        (HardSampling(expected=0.5), "expected=0.5"),
+        (MultiHopAttention(3), "hops=3"),
         (PredictedWindow(2, 3, reach=4), "reach=4"),
         (Dropout(0.25), "p=0.25"),
         (MultiHeadAttention(8, 2), "heads=2, d_k=4, d_v=4"),
-        (Sinusoidal(6), "d_model=6"),
-        (Learned(5, 6, offset=2), "length=5, offset=2"),
-        (UnitInterval(6, 7), "d_model=6, length=7"),
-        (Integer(6), "d_model=6, first=1"),
-        (Rotary(4), "d_k=4"),
-        (Shaw(4, None, clip=3), "clip=3, count=7, d_k=4, values=False"),
-        (Quadratic(2, 5), "heads=2, columns=5"),
+        (SinusoidalPosition(6), "d_model=6"),
+        (LearnedPosition(5, 6, offset=2), "length=5, offset=2"),
+        (UnitIntervalPosition(6, 7), "d_model=6, length=7"),
+        (IntegerPosition(6), "d_model=6, first=1"),
+        (RotaryPosition(4), "d_k=4"),
+        (ShawPosition(4, None, clip=3), "clip=3, count=7, d_k=4, values=False"),
+        (QuadraticPosition(2, 5), "heads=2, columns=5"),
         (LinearChain(total=2.0), "total=2.0"),
-        (Scored(Additive(2, 2, 2), proportional), "choice=proportional"),
+        (ScoredWeights(AdditiveScore(2, 2, 2), normalize_by_sum), "choice=normalize_by_sum"),
         (DependencyTree(), "DependencyTree()"),
     ],
 )
@@ -146,11 +146,11 @@ def test_a_model_can_be_printed_in_whole() -> None:
 def test_a_record_is_a_line_and_a_page() -> None:
     record = heedful.load(GOLDEN / "translation-transformer/run", device="cpu").inspect("a dog")
     assert repr(record) == (
-        "Record('a dog', transformer encoder, transformer decoder; axes source (3), read (7), written (7); "
+        "InspectionRecord('a dog', transformer encoder, transformer decoder; axes source (3), read (7), written (7); "
         "attention encoder (1 of 2 heads), decoder (1 of 2 heads), cross (1 of 2 heads))"
     )
-    cross = record.find("cross", layer=0)
-    assert repr(cross).startswith("Map(cross layer 0, 2 heads: 7 written look at 3 source; ")
+    cross = record.find_map("cross", layer=0)
+    assert repr(cross).startswith("AttentionMap(cross layer 0, 2 heads: 7 written look at 3 source; ")
     assert "<iframe" in record._repr_html_()
     assert repr(replace(record, maps=())).endswith("attention none)")
 
@@ -165,42 +165,50 @@ def test_scores_are_a_table() -> None:
 
 
 def test_a_comparison_is_tables_and_a_picture(tuned: Callable[[str], Path]) -> None:
-    runs = [Candidate.trained(tuned("tagging"))] * 2
-    found = compare(runs, shared_exam(runs, Asking()), Sampling(20, 1), device="cpu", say=lambda _: None)
-    assert repr(found) == found.text()
+    runs = [ComparedRun.from_folder(tuned("tagging"))] * 2
+    found = compare_runs(
+        runs,
+        build_shared_evaluator(runs, EvaluatorOptions()),
+        BootstrapOptions(20, 1),
+        device="cpu",
+        log=lambda _: None,
+    )
+    assert repr(found) == found.format_text()
     assert {"table", SVG} <= {part.tag for part in parsed(found._repr_html_()).iter()}
     report = found.reports[0]
-    assert repr(report) == report.text()
+    assert repr(report) == report.format_text()
     assert parsed(report._repr_html_()).find("pre") is not None
 
 
 def test_a_table_escapes_its_cells() -> None:
-    table = Table("", ["a"], [["<b>"]])
-    assert repr(table) == table.text()
+    table = PageTable("", ["a"], [["<b>"]])
+    assert repr(table) == table.format_text()
     assert parsed(table._repr_html_()).find(".//td").text == "<b>"  # type: ignore[union-attr]
 
 
 def test_curves_are_pictures() -> None:
-    curve = LearningCurve((Point(50, 2.0), Point(100, 1.0)), (Validated(50, 1.0, 2.0), Validated(100, 2.0, 1.5)), True)
-    pictures = CurvePictures({"a<b": curve})
+    curve = LearningCurve(
+        (Point(50, 2.0), Point(100, 1.0)), (ValidationPoint(50, 1.0, 2.0), ValidationPoint(100, 2.0, 1.5)), True
+    )
+    pictures = CurvePlots({"a<b": curve})
     assert "a<b" in repr(pictures)
     page = parsed(pictures._repr_html_())
     assert page.find(SVG) is not None
-    assert parsed(CurvePictures({"none": LearningCurve()})._repr_html_()).find(SVG) is None
+    assert parsed(CurvePlots({"none": LearningCurve()})._repr_html_()).find(SVG) is None
 
 
 def test_how_training_ended_shows_its_curve(trained: Path) -> None:
-    outcome = Outcome(trained, 0, True)
-    assert repr(outcome) == f"Outcome({str(trained)!r}, trained)"
-    assert repr(Outcome(trained, 15, True)).endswith("stopped by signal 15)")
+    outcome = TrainResult(trained, 0, True)
+    assert repr(outcome) == f"TrainResult({str(trained)!r}, trained)"
+    assert repr(TrainResult(trained, 15, True)).endswith("stopped by signal 15)")
     assert parsed(outcome._repr_html_()).find(SVG) is not None
 
 
 def test_every_step_of_an_attention_is_told_by_shapes() -> None:
-    from heedful.inspection.record import Walk
+    from heedful.inspection.record import AttentionSteps
 
     heads = np.zeros((2, 3, 4), np.float32)
     scores, inputs = np.zeros((2, 3, 3), np.float32), np.zeros((3, 8), np.float32)
-    walk = Walk(heads, heads, heads, 0.5, None, scores, heads, inputs, inputs)
-    assert repr(walk).startswith("Walk(queries [2, 3, 4], keys [2, 3, 4], ")
+    walk = AttentionSteps(heads, heads, heads, 0.5, None, scores, heads, inputs, inputs)
+    assert repr(walk).startswith("AttentionSteps(queries [2, 3, 4], keys [2, 3, 4], ")
     assert "bias" not in repr(walk)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.data.forms.faults import counted
-from heedful.words import singular, with_article
+from heedful.data.detect.checks import format_count
+from heedful.english_words import add_article, to_singular
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ from heedful.words import singular, with_article
     ],
 )
 def test_singulars(plural: str, one: str) -> None:
-    assert singular(plural) == one
-    assert counted(1, plural) == f"1 {one}"
-    assert counted(2, plural) == f"2 {plural}"
+    assert to_singular(plural) == one
+    assert format_count(1, plural) == f"1 {one}"
+    assert format_count(2, plural) == f"2 {plural}"
 
 
 def test_articles() -> None:
-    assert [with_article(each) for each in ("text", "answer", "Entry")] == ["a text", "an answer", "an Entry"]
+    assert [add_article(each) for each in ("text", "answer", "Entry")] == ["a text", "an answer", "an Entry"]

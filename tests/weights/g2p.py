@@ -14,14 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.readout import StateAlone
-from heedful.blocks.recurrent import GRU, Forward, RecurrentStack
+from heedful.blocks.readout import StateReadout
+from heedful.blocks.recurrent import GRU, RecurrentStack, UnidirectionalLayer
 from heedful.errors import RunError
 from heedful.generation import greedy_search
-from heedful.models.recurrent_decoder import Carried, ContextDecoder, at_start
-from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, last_state
+from heedful.models.recurrent_decoder import ContextDecoder, CopyEncoderState, use_at_start
+from heedful.models.recurrent_encoder import FinalStatePooler, RecurrentEncoder, take_last_state
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 _CONSONANTS = (*"BDFGKLMNPRSTVWYZ", "CH", "DH", "HH", "JH", "NG", "SH", "TH", "ZH")
 _VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
@@ -79,8 +79,8 @@ class GraphemeToPhoneme:
             source = self.read(words[first : first + _AT_ONCE])
             prompt = Tokens(source.ids.new_full((len(source.ids), 1), _BEGIN), source.ids.new_zeros(len(source.ids), 1))
             with torch.inference_mode():
-                state = self.model.begin(source)
-            found = greedy_search(self.model.step, state, prompt, eos=_END, limit=limit)
+                state = self.model.init_state(source)
+            found = greedy_search(self.model.step, state, prompt, eos=_END, max_new_tokens=limit)
             spoken += [[PHONEMES[number] for number in hypotheses[0].ids] for hypotheses in found]
         return spoken
 
@@ -90,7 +90,7 @@ class GraphemeToPhoneme:
         ids = torch.full((len(spelled), max(map(len, spelled))), _PAD)
         for row, letters in enumerate(spelled):
             ids[row, : len(letters)] = torch.tensor(letters)
-        return Tokens.of(ids, pad=_PAD)
+        return Tokens.from_ids(ids, pad=_PAD)
 
 
 def load_g2p(path: str | Path) -> GraphemeToPhoneme:
@@ -143,14 +143,14 @@ def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Token
     reading, speaking = GRU(d_letter, d), GRU(d_phoneme, d)
     encoder = RecurrentEncoder(
         TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),
-        RecurrentStack([Forward(reading)]),
-        summary=Ends(last_state),
+        RecurrentStack([UnidirectionalLayer(reading)]),
+        summary=FinalStatePooler(take_last_state),
     )
     decoder = ContextDecoder(
         TokenEmbedding(nn.Embedding(len(PHONEMES), d_phoneme), scaled=False),
-        RecurrentStack([Forward(speaking)]),
-        start=Carried([speaking]),
-        use=at_start,
-        readout=StateAlone(d),
+        RecurrentStack([UnidirectionalLayer(speaking)]),
+        start=CopyEncoderState([speaking]),
+        use=use_at_start,
+        readout=StateReadout(d),
     )
     return SequenceToSequence(encoder, decoder, output=nn.Linear(d, len(PHONEMES)))

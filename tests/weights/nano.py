@@ -22,7 +22,7 @@ from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
 from heedful.generation import greedy_search
 from heedful.models.language_model import LanguageModel
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 LETTERS: Final = "ABC"
 """What the model reads and writes, by id."""
@@ -92,7 +92,9 @@ class NanoSorter:
         prompt = Tokens(ids, torch.arange(size).expand_as(ids))
         with torch.inference_mode():
             # no letter ends a text: what is written is as long as the word
-            found = greedy_search(self.model.step, self.model.begin(), prompt, eos=len(LETTERS), limit=size)
+            found = greedy_search(
+                self.model.step, self.model.init_state(), prompt, eos=len(LETTERS), max_new_tokens=size
+            )
         return ["".join(LETTERS[number] for number in hypotheses[0].ids) for hypotheses in found]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
-from heedful.models.encoders import MeanOfTokens
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
+from heedful.models.encoders import MeanPooler
 from heedful.models.interface import Encoder
-from heedful.values import Memory, Tokens
+from heedful.tensors import Memory, Tokens
 from own_task.averaging import AveragingConfig
 
 
@@ -19,7 +19,7 @@ class Averager(Encoder[Tokens]):
         super().__init__()
         self.embedding = embedding
         self.maps = nn.ModuleList(maps)
-        self.summary = MeanOfTokens()
+        self.summary = MeanPooler()
 
     def forward(self, source: Tokens) -> Memory:
         """A slot for each token, wherever padding is."""
@@ -31,5 +31,5 @@ class Averager(Encoder[Tokens]):
 
 def averager(config: AveragingConfig, *, vocabulary: int, longest: int) -> Averager:  # noqa: ARG001 - there is no end
     """A freshly initialised one."""
-    embedding = TokenEmbedding(embedding_table(vocabulary, config.d_model), dropout=config.dropout)
+    embedding = TokenEmbedding(build_embedding(vocabulary, config.d_model), dropout=config.dropout)
     return Averager(embedding, [nn.Linear(config.d_model, config.d_model) for _ in range(config.layers)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from heedful.architectures.interface import EncoderArchitecture
-from heedful.recipes.section import Count, Probability
+from heedful.recipes.config import PositiveInt, Probability
 
 
 class AveragingConfig(EncoderArchitecture):
@@ -14,9 +14,9 @@ class AveragingConfig(EncoderArchitecture):
     built_by: ClassVar = "own_task.averager:averager"
 
     kind: Literal["averaging"] = "averaging"
-    d_model: Count = 64
+    d_model: PositiveInt = 64
     """width of the embeddings and of everything above"""
-    layers: Count = 1
+    layers: PositiveInt = 1
     """maps on top of each other"""
     dropout: Probability = 0.1
     """of the embeddings"""

@@ -11,13 +11,13 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.batches import tokens_of
-from heedful.data.bucketing import plan_batches
+from heedful.data.batches import to_tokens
+from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
-from heedful.metrics.metric import Ratio
+from heedful.metrics.metric import RatioMetric
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.task import Loss, Rows, Task
-from heedful.values import Tokens, move
+from heedful.tasks.objective import Loss, RowIndices, TrainingObjective
+from heedful.tensors import Tokens, move_to_device
 
 
 @dataclass(frozen=True)
@@ -28,15 +28,15 @@ class Batch:
     labels: Float[Tensor, "B labels"]
 
 
-def f1(said: np.ndarray, right: np.ndarray) -> Ratio:
+def f1(said: np.ndarray, right: np.ndarray) -> RatioMetric:
     """F1 of all labels together; an example is a text."""
-    return Ratio(2.0 * (said & right).sum(1), (said.sum(1) + right.sum(1)).astype(float))
+    return RatioMetric(2.0 * (said & right).sum(1), (said.sum(1) + right.sum(1)).astype(float))
 
 
-class MultiLabel(Task[Batch]):
+class MultiLabel(TrainingObjective[Batch]):
     """Learning p(label | text) of each label, by the binary cross-entropy."""
 
-    metrics = frozenset({"loss", "f1"})
+    metric_names = frozenset({"loss", "f1"})
 
     def __init__(
         self, train: Corpus, validation: Corpus, *, batch_tokens: int, seed: int, device: torch.device
@@ -47,11 +47,11 @@ class MultiLabel(Task[Batch]):
         self.seed = seed
         self.device = device
 
-    def plan(self, epoch: int) -> Sequence[Rows]:
+    def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
         """Batches of texts of similar length."""
-        return plan_batches(_lengths(self.train), tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+        return batch_by_size(_lengths(self.train), max_tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
 
-    def batch(self, rows: Rows) -> Batch:
+    def build_batch(self, rows: RowIndices) -> Batch:
         """These texts."""
         return self._collated(self.train, rows)
 
@@ -65,7 +65,7 @@ class MultiLabel(Task[Batch]):
         """Nats for each text, and F1."""
         assert isinstance(model, TextClassifier)
         total, said, right = 0.0, [], []
-        for rows in plan_batches(_lengths(self.validation), tokens=self.batch_tokens, seed=0, epoch=0):
+        for rows in batch_by_size(_lengths(self.validation), max_tokens=self.batch_tokens, seed=0, epoch=0):
             batch = self._collated(self.validation, rows)
             total += float(self.loss(model, batch).total)
             said.append((model.output(model(batch.tokens)) > 0).cpu().numpy())
@@ -77,7 +77,7 @@ class MultiLabel(Task[Batch]):
 
     def _collated(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> Batch:
         labels = torch.from_numpy(np.stack([corpus["labels"][row] for row in rows]).astype(np.float32))
-        return move(Batch(tokens_of(corpus["text"].padded(rows)), labels), self.device)
+        return move_to_device(Batch(to_tokens(corpus["text"].collate_ids(rows)), labels), self.device)
 
 
 def _lengths(corpus: Corpus) -> np.ndarray:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.config import Config, FieldRole, InputPath
 from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import InputPath, Mark, Section
 from heedful.recipes.text import TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from own_task.texts import LabelledTexts
 
 
-class TextsConfig(Section):
+class TextsConfig(Config):
     """A JSON object on each line: a text, and a list of its labels."""
 
     path: InputPath
@@ -31,9 +31,9 @@ class MultiLabelDataConfig(DataConfig):
     """the texts to learn from"""
     validation: TextsConfig
     """the texts that checkpoints are compared on"""
-    test: Annotated[TextsConfig | None, Mark.FREE] = None
+    test: Annotated[TextsConfig | None, FieldRole.FREE] = None
     """the texts that `heedful evaluate` takes, instead of those of validation"""
-    max_length: Annotated[int, Field(ge=3), Mark.ENCODES] = 128
+    max_length: Annotated[int, Field(ge=3), FieldRole.ENCODING] = 128
     """longest text, in tokens with its begin and end; longer ones lose their ends"""
 
     def reader(self, part: str) -> LabelledTexts:
@@ -47,7 +47,7 @@ class MultiLabelDataConfig(DataConfig):
 class MultiLabelTrainingConfig(TrainingConfig):
     """The training loop."""
 
-    monitor: Annotated[Literal["loss", "f1"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "f1"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint: the likelihood, or F1 of all labels of all texts together"""
 
 
@@ -64,5 +64,5 @@ class MultiLabelRecipe(Recipe):
     """how text is cut into tokens"""
     model: TaggerConfig = EncoderConfig()
     """the architecture: any encoder"""
-    training: Annotated[MultiLabelTrainingConfig, Mark.FREE]
+    training: Annotated[MultiLabelTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

@@ -8,14 +8,14 @@ from typing import ClassVar, Final, TypeAlias, final
 import torch
 
 from heedful.architectures.build import build_encoder
-from heedful.blocks.linear import xavier_linear
-from heedful.data.corpus import Corpus, Encoding, Items
-from heedful.data.labels import Labels
-from heedful.data.sequences import frame
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.blocks.linear import build_xavier_linear
+from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
+from heedful.data.encoder_inputs import encode_texts
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.kind import Entries, Kind, Run, Vocabularies, learned
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from own_task.face import Labeller
 from own_task.problem import MultiLabel
 from own_task.recipe import MultiLabelRecipe
@@ -27,47 +27,47 @@ Labelling: TypeAlias = Run[MultiLabelRecipe, TextClassifier]
 
 
 @final
-class MultiLabelKind(Kind[MultiLabelRecipe, TextClassifier]):
+class MultiLabelKind(Task[MultiLabelRecipe, TextClassifier]):
     """The labels of texts are learned."""
 
-    words: ClassVar = (TEXT,)
-    outputs: ClassVar = "labels"
-    trial: ClassVar = 'predict RUN --text "..."'
+    tokenizer_files: ClassVar = (TEXT,)
+    output_noun: ClassVar = "labels"
+    default_example_command: ClassVar = 'predict RUN --text "..."'
 
-    def learn(self, recipe: MultiLabelRecipe, *, given: Tokenizer | None) -> Vocabularies:
+    def learn_vocabularies(self, recipe: MultiLabelRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Text and labels."""
         reader = recipe.data.reader("train")
-        tokenizer = learned(recipe, (each.text for each in reader), given=given)
-        return {TEXT: tokenizer, LABELS: Labels.learn(label for each in reader for label in each.labels)}
+        tokenizer = learn_or_reuse_tokenizer(recipe, (each.text for each in reader), existing=existing)
+        return {TEXT: tokenizer, LABELS: LabelVocabulary.learn(label for each in reader for label in each.labels)}
 
-    def load(self, recipe: MultiLabelRecipe, folder: Path) -> Vocabularies:
+    def load_vocabularies(self, recipe: MultiLabelRecipe, folder: Path) -> Vocabularies:
         """Text and labels."""
-        return {TEXT: load_tokenizer(folder / TEXT), LABELS: Labels.load(folder / LABELS)}
+        return {TEXT: load_tokenizer(folder / TEXT), LABELS: LabelVocabulary.load(folder / LABELS)}
 
-    def encoding(self, run: Labelling) -> Encoding[LabelledText]:
+    def build_encoding(self, run: Labelling) -> ExampleEncoder[LabelledText]:
         """The ids of a text, and a 1 or a 0 for each label; labels that were never seen are left out."""
-        labels, length = run.vocabulary(LABELS, Labels), run.recipe.data.max_length
-        return Encoding(
-            {"text": run.tokenizer.size, "labels": Items("<u1")},
+        labels, length = run.get_vocabulary(LABELS, LabelVocabulary), run.recipe.data.max_length
+        return ExampleEncoder(
+            {"text": run.tokenizer.size, "labels": ArraySpec("<u1")},
             lambda example: (
-                frame(run.tokenizer, (example.text,), max_length=length).ids,
+                encode_texts(run.tokenizer, (example.text,), max_length=length).ids,
                 [int(name in example.labels) for name in labels.names],
             ),
         )
 
-    def build(self, recipe: MultiLabelRecipe, sizes: Entries) -> TextClassifier:
+    def build_model(self, recipe: MultiLabelRecipe, sizes: VocabSizes) -> TextClassifier:
         """Any encoder, and a logit for each label."""
         encoder = build_encoder(recipe.model, vocabulary=sizes[TEXT], longest=recipe.data.max_length)
-        return TextClassifier(encoder, output=xavier_linear(recipe.model.d_output, sizes[LABELS]))
+        return TextClassifier(encoder, output=build_xavier_linear(recipe.model.d_output, sizes[LABELS]))
 
-    def problem(self, run: Labelling, train: Corpus, validation: Corpus, *, device: torch.device) -> MultiLabel:
+    def build_objective(self, run: Labelling, train: Corpus, validation: Corpus, *, device: torch.device) -> MultiLabel:
         """A question for each label."""
         config = run.recipe.training
         return MultiLabel(train, validation, batch_tokens=config.batch_tokens, seed=run.recipe.seed, device=device)
 
-    def face(self, run: Labelling, model: TextClassifier, *, step: int | None = None) -> Labeller:
+    def build_predictor(self, run: Labelling, model: TextClassifier, *, step: int | None = None) -> Labeller:
         """Texts in, labels out."""
-        labels = run.vocabulary(LABELS, Labels)
+        labels = run.get_vocabulary(LABELS, LabelVocabulary)
         return Labeller(model, tokenizer=run.tokenizer, labels=labels, max_length=run.recipe.data.max_length)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from heedful.data.readers import Reader, records
+from heedful.data.readers import ExampleReader, read_records
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class LabelledText:
     labels: tuple[str, ...]
 
 
-class LabelledTexts(Reader[LabelledText]):
+class LabelledTexts(ExampleReader[LabelledText]):
     """Objects with `text` and `labels`, one a line."""
 
     def __iter__(self) -> Iterator[LabelledText]:
-        for _, record in records(self.paths[0]):
-            yield LabelledText(record.text("text"), record.texts("labels"))
+        for _, record in read_records(self.paths[0]):
+            yield LabelledText(record.get_text("text"), record.get_texts("labels"))

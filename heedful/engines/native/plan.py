@@ -8,224 +8,233 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from heedful.attention.multihead import Concatenation, MultiHeadAttention, Projection
-from heedful.attention.positions import Integer, Learned, Rotary, Sinusoidal, Unaware
-from heedful.attention.visibility import Window, causal, everything
-from heedful.attention.weigher import ScaledSoftmax
+from heedful.attention.mask_functions import SlidingWindow, bidirectional, causal
+from heedful.attention.multihead import ConcatAggregation, MultiHeadAttention, ProjectionAggregation
+from heedful.attention.positions import IntegerPosition, LearnedPosition, NoPosition, RotaryPosition, SinusoidalPosition
+from heedful.attention.weight_functions import ScaledSoftmax
 from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
-from heedful.blocks.residual import PostNorm, PreNorm, Residual
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding, Int8Linear
 from heedful.engines.native.product import NativeProduct
-from heedful.native import address
+from heedful.native import data_pointer
 
-_PLACES: Final = 256
+_INITIAL_POSITIONS: Final = 256
 """Positions that are computed at first."""
 
 
-def plannable(stack: TransformerStack) -> bool:
+def is_supported(stack: TransformerStack) -> bool:
     """Whether native code knows all that a stack is made of."""
-    layers = list(_layers(stack))
+    layers = list(_iter_layers(stack))
     return bool(
         layers
         and len(layers) == len(stack.layers)
         and type(stack.embedding) in (TokenEmbedding, VectorEmbedding)
         and not len(getattr(stack.embedding, "factors", ()))
-        and type(stack.embedding.position) in (type(None), Sinusoidal, Learned, Integer)
-        and (stack.visibility in (causal, everything) or isinstance(stack.visibility, Window))
-        and all(_is_known(layer) and layer.names == layers[0].names for layer in layers)
-        and len({type(residual) for layer in layers for residual in layer.residuals()}) == 1
-        and all(_is_norm(norm) for norm in (stack.final_norm, stack.embedding.norm))
+        and type(stack.embedding.position) in (type(None), SinusoidalPosition, LearnedPosition, IntegerPosition)
+        and (stack.visibility in (causal, bidirectional) or isinstance(stack.visibility, SlidingWindow))
+        and all(_is_supported_layer(layer) and layer.memory_names == layers[0].memory_names for layer in layers)
+        and len({type(residual) for layer in layers for residual in layer.iter_residuals()}) == 1
+        and all(_is_supported_norm(norm) for norm in (stack.final_norm, stack.embedding.norm))
     )
 
 
-def _layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
+def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
     return (layer for layer in stack.layers if isinstance(layer, TransformerLayer))
 
 
-def _is_known(layer: TransformerLayer) -> bool:
+def _is_supported_layer(layer: TransformerLayer) -> bool:
     return (
-        _is_usual(layer.attention, (Unaware, Rotary))
-        and all(_is_usual(layer.across_to(name)[0], (Unaware,)) for name in layer.names)
+        _is_supported_attention(layer.attention, (NoPosition, RotaryPosition))
+        and all(
+            _is_supported_attention(layer.get_cross_attention(name)[0], (NoPosition,)) for name in layer.memory_names
+        )
         and type(layer.feed_forward.activation) in _ACTIVATIONS
-        and all(_is_plain(around) for around in layer.residuals())
+        and all(_is_supported_residual(residual) for residual in layer.iter_residuals())
     )
 
 
-def _is_usual(attention: MultiHeadAttention, relative: tuple[type, ...]) -> bool:
+def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple[type, ...]) -> bool:
     return (
         type(attention) is MultiHeadAttention
-        and type(attention.aggregation) in (Projection, Concatenation)
-        and type(attention.relative) in relative
+        and type(attention.aggregation) in (ProjectionAggregation, ConcatAggregation)
+        and type(attention.relative) in position_types
         and type(attention.weigher) is ScaledSoftmax
         and not attention.shared_key_value
     )
 
 
-def _is_norm(norm: object) -> bool:
+def _is_supported_norm(norm: object) -> bool:
     return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
 
 
-def _is_plain(around: Residual) -> bool:
-    return isinstance(around, PostNorm | PreNorm) and around.behind is None and _is_norm(around.norm)
+def _is_supported_residual(residual: ResidualConnection) -> bool:
+    return isinstance(residual, PostNorm | PreNorm) and residual.behind is None and _is_supported_norm(residual.norm)
 
 
 _ACTIVATIONS: Final = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}
 
 
-class Plan:
+class NativePlan:
     """Where native code finds what a stack is made of; the stack has to live as long, and its weights stay.
 
     Args:
         library: of native code.
-        stack: one that is `plannable`, in single precision.
+        stack: one that is `is_supported`, in single precision.
     """
 
     def __init__(self, library: Any, stack: TransformerStack) -> None:
         self.library, self._stack = library, stack
-        self._kept: list[Any] = []
+        self._references: list[Any] = []
         self._outputs: dict[int, Any] = {}
-        attention = next(_layers(stack)).attention
+        attention = next(_iter_layers(stack)).attention
         self.width: int = attention.query.in_features
         self.heads, self.depth = attention.heads, len(stack.layers)
-        self._rotary = attention.relative if isinstance(attention.relative, Rotary) else None
-        self.stack = self._described()
-        self.whole = bool(self.stack.after)
-        self.reach(_PLACES)
+        self._rotary = attention.relative if isinstance(attention.relative, RotaryPosition) else None
+        self.stack = self._build_stack()
+        self.is_bidirectional = bool(self.stack.after)
+        self.extend_positions(_INITIAL_POSITIONS)
 
-    def reach(self, positions: int) -> None:
+    def extend_positions(self, num_positions: int) -> None:
         """Computes what belongs to positions, so many at least.
 
         Raises:
             IndexError: there are fewer.
         """
-        position, size = self._stack.embedding.position, max(positions, 2 * int(self.stack.positions))
-        if isinstance(position, Learned):
+        position, size = self._stack.embedding.position, max(num_positions, 2 * int(self.stack.positions))
+        if isinstance(position, LearnedPosition):
             size = position.table.num_embeddings - position.offset
-            if self.stack.positions and positions > size:
-                raise IndexError(f"position {positions - 1}: this model knows {size}")
-        counted = torch.arange(size)
-        places = None if position is None else position(counted.unsqueeze(0))[0].float().contiguous()
-        angle = None if self._rotary is None else counted.unsqueeze(1) * self._rotary.rate
-        turns = (None, None) if angle is None else (angle.cos().contiguous(), angle.sin().contiguous())
-        self._kept.append((places, *turns))  # beside the shorter ones, which another thread may be reading
-        self.stack.places, self.stack.cosines, self.stack.sines = map(address, (places, *turns))
+            if self.stack.positions and num_positions > size:
+                raise IndexError(f"position {num_positions - 1}: this model knows {size}")
+        indices = torch.arange(size)
+        vectors = None if position is None else position(indices.unsqueeze(0))[0].float().contiguous()
+        angle = None if self._rotary is None else indices.unsqueeze(1) * self._rotary.rate
+        rotations = (None, None) if angle is None else (angle.cos().contiguous(), angle.sin().contiguous())
+        self._references.append((vectors, *rotations))  # beside the shorter ones, which another thread may be reading
+        self.stack.places, self.stack.cosines, self.stack.sines = map(data_pointer, (vectors, *rotations))
         self.stack.positions = size
 
     @property
     def is_bounded(self) -> bool:
         """Whether there is a last position."""
-        return isinstance(self._stack.embedding.position, Learned)
+        return isinstance(self._stack.embedding.position, LearnedPosition)
 
-    def output(self, linear: nn.Linear) -> Any:
+    def describe_output(self, linear: nn.Linear) -> Any:
         """The map behind the stack, described once."""
         if id(linear) not in self._outputs:
-            self._kept.append(linear)
-            self._outputs[id(linear)] = self._linear(linear)
+            self._references.append(linear)
+            self._outputs[id(linear)] = self._build_linear(linear)
         return self._outputs[id(linear)]
 
-    def project(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
+    def project_memory(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
         """The keys and values that a layer makes of a memory, [..., 2 width]."""
         owner = self._stack.layers[layer]
         assert isinstance(owner, TransformerLayer)
-        linear = self._across[layer][owner.names.index(name)].key_value
+        linear = self._cross_attentions[layer][owner.memory_names.index(name)].key_value
         x = x.contiguous()
         vectors = x.numel() // x.size(-1)
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
 
-    def _described(self) -> Any:
+    def _build_stack(self) -> Any:
         native, stack, embedding = self.library, self._stack, self._stack.embedding
-        layers = list(_layers(stack))
-        self._across = [self._many(native.Attention, map(self._attention, *_pairs(layer))) for layer in layers]
+        layers = list(_iter_layers(stack))
+        self._cross_attentions = [
+            self._build_array(native.Attention, map(self._build_attention, *_list_cross_attentions(layer)))
+            for layer in layers
+        ]
         table = segments = native.Table()
         if isinstance(embedding, TokenEmbedding):
-            table, segments = self._table(embedding.table), self._table(embedding.segments)
-        before, after = _window(stack)
+            table, segments = self._build_table(embedding.table), self._build_table(embedding.segments)
+        left_context, right_context = _get_context(stack)
         activation = layers[0].feed_forward.activation
         name = "gelu_tanh" if getattr(activation, "approximate", "none") == "tanh" else _ACTIVATIONS[type(activation)]
         return native.Stack(
             words=table,
             segments=segments,
-            embedding_norm=self._norm(embedding.norm),
-            final_norm=self._norm(stack.final_norm),
-            layers=self._many(native.Layer, map(self._layer, layers, self._across)),
+            embedding_norm=self._build_norm(embedding.norm),
+            final_norm=self._build_norm(stack.final_norm),
+            layers=self._build_array(native.Layer, map(self._build_layer, layers, self._cross_attentions)),
             depth=len(layers),
-            memories=len(layers[0].names),
+            memories=len(layers[0].memory_names),
             width=self.width,
             heads=self.heads,
-            before=before,
-            after=after,
+            before=left_context,
+            after=right_context,
             scale=embedding.scale,
             pre_norm=isinstance(layers[0].around_attention, PreNorm),
             activation=native.ACTIVATIONS.index(name),
         )
 
-    def _layer(self, layer: TransformerLayer, across: Any) -> Any:
+    def _build_layer(self, layer: TransformerLayer, cross_attentions: Any) -> Any:
         return self.library.Layer(
-            own=self._attention(layer.attention, layer.around_attention),
-            across=across,
-            inner=self._linear(layer.feed_forward.inner),
-            outer=self._linear(layer.feed_forward.outer),
-            norm=self._norm(_norm_of(layer.around_feed_forward)),
+            own=self._build_attention(layer.attention, layer.around_attention),
+            across=cross_attentions,
+            inner=self._build_linear(layer.feed_forward.inner),
+            outer=self._build_linear(layer.feed_forward.outer),
+            norm=self._build_norm(_get_norm(layer.around_feed_forward)),
         )
 
-    def _attention(self, attention: MultiHeadAttention, around: Residual) -> Any:
-        joined = attention.aggregation
+    def _build_attention(self, attention: MultiHeadAttention, residual: ResidualConnection) -> Any:
+        aggregation = attention.aggregation
         return self.library.Attention(
-            query=self._linear(attention.query),
-            key_value=self._linear(attention.key_value),
-            output=self._linear(joined.output) if isinstance(joined, Projection) else self.library.Linear(),
-            norm=self._norm(_norm_of(around)),
+            query=self._build_linear(attention.query),
+            key_value=self._build_linear(attention.key_value),
+            output=self._build_linear(aggregation.output)
+            if isinstance(aggregation, ProjectionAggregation)
+            else self.library.Linear(),
+            norm=self._build_norm(_get_norm(residual)),
         )
 
-    def _linear(self, linear: nn.Linear) -> Any:
+    def _build_linear(self, linear: nn.Linear) -> Any:
         if isinstance(linear, Int8Linear) and isinstance(linear.product, NativeProduct):
             packed = linear.product.packed
         else:
             rows = linear.weight.detach().float().contiguous()
             packed = self.library.Matrix.of_floats(rows.data_ptr(), *rows.shape)
-        self._kept.append(packed)
-        return self.library.Linear(packed.address, self._numbers(linear.bias))
+        self._references.append(packed)
+        return self.library.Linear(packed.address, self._address_of(linear.bias))
 
-    def _norm(self, norm: nn.Module | None) -> Any:
+    def _build_norm(self, norm: nn.Module | None) -> Any:
         if norm is None:
             return self.library.Norm()
         assert isinstance(norm, nn.LayerNorm)
-        return self.library.Norm(self._numbers(norm.weight), self._numbers(norm.bias), norm.eps)
+        return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
 
-    def _table(self, table: nn.Embedding | None) -> Any:
+    def _build_table(self, table: nn.Embedding | None) -> Any:
         if table is None:
             return self.library.Table()
         if isinstance(table, Int8Embedding):
-            matrix, scale = table.matrix, self._numbers(table.matrix.scale)
+            matrix, scale = table.matrix, self._address_of(table.matrix.scale)
             return self.library.Table(matrix.rows.data_ptr(), scale, None, table.num_embeddings)
-        return self.library.Table(None, None, self._numbers(table.weight), table.num_embeddings)
+        return self.library.Table(None, None, self._address_of(table.weight), table.num_embeddings)
 
-    def _numbers(self, x: Tensor | None) -> int | None:
+    def _address_of(self, x: Tensor | None) -> int | None:
         if x is None:
             return None
         assert x.dtype == torch.float32, f"native code computes in single precision, and not in {x.dtype}"
-        self._kept.append(x.detach().contiguous())
-        return address(self._kept[-1])
+        self._references.append(x.detach().contiguous())
+        return data_pointer(self._references[-1])
 
-    def _many(self, kind: Any, items: Iterable[Any]) -> Any:
-        found = list(items)
-        self._kept.append((kind * len(found))(*found))
-        return self._kept[-1]
+    def _build_array(self, item_type: Any, items: Iterable[Any]) -> Any:
+        item_list = list(items)
+        self._references.append((item_type * len(item_list))(*item_list))
+        return self._references[-1]
 
 
-def _pairs(layer: TransformerLayer) -> tuple[Sequence[MultiHeadAttention], Sequence[Residual]]:
+def _list_cross_attentions(
+    layer: TransformerLayer,
+) -> tuple[Sequence[MultiHeadAttention], Sequence[ResidualConnection]]:
     """The attentions to memories, and what is around them."""
-    found = [layer.across_to(name) for name in layer.names]
-    return [attention for attention, _ in found], [around for _, around in found]
+    pairs = [layer.get_cross_attention(name) for name in layer.memory_names]
+    return [attention for attention, _ in pairs], [residual for _, residual in pairs]
 
 
-def _norm_of(around: Residual) -> nn.Module:
-    assert isinstance(around, PostNorm | PreNorm)
-    return around.norm
+def _get_norm(residual: ResidualConnection) -> nn.Module:
+    assert isinstance(residual, PostNorm | PreNorm)
+    return residual.norm
 
 
-def _window(stack: TransformerStack) -> tuple[int, int]:
-    if isinstance(stack.visibility, Window):
+def _get_context(stack: TransformerStack) -> tuple[int, int]:
+    if isinstance(stack.visibility, SlidingWindow):
         return stack.visibility.before, stack.visibility.after
     return -1, 0 if stack.visibility is causal else -1

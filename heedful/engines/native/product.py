@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor
 
-from heedful.engines.products import Product
+from heedful.engines.int8_kernels import Int8Product
 from heedful.errors import RunError
-from heedful.native import address, library
+from heedful.native import data_pointer, load_library
 
 
-class NativeProduct(Product):
+class NativeProduct(Int8Product):
     """x W' + b, where rounding, product and sum are one call; x has 127 steps on every processor.
 
     Args:
@@ -21,15 +21,15 @@ class NativeProduct(Product):
         scale: of each row.
     """
 
-    worth: ClassVar[int] = 0
+    min_elements: ClassVar[int] = 0
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         super().__init__(rows, scale)
-        found = library()
-        if found is None:
+        native = load_library()
+        if native is None:
             raise RunError("heedful-native: is not installed; install it with pip install ./native")
-        self._linear = found.linear
-        self.packed = found.Matrix.of_bytes(rows.data_ptr(), scale.data_ptr(), *rows.shape)
+        self._linear = native.linear
+        self.packed = native.Matrix.of_bytes(rows.data_ptr(), scale.data_ptr(), *rows.shape)
         self._height = len(rows)
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
@@ -39,5 +39,5 @@ class NativeProduct(Product):
         x = x.contiguous()
         out = x.new_empty(len(x), self._height)
         threads = torch.get_num_threads()
-        self._linear(self.packed.address, address(bias), x.data_ptr(), len(x), out.data_ptr(), threads)
+        self._linear(self.packed.address, data_pointer(bias), x.data_ptr(), len(x), out.data_ptr(), threads)
         return out

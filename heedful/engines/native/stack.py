@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.attention.probe import anybody_reads
+from heedful.attention.hooks import has_weight_hooks
 from heedful.blocks.state import StackState
 from heedful.blocks.transformer import TransformerStack
-from heedful.engines.native.plan import Plan, plannable
-from heedful.engines.native.state import Across, NativeState, Pages
-from heedful.native import address, library
-from heedful.values import Bounds, Memories, Memory, Tokens, Vectors, Written, memories_of
+from heedful.engines.native.plan import NativePlan, is_supported
+from heedful.engines.native.state import CrossMemory, KVPages, NativeState
+from heedful.native import data_pointer, load_library
+from heedful.tensors import FeatureBatch, Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens, select_memories
 
 
 class NativeStack(TransformerStack):
@@ -32,134 +32,141 @@ class NativeStack(TransformerStack):
         self.visibility = stack.visibility
         self.final_norm = stack.final_norm
         self.training = stack.training
-        self._plan: Plan | None = None
-        self._parts = tuple(self.modules())
+        self._plan: NativePlan | None = None
+        self._submodules = tuple(self.modules())
 
     def __getstate__(self) -> dict[str, Any]:  # a copy has addresses of its own
         return {**self.__dict__, "_plan": None}
 
-    def begin(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
+    def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
         """The state before the first token."""
-        if torch.is_grad_enabled() or self._is_heard():
-            return super().begin(memory)
-        names = dict.fromkeys(name for layer in self._layers() for name in layer.names)
-        memories = memories_of(memory, names)
-        return NativeState({name: self._across(name, each) for name, each in memories.items()})
+        if torch.is_grad_enabled() or self._has_hooks():
+            return super().init_state(memory)
+        names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
+        memories = select_memories(memory, names)
+        return NativeState({name: self._project_memory(name, item) for name, item in memories.items()})
 
     def forward(  # type: ignore[override]
-        self, tokens: Tokens | Vectors, state: StackState | NativeState
+        self, tokens: Tokens | FeatureBatch, state: StackState | NativeState
     ) -> tuple[Float[Tensor, "B T d_model"], StackState | NativeState]:
         """Hidden vectors of the tokens and the state after them; zeros where there is no token."""
         if isinstance(state, StackState):
             return super().forward(tokens, state)
-        if torch.is_grad_enabled() or anybody_reads():
-            plan = self._planned()
-            return super().forward(tokens, state.explicit(depth=plan.depth, heads=plan.heads))
-        assert not state.whole, "all tokens of this stack see all others, so that none may follow what was read"
-        return self._native(tokens, state)
+        if torch.is_grad_enabled() or has_weight_hooks():
+            plan = self._get_plan()
+            return super().forward(tokens, state.to_stack_state(depth=plan.depth, heads=plan.heads))
+        assert not state.is_closed, "all tokens of this stack see all others, so that none may follow what was read"
+        return self._run_native(tokens, state)
 
-    def _is_heard(self) -> bool:
-        return anybody_reads() or any(part._forward_hooks for part in self._parts)
+    def _has_hooks(self) -> bool:
+        return has_weight_hooks() or any(module._forward_hooks for module in self._submodules)
 
-    def _planned(self) -> Plan:
+    def _get_plan(self) -> NativePlan:
         if self._plan is None:
-            found = library()
-            assert found is not None
-            self._plan = Plan(found, self)
+            native = load_library()
+            assert native is not None
+            self._plan = NativePlan(native, self)
         return self._plan
 
-    def _across(self, name: str, memory: Memory) -> Across:
-        plan = self._planned()
+    def _project_memory(self, name: str, memory: Memory) -> CrossMemory:
+        plan = self._get_plan()
         rows, slots = memory.positions.shape
         numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.width)
         for layer, out in enumerate(numbers):
-            plan.project(layer, name, memory.keys, out)
+            plan.project_memory(layer, name, memory.keys, out)
             if memory.values is not memory.keys:
                 values = torch.empty_like(out)
-                plan.project(layer, name, memory.values, values)
+                plan.project_memory(layer, name, memory.values, values)
                 out[:, :, 1] = values[:, :, 1]
-        return Across.whole(numbers, memory.positions.int().contiguous())
+        return CrossMemory.from_projection(numbers, memory.positions.int().contiguous())
 
-    def stride(  # type: ignore[override]
-        self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, bounds: Bounds
-    ) -> tuple[Written, StackState | NativeState] | None:
+    def decode_greedy(  # type: ignore[override]
+        self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, StackState | NativeState] | None:
         """Several steps of greedy search in one call."""
-        if isinstance(state, StackState) or torch.is_grad_enabled() or anybody_reads() or output._forward_hooks:
+        if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None
-        plan = self._planned()
-        call = _Call(plan, tokens, state, steps=bounds.steps)
-        written = call.write(plan.output(output), bounds)
-        return None if written is None else (written, call.state(len(written.ids)))
+        plan = self._get_plan()
+        call = _NativeCall(plan, tokens, state, steps=limits.max_steps)
+        output_tokens = call.generate(plan.describe_output(output), limits)
+        return None if output_tokens is None else (output_tokens, call.build_state(len(output_tokens.ids)))
 
-    def _native(self, tokens: Tokens | Vectors, state: NativeState) -> tuple[Tensor, NativeState]:
-        call = _Call(self._planned(), tokens, state)
-        return call.forward(), call.state()
+    def _run_native(self, tokens: Tokens | FeatureBatch, state: NativeState) -> tuple[Tensor, NativeState]:
+        call = _NativeCall(self._get_plan(), tokens, state)
+        return call.forward(), call.build_state()
 
 
-class _Call:
+class _NativeCall:
     """What native code is given: tokens, where their keys and values go, and memories; and the state that comes of it.
 
     Args:
         plan: of the stack.
         tokens: read first.
-        state: before them.
+        build_state: before them.
         steps: tokens that will be read of each row, where these are not known beforehand.
     """
 
-    def __init__(self, plan: Plan, tokens: Tokens | Vectors, state: NativeState, *, steps: int | None = None) -> None:
-        self._plan, self._before, native = plan, state, plan.library
+    def __init__(
+        self, plan: NativePlan, tokens: Tokens | FeatureBatch, state: NativeState, *, steps: int | None = None
+    ) -> None:
+        self._plan, self._old_state, native = plan, state, plan.library
         self._positions = tokens.positions.contiguous()
         rows, length = self._positions.shape
         assert state.table is None or len(state.table) == rows, f"{rows} rows for {len(state.table)} of a state"
-        newest = length if steps is None else steps
-        self._pages, self._begin = _pages(plan, state, rows=rows, newest=newest)
-        self._table = torch.empty(rows * (state.read + newest) * 2, dtype=torch.int32)
-        self._given = _given(tokens)
-        ids, segments, vectors = map(address, self._given)
+        new_tokens = length if steps is None else steps
+        self._pages, self._first_column = _reserve_pages(plan, state, rows=rows, new_tokens=new_tokens)
+        self._table = torch.empty(rows * (state.num_columns + new_tokens) * 2, dtype=torch.int32)
+        self._inputs = _input_tensors(tokens)
+        ids, segments, vectors = map(data_pointer, self._inputs)
         self._chunk = native.Chunk(ids, self._positions.data_ptr(), segments, vectors, rows, length)
         numbers = self._pages.numbers
         self._cache = native.Cache(
-            numbers[:, :, self._begin :].data_ptr(),
-            *(numbers.size(1), numbers.size(2), 0 if plan.whole else numbers.stride(0)),
-            *(address(state.table), state.read, self._table.data_ptr()),
+            numbers[:, :, self._first_column :].data_ptr(),
+            *(numbers.size(1), numbers.size(2), 0 if plan.is_bidirectional else numbers.stride(0)),
+            *(data_pointer(state.table), state.num_columns, self._table.data_ptr()),
         )
-        self._across = (native.Memory * len(state.across))(*(each.addresses for each in state.across.values()))
+        self._memories = (native.Memory * len(state.memories))(
+            *(memory.native_addresses for memory in state.memories.values())
+        )
 
     def forward(self) -> Float[Tensor, "B T d_model"]:
         """Hidden vectors."""
         plan, hidden = self._plan, torch.empty(*self._positions.shape, self._plan.width)
-        given, out = (plan.stack, self._chunk, self._cache, self._across), (hidden.data_ptr(), torch.get_num_threads())
-        while not self._is_done(plan.library.forward(*given, *out)):
-            plan.reach(int(self._positions.max()) + 1)
+        inputs, outputs = (
+            (plan.stack, self._chunk, self._cache, self._memories),
+            (hidden.data_ptr(), torch.get_num_threads()),
+        )
+        while not self._is_done(plan.library.forward(*inputs, *outputs)):
+            plan.extend_positions(int(self._positions.max()) + 1)
         return hidden
 
-    def write(self, output: Any, bounds: Bounds) -> Written | None:
+    def generate(self, output: Any, limits: MultiStepLimits) -> MultiStepOutput | None:
         """The tokens that are picked; None where they may come to positions that there are not."""
         plan, native = self._plan, self._plan.library
-        rows, steps, forbidden = len(bounds.done), bounds.steps, bounds.forbidden.contiguous()
-        before = [each.contiguous() for each in (bounds.positions, bounds.lengths, bounds.done)]
-        after, limits = [torch.empty_like(each) for each in before], bounds.limits.contiguous()
-        how = native.Writing(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), bounds.eos, steps)
-        (ids, at), values = torch.empty(2, steps, rows, dtype=torch.long).unbind(), torch.empty(steps, rows)
-        told = torch.empty(2, dtype=torch.long)
-        given = plan.stack, output, self._chunk, self._cache, self._across, how
-        growing = [native.Growing(*map(address, each)) for each in (before, after)]
-        out = *(each.data_ptr() for each in (ids, values, at, told)), torch.get_num_threads()
-        while not self._is_done(native.write(*given, *growing, *out)):
+        rows, steps, forbidden = len(limits.done), limits.max_steps, limits.suppressed_ids.contiguous()
+        old_rows = [tensor.contiguous() for tensor in (limits.positions, limits.lengths, limits.done)]
+        new_rows, row_limits = [torch.empty_like(tensor) for tensor in old_rows], limits.limits.contiguous()
+        options = native.Writing(row_limits.data_ptr(), forbidden.data_ptr(), len(forbidden), limits.eos, steps)
+        (ids, positions), values = torch.empty(2, steps, rows, dtype=torch.long).unbind(), torch.empty(steps, rows)
+        counts = torch.empty(2, dtype=torch.long)
+        inputs = plan.stack, output, self._chunk, self._cache, self._memories, options
+        row_states = [native.Growing(*map(data_pointer, tensor)) for tensor in (old_rows, new_rows)]
+        outputs = *(tensor.data_ptr() for tensor in (ids, values, positions, counts)), torch.get_num_threads()
+        while not self._is_done(native.write(*inputs, *row_states, *outputs)):
             if plan.is_bounded:
                 return None
-            plan.reach(int(self._positions.max()) + 1 + steps)
-        taken, failed = told.tolist()
-        return Written(ids[:taken], values[:taken], at[:taken], after[2], failed)
+            plan.extend_positions(int(self._positions.max()) + 1 + steps)
+        num_steps, failed = counts.tolist()
+        return MultiStepOutput(ids[:num_steps], values[:num_steps], positions[:num_steps], new_rows[2], failed)
 
-    def state(self, steps: int | None = None) -> NativeState:
+    def build_state(self, steps: int | None = None) -> NativeState:
         """Behind the tokens that were given, or behind so many steps."""
-        before, (rows, length) = self._before, self._positions.shape
-        if self._plan.whole:
-            return NativeState(before.across, whole=True)
-        columns = before.read + (length if steps is None else steps)
+        old_state, (rows, length) = self._old_state, self._positions.shape
+        if self._plan.is_bidirectional:
+            return NativeState(old_state.memories, is_closed=True)
+        columns = old_state.num_columns + (length if steps is None else steps)
         table = self._table[: rows * columns * 2].view(rows, columns, 2)
-        return NativeState(before.across, self._pages, table, self._begin)
+        return NativeState(old_state.memories, self._pages, table, self._first_column)
 
     def _is_done(self, status: int) -> bool:
         if status == self._plan.library.NO_SUCH_ENTRY:
@@ -167,29 +174,29 @@ class _Call:
         return bool(status == self._plan.library.DONE)
 
 
-def _pages(plan: Plan, state: NativeState, *, rows: int, newest: int) -> tuple[Pages, int]:
+def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:
     """Where keys and values of the newest tokens go, and from which column on keys were read; those of a text that is
     read at once serve their layer alone.
     """
     pages = state.pages
     if pages is None:
-        pages = Pages.nothing(1 if plan.whole else plan.depth, rows, plan.width)
-    return pages.behind(state.columns, rows=rows, newest=newest)
+        pages = KVPages.empty(1 if plan.is_bidirectional else plan.depth, rows, plan.width)
+    return pages.reserve_columns(state.page_columns, rows=rows, new_columns=new_tokens)
 
 
-def _given(tokens: Tokens | Vectors) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _input_tensors(tokens: Tokens | FeatureBatch) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Ids, segments and vectors, as far as there are any."""
-    if isinstance(tokens, Vectors):
+    if isinstance(tokens, FeatureBatch):
         return None, None, tokens.vectors.contiguous()
     return tokens.ids.contiguous(), None if tokens.segments is None else tokens.segments.contiguous(), None
 
 
-def to_native(model: nn.Module) -> int:
+def replace_with_native(model: nn.Module) -> int:
     """Puts native stacks in the place of those that native code knows, in place; returns how many."""
     count = 0
     for name, module in list(model.named_modules()):
-        if type(module) is TransformerStack and plannable(module):
-            outside, _, own = name.rpartition(".")
-            setattr(model.get_submodule(outside), own, NativeStack(module))
+        if type(module) is TransformerStack and is_supported(module):
+            parent_name, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(parent_name), attribute, NativeStack(module))
             count += 1
     return count

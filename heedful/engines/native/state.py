@@ -13,22 +13,22 @@ import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
-from heedful.attention.keys import KeyValues
-from heedful.attention.sight import Slots
-from heedful.attention.space import Space, more_than
+from heedful.attention.kv_cache import KVCache
+from heedful.attention.mask import CacheLayout
+from heedful.attention.shared_buffer import SharedCapacity, grow_capacity
 from heedful.blocks.state import LayerState, StackState
-from heedful.values import Rows, laid_under
+from heedful.tensors import RowSelection, pad_and_concat
 
-_GUESTS: Final = 16
+_SPARE_ROWS: Final = 16
 """Rows that new pages have room for at least, besides those that they hold."""
-_LASTING: Final = 4
+_GROWTH_FACTOR: Final = 4
 """New pages have room for so many times the columns that are read, where sentences come and go and it never ends."""
-_SLOTS: Final = 16
+_SLOT_MULTIPLE: Final = 16
 """Memories that are joined have a multiple of so many slots, so that one that is a little longer finds room."""
 
 
 @final
-class Taken:
+class UsedRows:
     """How many rows of pages are taken in each column, by whoever shares the pages.
 
     Args:
@@ -39,16 +39,16 @@ class Taken:
         self._rows = rows
         self._lock = Lock()
 
-    def of(self, columns: slice) -> Int[np.ndarray, " k"]:
+    def get_counts(self, columns: slice) -> Int[np.ndarray, " k"]:
         """Of these columns."""
         return self._rows[columns].copy()
 
-    def take(self, columns: slice, rows: int) -> None:
+    def set_counts(self, columns: slice, rows: int) -> None:
         """The first rows of columns that nobody else may write into."""
         with self._lock:
             self._rows[columns] = rows
 
-    def claim(self, columns: slice, rows: int, *, size: int) -> int | None:
+    def claim_rows(self, columns: slice, rows: int, *, size: int) -> int | None:
         """The first of so many rows that nobody has in these columns; None where there are none."""
         with self._lock:
             first = int(self._rows[columns].max(initial=0))
@@ -59,126 +59,137 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Pages:
+class KVPages:
     """The keys and values that tokens have left in all layers; whoever comes first may write into free columns, or into
     free rows of others.
     """
 
     numbers: Float[Tensor, "depth R K 2 width"]
-    space: Space
-    taken: Taken
+    capacity: SharedCapacity
+    used_rows: UsedRows
 
     @classmethod
-    def nothing(cls, depth: int, rows: int, width: int) -> Pages:
+    def empty(cls, depth: int, rows: int, width: int) -> KVPages:
         """Without a column."""
-        return cls(torch.empty(depth, rows, 0, 2, width), Space(0, 0), Taken(np.zeros(0, np.int64)))
+        return cls(torch.empty(depth, rows, 0, 2, width), SharedCapacity(0, 0), UsedRows(np.zeros(0, np.int64)))
 
     @classmethod
-    def holding(cls, numbers: Float[Tensor, "B depth K 2 width"]) -> Pages:
+    def from_numbers(cls, numbers: Float[Tensor, "B depth K 2 width"]) -> KVPages:
         """These, with room for more rows and columns."""
         rows, depth, size, pair, width = numbers.shape
-        columns = more_than(size, 1)
-        whole = numbers.new_empty(depth, rows + max(_GUESTS, rows // 4), columns, pair, width)
-        whole[:, :rows, :size] = numbers.transpose(0, 1)
-        taken = np.zeros(columns, np.int64)
-        taken[:size] = rows
-        return cls(whole, Space(size, columns), Taken(taken))
+        columns = grow_capacity(size, 1)
+        storage = numbers.new_empty(depth, rows + max(_SPARE_ROWS, rows // 4), columns, pair, width)
+        storage[:, :rows, :size] = numbers.transpose(0, 1)
+        used_counts = np.zeros(columns, np.int64)
+        used_counts[:size] = rows
+        return cls(storage, SharedCapacity(size, columns), UsedRows(used_counts))
 
-    def behind(self, columns: slice, *, rows: int, newest: int) -> tuple[Pages, int]:
+    def reserve_columns(self, columns: slice, *, rows: int, new_columns: int) -> tuple[KVPages, int]:
         """Pages with these columns and room behind them for the newest ones of so many rows: these pages, or others
         that begin with them; and where they begin.
         """
-        begin, end = columns.stop, columns.stop + newest
-        if rows <= self.numbers.size(1) and self.space.claim(begin, end):
-            self.taken.take(slice(begin, end), rows)
+        first_new, end = columns.stop, columns.stop + new_columns
+        if rows <= self.numbers.size(1) and self.capacity.claim(first_new, end):
+            self.used_rows.set_counts(slice(first_new, end), rows)
             return self, columns.start
-        depth, before, _, pair, width = self.numbers.shape
-        told, read = self.taken.of(columns), begin - columns.start
-        size = more_than(read + newest, newest) if columns.start == 0 else _LASTING * (read + newest)
-        numbers, used = self.numbers.new_empty(depth, max(rows, before), size, pair, width), told.max(initial=0)
-        numbers[:, :used, :read].copy_(self.numbers[:, :used, columns])
-        taken = np.zeros(size, np.int64)
-        taken[:read], taken[read : read + newest] = told, rows
-        return Pages(numbers, Space(read + newest, size), Taken(taken)), 0
+        depth, old_rows, _, pair, width = self.numbers.shape
+        counts, num_columns = self.used_rows.get_counts(columns), first_new - columns.start
+        size = (
+            grow_capacity(num_columns + new_columns, new_columns)
+            if columns.start == 0
+            else _GROWTH_FACTOR * (num_columns + new_columns)
+        )
+        numbers, max_rows = self.numbers.new_empty(depth, max(rows, old_rows), size, pair, width), counts.max(initial=0)
+        numbers[:, :max_rows, :num_columns].copy_(self.numbers[:, :max_rows, columns])
+        used_counts = np.zeros(size, np.int64)
+        used_counts[:num_columns], used_counts[num_columns : num_columns + new_columns] = counts, rows
+        return KVPages(numbers, SharedCapacity(num_columns + new_columns, size), UsedRows(used_counts)), 0
 
 
 @dataclass(frozen=True)
-class Across:
+class CrossMemory:
     """A memory as all layers project it, once for each sentence.
 
     Attributes:
         numbers: keys and values; behind those of its sentences there may be room for others.
         positions: -1 where a slot is empty.
-        of: which sentence each row of the state looks at.
-        sentences: how many there are room for before others came.
-        space: who has which of them.
+        sentence_indices: which sentence each row of the state looks at.
+        num_sentences: how many there are room for before others came.
+        capacity: who has which of them.
     """
 
     numbers: Float[Tensor, "depth S slots 2 width"]
     positions: Int32[Tensor, "S slots"]
-    of: Int32[Tensor, " B"]
-    sentences: int
-    space: Space
+    sentence_indices: Int32[Tensor, " B"]
+    num_sentences: int
+    capacity: SharedCapacity
 
     @classmethod
-    def whole(cls, numbers: Float[Tensor, "depth B slots 2 width"], positions: Int32[Tensor, "B slots"]) -> Across:
+    def from_projection(
+        cls, numbers: Float[Tensor, "depth B slots 2 width"], positions: Int32[Tensor, "B slots"]
+    ) -> CrossMemory:
         """A row for each sentence, and no room for others."""
         count = len(positions)
-        return cls(numbers, positions, torch.arange(count, dtype=torch.int32), count, Space(count, count))
+        return cls(numbers, positions, torch.arange(count, dtype=torch.int32), count, SharedCapacity(count, count))
 
     @cached_property
-    def addresses(self) -> tuple[int, ...]:
+    def native_addresses(self) -> tuple[int, ...]:
         """As native code wants it."""
-        return (*(each.data_ptr() for each in (self.numbers, self.positions, self.of)), *self.positions.shape)
+        return (
+            *(tensor.data_ptr() for tensor in (self.numbers, self.positions, self.sentence_indices)),
+            *self.positions.shape,
+        )
 
-    def rearrange(self, rows: Rows) -> Across:
+    def reorder(self, rows: RowSelection) -> CrossMemory:
         """With other rows; sentences stay where they are, and so do rows that change places within one."""
-        if rows.groups is None and not rows.free and len(rows.origin) == len(self.of):
+        if rows.groups is None and not rows.ignores_groups and len(rows.origin) == len(self.sentence_indices):
             return self
-        return replace(self, of=self.of.index_select(0, rows.origin))
+        return replace(self, sentence_indices=self.sentence_indices.index_select(0, rows.origin))
 
-    def joined(self, others: Sequence[Across]) -> Across:
+    def concat(self, others: Sequence[CrossMemory]) -> CrossMemory:
         """With the rows of others: behind these sentences, where there is room for theirs, or else beside those of
         them that some row looks at.
         """
-        slots = max(part.positions.size(1) for part in others)
-        used = [torch.unique(part.of, return_inverse=True) for part in others]
-        begin, count = self.sentences, sum(len(sentences) for sentences, _ in used)
-        own = self
-        if slots > self.positions.size(1) or not self.space.claim(begin, begin + count):
-            own = self._with_room(count, slots=slots)
-            begin = own.sentences - count
-        of = [own.of]
-        for part, (sentences, rows) in zip(others, used, strict=True):
-            end, size = begin + len(sentences), part.positions.size(1)
-            own.numbers[:, begin:end, :size] = part.numbers[:, sentences]
-            own.positions[begin:end, :size] = part.positions[sentences]
-            of.append(rows.int() + begin)
-            begin = end
-        return replace(own, of=torch.cat(of), sentences=begin)
+        slots = max(memory.positions.size(1) for memory in others)
+        used_sentences = [torch.unique(memory.sentence_indices, return_inverse=True) for memory in others]
+        start, num_new = self.num_sentences, sum(len(sentences) for sentences, _ in used_sentences)
+        result = self
+        if slots > self.positions.size(1) or not self.capacity.claim(start, start + num_new):
+            result = self._reallocate(num_new, slots=slots)
+            start = result.num_sentences - num_new
+        indices = [result.sentence_indices]
+        for memory, (sentences, rows) in zip(others, used_sentences, strict=True):
+            end, size = start + len(sentences), memory.positions.size(1)
+            result.numbers[:, start:end, :size] = memory.numbers[:, sentences]
+            result.positions[start:end, :size] = memory.positions[sentences]
+            indices.append(rows.int() + start)
+            start = end
+        return replace(result, sentence_indices=torch.cat(indices), num_sentences=start)
 
-    def _with_room(self, count: int, *, slots: int) -> Across:
+    def _reallocate(self, count: int, *, slots: int) -> CrossMemory:
         """The sentences that some row looks at, so many behind them that are taken, and as many as both that are free.
 
         Args:
             count: sentences that come.
             slots: of the longest of them.
         """
-        used, of = torch.unique(self.of, return_inverse=True)
-        filled = (self.positions[used] >= 0).any(0).nonzero()
-        own = int(filled[-1]) + 1 if len(filled) else 0
-        size, sentences = -(-max(slots, own) // _SLOTS) * _SLOTS, len(used) + count
+        used_sentences, indices = torch.unique(self.sentence_indices, return_inverse=True)
+        nonempty = (self.positions[used_sentences] >= 0).any(0).nonzero()
+        num_slots = int(nonempty[-1]) + 1 if len(nonempty) else 0
+        size, sentences = -(-max(slots, num_slots) // _SLOT_MULTIPLE) * _SLOT_MULTIPLE, len(used_sentences) + count
         depth, _, _, pair, width = self.numbers.shape
         numbers = self.numbers.new_empty(depth, 2 * sentences, size, pair, width)
-        numbers[:, : len(used), :own] = self.numbers[:, used, :own]
+        numbers[:, : len(used_sentences), :num_slots] = self.numbers[:, used_sentences, :num_slots]
         positions = self.positions.new_full((2 * sentences, size), -1)
-        positions[: len(used), :own] = self.positions[used, :own]
-        return Across(numbers, positions, of.int(), sentences, Space(sentences, 2 * sentences))
+        positions[: len(used_sentences), :num_slots] = self.positions[used_sentences, :num_slots]
+        return CrossMemory(numbers, positions, indices.int(), sentences, SharedCapacity(sentences, 2 * sentences))
 
-    def explicit(self, heads: int) -> tuple[Slots, list[KeyValues]]:
+    def to_caches(self, heads: int) -> tuple[CacheLayout, list[KVCache]]:
         """Where its keys are, and the keys and values of each layer, for each row of the state."""
-        numbers = self.numbers[:, self.of]
-        return Slots(self.positions[self.of].long()), [_split(layer, heads) for layer in numbers]
+        numbers = self.numbers[:, self.sentence_indices]
+        return CacheLayout(self.positions[self.sentence_indices].long()), [
+            _split_heads(layer, heads) for layer in numbers
+        ]
 
 
 @dataclass(frozen=True)
@@ -186,123 +197,128 @@ class NativeState:
     """What was read so far. Rearranging rows rearranges the table; keys and values stay in their pages.
 
     Attributes:
-        across: each memory by its name.
+        memories: each memory by its name.
         pages: keys and values of what was read; None before anything was.
         table: of each row and column the row of the pages, -1 where there is nothing, and the position.
-        begin: the column of the pages that is the table's first.
-        whole: a text was read of which all tokens saw all others; nothing may follow it.
+        first_column: the column of the pages that is the table's first.
+        is_closed: a text was read of which all tokens saw all others; nothing may follow it.
     """
 
-    across: Mapping[str, Across]
-    pages: Pages | None = None
+    memories: Mapping[str, CrossMemory]
+    pages: KVPages | None = None
     table: Int32[Tensor, "B K 2"] | None = None
-    begin: int = 0
-    whole: bool = False
+    first_column: int = 0
+    is_closed: bool = False
 
     @property
-    def read(self) -> int:
+    def num_columns(self) -> int:
         """Columns of the table."""
         return 0 if self.table is None else self.table.size(1)
 
     @property
-    def columns(self) -> slice:
+    def page_columns(self) -> slice:
         """Those of the pages that the table is of."""
-        return slice(self.begin, self.begin + self.read)
+        return slice(self.first_column, self.first_column + self.num_columns)
 
-    def rearrange(self, rows: Rows) -> NativeState:
+    def reorder(self, rows: RowSelection) -> NativeState:
         """With other rows."""
-        across = {name: each.rearrange(rows) for name, each in self.across.items()}
+        memories = {name: memory.reorder(rows) for name, memory in self.memories.items()}
         table = None if self.table is None else self.table.index_select(0, rows.origin)
-        return replace(self, across=across, table=table)
+        return replace(self, memories=memories, table=table)
 
-    def joined(self, others: Sequence[NativeState]) -> NativeState:
+    def concat(self, others: Sequence[NativeState]) -> NativeState:
         """With the rows of others: in the pages of this one, where these have room for them, or in new ones that hold
         what all have read and no more.
         """
-        across = {name: each.joined([part.across[name] for part in others]) for name, each in self.across.items()}
-        if all(part.table is None for part in (self, *others)):
-            return replace(self, across=across)
-        guests = [part.gathered() for part in others if part.table is not None]
-        found = self._beside(guests) if len(guests) == len(others) else None
-        return replace(self._together(others) if found is None else found, across=across)
+        memories = {
+            name: memory.concat([state.memories[name] for state in others]) for name, memory in self.memories.items()
+        }
+        if all(state.table is None for state in (self, *others)):
+            return replace(self, memories=memories)
+        gathered_rows = [state.gather_rows() for state in others if state.table is not None]
+        joined_state = self._append_rows(gathered_rows) if len(gathered_rows) == len(others) else None
+        return replace(self._concat_into_new_pages(others) if joined_state is None else joined_state, memories=memories)
 
-    def _beside(self, guests: Sequence[tuple[Tensor, Tensor]]) -> NativeState | None:
+    def _append_rows(self, gathered_rows: Sequence[tuple[Tensor, Tensor]]) -> NativeState | None:
         """Others as guests in these pages, in the newest columns, where they have left nothing yet.
 
         Columns are forgotten that come before everybody's first.
         """
         if self.pages is None or self.table is None:
             return None
-        kept = (self.table[..., 0] >= 0).any(0).nonzero()
-        columns = max(positions.size(1) for _, positions in guests)
-        if columns > self.read or not len(kept):
+        used_columns = (self.table[..., 0] >= 0).any(0).nonzero()
+        columns = max(positions.size(1) for _, positions in gathered_rows)
+        if columns > self.num_columns or not len(used_columns):
             return None
-        table = self.table[:, min(int(kept[0]), self.read - columns) :]
-        read, end = table.size(1), self.columns.stop
-        count, whole = sum(len(positions) for _, positions in guests), self.pages.numbers
-        first = self.pages.taken.claim(slice(end - columns, end), count, size=whole.size(1))
+        table = self.table[:, min(int(used_columns[0]), self.num_columns - columns) :]
+        num_columns, end = table.size(1), self.page_columns.stop
+        count, storage = sum(len(positions) for _, positions in gathered_rows), self.pages.numbers
+        first = self.pages.used_rows.claim_rows(slice(end - columns, end), count, size=storage.size(1))
         if first is None:
             return None
         tables = [table]
-        for numbers, positions in guests:
+        for numbers, positions in gathered_rows:
             rows, size = positions.shape
-            whole[:, first : first + rows, end - size : end] = numbers.transpose(0, 1)
-            table = torch.full((rows, read, 2), -1, dtype=torch.int32)
-            own = torch.arange(first, first + rows, dtype=torch.int32).unsqueeze(1)
-            table[:, read - size :] = torch.stack((torch.where(positions < 0, -1, own), positions), 2)
+            storage[:, first : first + rows, end - size : end] = numbers.transpose(0, 1)
+            table = torch.full((rows, num_columns, 2), -1, dtype=torch.int32)
+            row_indices = torch.arange(first, first + rows, dtype=torch.int32).unsqueeze(1)
+            table[:, num_columns - size :] = torch.stack((torch.where(positions < 0, -1, row_indices), positions), 2)
             tables.append(table)
             first += rows
-        return replace(self, table=torch.cat(tables), begin=end - read)
+        return replace(self, table=torch.cat(tables), first_column=end - num_columns)
 
-    def _together(self, others: Sequence[NativeState]) -> NativeState:
+    def _concat_into_new_pages(self, others: Sequence[NativeState]) -> NativeState:
         """New pages for all."""
-        parts = (self, *others)
-        gathered = [part.gathered() for part in parts if part.table is not None]
-        numbers = laid_under([each for each, _ in gathered], axis=2, fill=0.0, left=True)
-        positions = laid_under([each for _, each in gathered], axis=1, fill=-1, left=True)
+        states = (self, *others)
+        gathered = [state.gather_rows() for state in states if state.table is not None]
+        numbers = pad_and_concat([tensor for tensor, _ in gathered], axis=2, fill=0.0, pad_left=True)
+        positions = pad_and_concat([tensor for _, tensor in gathered], axis=1, fill=-1, pad_left=True)
         rows = torch.arange(len(positions), dtype=torch.int32).unsqueeze(1)
         table = torch.stack((torch.where(positions < 0, -1, rows), positions), 2)
         size = table.size(1)
-        tables, at = [], 0
-        for part in parts:
-            count = 0 if part.table is None else len(part.table)
-            tables.append(table[at : at + count] if count else part.nothing(size))
-            at += count
-        return replace(self, pages=Pages.holding(numbers), table=torch.cat(tables), begin=0)
+        tables, offset = [], 0
+        for state in states:
+            count = 0 if state.table is None else len(state.table)
+            tables.append(table[offset : offset + count] if count else state.empty_table(size))
+            offset += count
+        return replace(self, pages=KVPages.from_numbers(numbers), table=torch.cat(tables), first_column=0)
 
-    def nothing(self, columns: int) -> Int32[Tensor, "B K 2"]:
+    def empty_table(self, columns: int) -> Int32[Tensor, "B K 2"]:
         """The table of rows that have read nothing."""
-        return torch.full((len(next(iter(self.across.values())).of), columns, 2), -1, dtype=torch.int32)
+        return torch.full((len(next(iter(self.memories.values())).sentence_indices), columns, 2), -1, dtype=torch.int32)
 
-    def gathered(self) -> tuple[Float[Tensor, "B depth K 2 width"], Int32[Tensor, "B K"]]:
+    def gather_rows(self) -> tuple[Float[Tensor, "B depth K 2 width"], Int32[Tensor, "B K"]]:
         """The keys and values of each row, side by side in the order in which they were read, the newest at the end of
         all rows, and their positions.
         """
         assert self.pages is not None and self.table is not None
         slots, positions = self.table.long().unbind(2)
-        most = int((slots >= 0).sum(1).amax())
-        order = (slots >= 0).byte().sort(dim=1, stable=True).indices[:, self.read - most :]
+        max_columns = int((slots >= 0).sum(1).amax())
+        order = (slots >= 0).byte().sort(dim=1, stable=True).indices[:, self.num_columns - max_columns :]
         slots, positions = slots.gather(1, order), positions.gather(1, order)
-        numbers = self.pages.numbers[:, slots.clamp(min=0), order + self.begin].transpose(0, 1)
+        numbers = self.pages.numbers[:, slots.clamp(min=0), order + self.first_column].transpose(0, 1)
         numbers = numbers.masked_fill((slots < 0)[:, None, :, None, None], 0.0)
         return numbers, torch.where(slots < 0, -1, positions).int()
 
-    def explicit(self, *, depth: int, heads: int) -> StackState:
+    def to_stack_state(self, *, depth: int, heads: int) -> StackState:
         """The same for a stack of modules."""
-        across = {name: each.explicit(heads) for name, each in self.across.items()}
-        past, layers = None, list[KeyValues | None]([None] * depth)
+        memories = {name: memory.to_caches(heads) for name, memory in self.memories.items()}
+        past, layers = None, list[KVCache | None]([None] * depth)
         if self.pages is not None:
-            numbers, positions = self.gathered()
-            past, layers = Slots(positions.long()), [_split(layer, heads) for layer in numbers.transpose(0, 1)]
+            numbers, positions = self.gather_rows()
+            past, layers = (
+                CacheLayout(positions.long()),
+                [_split_heads(layer, heads) for layer in numbers.transpose(0, 1)],
+            )
         states = (
-            LayerState(layers[number], {name: each[1][number] for name, each in across.items()})
+            LayerState(layers[number], {name: memory[1][number] for name, memory in memories.items()})
             for number in range(depth)
         )
-        return StackState(past, {name: slots for name, (slots, _) in across.items()}, tuple(states))
+        return StackState(past, {name: slots for name, (slots, _) in memories.items()}, tuple(states))
 
 
-def _split(layer: Float[Tensor, "B K 2 width"], heads: int) -> KeyValues:
+def _split_heads(layer: Float[Tensor, "B K 2 width"], heads: int) -> KVCache:
     """Keys and values by heads."""
     rows, count, _, width = layer.shape
     key, value = layer.view(rows, count, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
-    return KeyValues(key, value)
+    return KVCache(key, value)

@@ -8,15 +8,15 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.encoder_decoder import OURS_HAVE, SETTINGS, encoder_decoder_table
-from heedful.foreign.families.renaming import TABLE, Table, one
-from heedful.foreign.families.settings import Family, Setting, Settings, validated
+from heedful.foreign.families.config_mapping import ConfigMapping, KeyMapping, ModelFamily, validate_config
+from heedful.foreign.families.encoder_decoder import SEQ2SEQ_KEY_MAPPINGS, SEQ2SEQ_SUPPORTED, build_seq2seq_mapping
+from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
 
 _OFFSET: Final = 2
 """Rows in front of the first position."""
-_SETTINGS: Final = Settings(
-    settings=(*SETTINGS, Setting("positions.length", ("max_position_embeddings",))),
-    theirs_have={
+_CONFIG_MAPPING: Final = ConfigMapping(
+    settings=(*SEQ2SEQ_KEY_MAPPINGS, KeyMapping("positions.length", ("max_position_embeddings",))),
+    foreign_supported={
         "normalize_before": (False,),
         "normalize_embedding": (True,),
         "add_final_layer_norm": (False,),
@@ -24,8 +24,8 @@ _SETTINGS: Final = Settings(
         "extra_pos_embeddings": (_OFFSET,),
         "tie_word_embeddings": (True,),
     },
-    ours_have={
-        **OURS_HAVE,
+    heedful_supported={
+        **SEQ2SEQ_SUPPORTED,
         "positions": ("learned",),
         "positions.offset": (_OFFSET,),
         "embedding_norm": (True,),
@@ -34,35 +34,37 @@ _SETTINGS: Final = Settings(
 )
 
 
-def _read(content: Mapping[str, Any], names: frozenset[str], place: str) -> TransformerConfig:
-    table = _SETTINGS.read(content, place=place)
-    table["positions"] |= {"kind": "learned", "offset": _OFFSET}
-    table |= {"embedding_norm": True, "tie": "three_way", "output_bias": "final_logits_bias" in names}
-    return validated(TransformerConfig, table, place=place)
+def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    values["positions"] |= {"kind": "learned", "offset": _OFFSET}
+    values |= {"embedding_norm": True, "tie": "three_way", "output_bias": "final_logits_bias" in names}
+    return validate_config(TransformerConfig, values, location=location)
 
 
-def _write(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     return {
         "architectures": ["BartForConditionalGeneration"],
         "is_encoder_decoder": True,
-        **_SETTINGS.write(config, name="BART"),
+        **_CONFIG_MAPPING.write_config(config, name="BART"),
     }
 
 
-def _table(config: TransformerConfig) -> Table:
-    return encoder_decoder_table(
+def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
+    return build_seq2seq_mapping(
         config,
         sines_first=False,
-        others=tuple(
-            each
+        extra_renames=tuple(
+            rename
             for side in ("encoder", "decoder")
-            for each in (
-                one(f"{side}.stack.embedding.position.table", f"model.{side}.embed_positions", TABLE),
-                one(f"{side}.stack.embedding.norm", f"model.{side}.layernorm_embedding"),
+            for rename in (
+                rename_part(
+                    f"{side}.stack.embedding.position.table", f"model.{side}.embed_positions", TABLE_PARAMETERS
+                ),
+                rename_part(f"{side}.stack.embedding.norm", f"model.{side}.layernorm_embedding"),
             )
         ),
-        unneeded=(r"(model\.)?(encoder|decoder)\.version", r"(model\.)?(classification_head|qa_outputs)\..*"),
+        ignored=(r"(model\.)?(encoder|decoder)\.version", r"(model\.)?(classification_head|qa_outputs)\..*"),
     )
 
 
-BART: Final = Family("bart", "translation", _read, _write, _table)
+BART: Final = ModelFamily("bart", "translation", _read_config, _write_config, _build_state_dict_mapping)

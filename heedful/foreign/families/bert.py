@@ -8,30 +8,44 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.foreign.families.renaming import BACKWARDS, TABLE, Rename, Table, in_layers, one
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
+from heedful.foreign.families.config_mapping import (
+    ACTIVATIONS,
+    SCALED_SOFTMAX,
+    ConfigMapping,
+    KeyMapping,
+    ModelFamily,
+    validate_config,
+)
+from heedful.foreign.families.tensor_names import (
+    REVERSED_LAYOUT,
+    TABLE_PARAMETERS,
+    StateDictMapping,
+    TensorRename,
+    rename_layers,
+    rename_part,
+)
 
-SETTINGS: Final = Settings(
+BERT_CONFIG_MAPPING: Final = ConfigMapping(
     settings=(
-        Setting("d_model", ("hidden_size",)),
-        Setting("heads", ("num_attention_heads",)),
-        Setting("d_ff", ("intermediate_size",)),
-        Setting("layers", ("num_hidden_layers",)),
-        Setting("activation", ("hidden_act",), "gelu", ACTIVATIONS),
-        Setting("dropout", ("hidden_dropout_prob",), 0.1),
-        Setting("attention_dropout", ("attention_probs_dropout_prob",), 0.1),
-        Setting("positions.length", ("max_position_embeddings",)),
-        Setting("segments", ("type_vocab_size",), 2),
-        Setting("norm_epsilon", ("layer_norm_eps",), 1e-12),
+        KeyMapping("d_model", ("hidden_size",)),
+        KeyMapping("heads", ("num_attention_heads",)),
+        KeyMapping("d_ff", ("intermediate_size",)),
+        KeyMapping("layers", ("num_hidden_layers",)),
+        KeyMapping("activation", ("hidden_act",), "gelu", ACTIVATIONS),
+        KeyMapping("dropout", ("hidden_dropout_prob",), 0.1),
+        KeyMapping("attention_dropout", ("attention_probs_dropout_prob",), 0.1),
+        KeyMapping("positions.length", ("max_position_embeddings",)),
+        KeyMapping("segments", ("type_vocab_size",), 2),
+        KeyMapping("norm_epsilon", ("layer_norm_eps",), 1e-12),
     ),
-    theirs_have={
+    foreign_supported={
         "position_embedding_type": ("absolute", None),
         "is_decoder": (False, None),
         "add_cross_attention": (False, None),
         "tie_word_embeddings": (True, None),
         "pruned_heads": ({}, None),
     },
-    ours_have={
+    heedful_supported={
         "aggregation": ("project",),
         "shared_key_value": (False,),
         "visibility": ("everything",),
@@ -51,41 +65,48 @@ _ARCHITECTURES: Final = {
     (False, False): "BertModel",
 }
 
-LAYER: Final = (
-    Rename(
+BERT_LAYER_RENAMES: Final = (
+    TensorRename(
         ("attention.query", "attention.key_value"),
         ("attention.self.query", "attention.self.key", "attention.self.value"),
         shares=(1, 2),
     ),
-    one("attention.aggregation.output", "attention.output.dense"),
-    one("around_attention.norm", "attention.output.LayerNorm"),
-    one("feed_forward.inner", "intermediate.dense"),
-    one("feed_forward.outer", "output.dense"),
-    one("around_feed_forward.norm", "output.LayerNorm"),
+    rename_part("attention.aggregation.output", "attention.output.dense"),
+    rename_part("around_attention.norm", "attention.output.LayerNorm"),
+    rename_part("feed_forward.inner", "intermediate.dense"),
+    rename_part("feed_forward.outer", "output.dense"),
+    rename_part("around_feed_forward.norm", "output.LayerNorm"),
 )
 
 
-def _table(config: EncoderConfig) -> Table:
-    return Table(
+def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
+    return StateDictMapping(
         prefix="bert.",
         renames=(
-            one("encoder.stack.embedding.table", "bert.embeddings.word_embeddings", TABLE),
-            one("encoder.stack.embedding.position.table", "bert.embeddings.position_embeddings", TABLE),
-            one("encoder.stack.embedding.segments", "bert.embeddings.token_type_embeddings", TABLE),
-            one("encoder.stack.embedding.norm", "bert.embeddings.LayerNorm"),
-            *in_layers(config.layers, LAYER, ours="encoder.stack.layers.{layer}", theirs="bert.encoder.layer.{layer}"),
-            one("encoder.summary.dense", "bert.pooler.dense", head="summary"),
-            one("masked.dense", "cls.predictions.transform.dense", head="masked"),
-            one("masked.norm", "cls.predictions.transform.LayerNorm", head="masked"),
-            one("masked.output", "cls.predictions", ("bias",), head="masked"),
+            rename_part("encoder.stack.embedding.table", "bert.embeddings.word_embeddings", TABLE_PARAMETERS),
+            rename_part(
+                "encoder.stack.embedding.position.table", "bert.embeddings.position_embeddings", TABLE_PARAMETERS
+            ),
+            rename_part("encoder.stack.embedding.segments", "bert.embeddings.token_type_embeddings", TABLE_PARAMETERS),
+            rename_part("encoder.stack.embedding.norm", "bert.embeddings.LayerNorm"),
+            *rename_layers(
+                config.layers,
+                BERT_LAYER_RENAMES,
+                heedful_prefix="encoder.stack.layers.{layer}",
+                foreign_prefix="bert.encoder.layer.{layer}",
+            ),
+            rename_part("encoder.summary.dense", "bert.pooler.dense", head="summary"),
+            rename_part("masked.dense", "cls.predictions.transform.dense", head="masked"),
+            rename_part("masked.norm", "cls.predictions.transform.LayerNorm", head="masked"),
+            rename_part("masked.output", "cls.predictions", ("bias",), head="masked"),
             # theirs says yes before no
-            Rename(("relation",), ("cls.seq_relationship",), arrangement=BACKWARDS, head="relation"),
+            TensorRename(("relation",), ("cls.seq_relationship",), layout=REVERSED_LAYOUT, head="relation"),
         ),
         copies={
             "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias",
         },
-        unneeded=(
+        ignored=(
             r"bert\.embeddings\.(position_ids|token_type_ids)",
             r"(bert\.)?(classifier|qa_outputs)\.(weight|bias)",
         ),
@@ -93,15 +114,15 @@ def _table(config: EncoderConfig) -> Table:
     )
 
 
-def _read(content: Mapping[str, Any], _names: frozenset[str], place: str) -> EncoderConfig:
-    table = SETTINGS.read(content, place=place)
-    table["positions"]["kind"] = "learned"
-    return validated(EncoderConfig, table, place=place)
+def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> EncoderConfig:
+    values = BERT_CONFIG_MAPPING.read_config(content, location=location)
+    values["positions"]["kind"] = "learned"
+    return validate_config(EncoderConfig, values, location=location)
 
 
-def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     name = _ARCHITECTURES["masked.dense.weight" in tensors, "relation.weight" in tensors]
-    return {"architectures": [name], **SETTINGS.write(config, name="BERT")}
+    return {"architectures": [name], **BERT_CONFIG_MAPPING.write_config(config, name="BERT")}
 
 
-BERT: Final = Family("bert", "pretraining", _read, _write, _table)
+BERT: Final = ModelFamily("bert", "pretraining", _read_config, _write_config, _build_state_dict_mapping)

@@ -10,59 +10,66 @@ from torch import Tensor
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.errors import RunError
-from heedful.foreign.families.bert import LAYER, SETTINGS
-from heedful.foreign.families.renaming import TABLE, Table, in_layers, one
-from heedful.foreign.families.settings import Family, validated
-from heedful.tasks.origin import Origin
+from heedful.foreign.families.bert import BERT_CONFIG_MAPPING, BERT_LAYER_RENAMES
+from heedful.foreign.families.config_mapping import ModelFamily, validate_config
+from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_layers, rename_part
+from heedful.tasks.portable_model import PortableModel
 
-_SETTINGS: Final = replace(SETTINGS, theirs_have={**SETTINGS.theirs_have, "summary_use_proj": (True, False)})
-_GENERATOR: Final = "generator."
+_CONFIG_MAPPING: Final = replace(
+    BERT_CONFIG_MAPPING, foreign_supported={**BERT_CONFIG_MAPPING.foreign_supported, "summary_use_proj": (True, False)}
+)
+_GENERATOR_PREFIX: Final = "generator."
 
 
-def _table(config: EncoderConfig) -> Table:
+def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
     embeddings = "electra.embeddings"
-    return Table(
+    return StateDictMapping(
         prefix="electra.",
         renames=(
-            one("encoder.stack.embedding.table", f"{embeddings}.word_embeddings", TABLE),
-            one("encoder.stack.embedding.position.table", f"{embeddings}.position_embeddings", TABLE),
-            one("encoder.stack.embedding.segments", f"{embeddings}.token_type_embeddings", TABLE),
-            one("encoder.stack.embedding.norm", f"{embeddings}.LayerNorm"),
-            *in_layers(
-                config.layers, LAYER, ours="encoder.stack.layers.{layer}", theirs="electra.encoder.layer.{layer}"
+            rename_part("encoder.stack.embedding.table", f"{embeddings}.word_embeddings", TABLE_PARAMETERS),
+            rename_part(
+                "encoder.stack.embedding.position.table", f"{embeddings}.position_embeddings", TABLE_PARAMETERS
             ),
-            one("dense", "discriminator_predictions.dense", head="verdict"),
-            one("verdict", "discriminator_predictions.dense_prediction", head="verdict"),
-            one("masked.dense", "generator_predictions.dense", head="masked"),
-            one("masked.norm", "generator_predictions.LayerNorm", head="masked"),
-            one("masked.output", "generator_lm_head", ("bias",), head="masked"),
+            rename_part("encoder.stack.embedding.segments", f"{embeddings}.token_type_embeddings", TABLE_PARAMETERS),
+            rename_part("encoder.stack.embedding.norm", f"{embeddings}.LayerNorm"),
+            *rename_layers(
+                config.layers,
+                BERT_LAYER_RENAMES,
+                heedful_prefix="encoder.stack.layers.{layer}",
+                foreign_prefix="electra.encoder.layer.{layer}",
+            ),
+            rename_part("dense", "discriminator_predictions.dense", head="verdict"),
+            rename_part("verdict", "discriminator_predictions.dense_prediction", head="verdict"),
+            rename_part("masked.dense", "generator_predictions.dense", head="masked"),
+            rename_part("masked.norm", "generator_predictions.LayerNorm", head="masked"),
+            rename_part("masked.output", "generator_lm_head", ("bias",), head="masked"),
         ),
         copies={"generator_lm_head.weight": f"{embeddings}.word_embeddings.weight"},
-        unneeded=(
+        ignored=(
             r"electra\.embeddings\.(position_ids|token_type_ids)",
             r"(electra\.)?(classifier|qa_outputs)\.(weight|bias)",
         ),
     )
 
 
-def _read(content: Mapping[str, Any], names: frozenset[str], place: str) -> EncoderConfig:
-    width, inner = content.get("hidden_size"), content.get("embedding_size", content.get("hidden_size"))
-    if width != inner:
+def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> EncoderConfig:
+    width, embedding_width = content.get("hidden_size"), content.get("embedding_size", content.get("hidden_size"))
+    if width != embedding_width:
         raise RunError(
-            f"{place}: embedding_size = {inner!r} and hidden_size = {width!r}: heedful has one width for embeddings "
+            f"{location}: embedding_size = {embedding_width!r} and hidden_size = {width!r}: heedful has one width for embeddings "
             "and layers; take a model where they agree, as in electra-base-discriminator"
         )
-    table = _SETTINGS.read(content, place=place)
-    if "generator_predictions.dense.weight" in names and table["activation"] != "gelu":
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    if "generator_predictions.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
-            f"{place}: hidden_act = {content['hidden_act']!r} and the gelu of generator_predictions: heedful has one "
+            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of generator_predictions: heedful has one "
             "activation for them; take a model where they agree"
         )
-    table["positions"]["kind"] = "learned"
-    return validated(EncoderConfig, table, place=place)
+    values["positions"]["kind"] = "learned"
+    return validate_config(EncoderConfig, values, location=location)
 
 
-def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
         raise RunError(
@@ -70,22 +77,22 @@ def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, An
             "tokens; train a model with that to export it"
         )
     kind = "ForMaskedLM" if masked else "ForPreTraining" if "verdict.weight" in tensors else "Model"
-    written = _SETTINGS.write(config, name="ELECTRA")
-    return {"architectures": [f"Electra{kind}"], "embedding_size": config.d_model, **written}
+    content = _CONFIG_MAPPING.write_config(config, name="ELECTRA")
+    return {"architectures": [f"Electra{kind}"], "embedding_size": config.d_model, **content}
 
 
-def detector_and_generator(origin: Origin) -> tuple[Origin, Origin]:
+def split_detector_and_generator(origin: PortableModel) -> tuple[PortableModel, PortableModel]:
     """The two models of a run that finds replaced tokens, each with a table of embeddings of its own."""
-    named = origin.named
-    detector = {name: each for name, each in named.items() if not name.startswith(_GENERATOR)}
-    generator = {name.removeprefix(_GENERATOR): each for name, each in named.items() if name not in detector}
+    named = origin.all_tensors
+    detector = {name: tensor for name, tensor in named.items() if not name.startswith(_GENERATOR_PREFIX)}
+    generator = {name.removeprefix(_GENERATOR_PREFIX): tensor for name, tensor in named.items() if name not in detector}
     generator.pop("masked.output.weight", None)  # that of the embeddings
     layers = len({name.split(".")[3] for name in generator if name.startswith("encoder.stack.layers.")})
-    smaller = origin.model.model_copy(update={"layers": layers})
+    generator_config = origin.model.model_copy(update={"layers": layers})
     return (
-        replace(origin, tensors=detector, shared={}),
-        replace(origin, model=smaller, tensors=generator, shared={}),
+        replace(origin, tensors=detector, aliases={}),
+        replace(origin, model=generator_config, tensors=generator, aliases={}),
     )
 
 
-ELECTRA: Final = Family("electra", "pretraining", _read, _write, _table)
+ELECTRA: Final = ModelFamily("electra", "pretraining", _read_config, _write_config, _build_state_dict_mapping)

@@ -9,33 +9,33 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.renaming import (
-    ALIKE,
-    ITSELF,
-    ONE_ROW,
+from heedful.foreign.families.config_mapping import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping
+from heedful.foreign.families.tensor_names import (
+    ONE_ROW_LAYOUT,
     READS_SINES_FIRST,
-    TABLE,
+    SAME_LAYOUT,
+    TABLE_PARAMETERS,
+    WHOLE_NAME,
     WRITES_SINES_FIRST,
-    Rename,
-    Table,
-    in_layers,
-    one,
+    StateDictMapping,
+    TensorRename,
+    rename_layers,
+    rename_part,
 )
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Setting
 
-SETTINGS: Final = (
-    Setting("d_model", ("d_model",)),
-    Setting("heads", ("encoder_attention_heads", "decoder_attention_heads")),
-    Setting("d_ff", ("encoder_ffn_dim", "decoder_ffn_dim")),
-    Setting("encoder_layers", ("encoder_layers",)),
-    Setting("decoder_layers", ("decoder_layers",)),
-    Setting("activation", ("activation_function",), "gelu", ACTIVATIONS),
-    Setting("dropout", ("dropout",), 0.1),
-    Setting("attention_dropout", ("attention_dropout",), 0.0),
-    Setting("activation_dropout", ("activation_dropout",), 0.0),
-    Setting("scale_embedding", ("scale_embedding",), False),
+SEQ2SEQ_KEY_MAPPINGS: Final = (
+    KeyMapping("d_model", ("d_model",)),
+    KeyMapping("heads", ("encoder_attention_heads", "decoder_attention_heads")),
+    KeyMapping("d_ff", ("encoder_ffn_dim", "decoder_ffn_dim")),
+    KeyMapping("encoder_layers", ("encoder_layers",)),
+    KeyMapping("decoder_layers", ("decoder_layers",)),
+    KeyMapping("activation", ("activation_function",), "gelu", ACTIVATIONS),
+    KeyMapping("dropout", ("dropout",), 0.1),
+    KeyMapping("attention_dropout", ("attention_dropout",), 0.0),
+    KeyMapping("activation_dropout", ("activation_dropout",), 0.0),
+    KeyMapping("scale_embedding", ("scale_embedding",), False),
 )
-OURS_HAVE: Final[Mapping[str, tuple[Any, ...]]] = {
+SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "aggregation": ("project",),
     "shared_key_value": (False,),
     "encoder_visibility": ("everything",),
@@ -47,87 +47,100 @@ OURS_HAVE: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-def _attention(ours: str, theirs: str) -> tuple[Rename, ...]:
+def _attention_renames(heedful_name: str, foreign_name: str) -> tuple[TensorRename, ...]:
     return (
-        Rename(
-            (f"{ours}.query", f"{ours}.key_value"),
-            (f"{theirs}.q_proj", f"{theirs}.k_proj", f"{theirs}.v_proj"),
+        TensorRename(
+            (f"{heedful_name}.query", f"{heedful_name}.key_value"),
+            (f"{foreign_name}.q_proj", f"{foreign_name}.k_proj", f"{foreign_name}.v_proj"),
             shares=(1, 2),
-            arrangement=READS_SINES_FIRST,
+            layout=READS_SINES_FIRST,
         ),
-        Rename((f"{ours}.aggregation.output",), (f"{theirs}.out_proj",), arrangement=WRITES_SINES_FIRST),
-        Rename((f"around_{ours}.norm",), (f"{theirs}_layer_norm",), arrangement=WRITES_SINES_FIRST),
+        TensorRename((f"{heedful_name}.aggregation.output",), (f"{foreign_name}.out_proj",), layout=WRITES_SINES_FIRST),
+        TensorRename((f"around_{heedful_name}.norm",), (f"{foreign_name}_layer_norm",), layout=WRITES_SINES_FIRST),
     )
 
 
 _ENCODER: Final = (
-    *_attention("attention", "self_attn"),
-    Rename(("feed_forward.inner",), ("fc1",), arrangement=READS_SINES_FIRST),
-    Rename(("feed_forward.outer",), ("fc2",), arrangement=WRITES_SINES_FIRST),
-    Rename(("around_feed_forward.norm",), ("final_layer_norm",), arrangement=WRITES_SINES_FIRST),
+    *_attention_renames("attention", "self_attn"),
+    TensorRename(("feed_forward.inner",), ("fc1",), layout=READS_SINES_FIRST),
+    TensorRename(("feed_forward.outer",), ("fc2",), layout=WRITES_SINES_FIRST),
+    TensorRename(("around_feed_forward.norm",), ("final_layer_norm",), layout=WRITES_SINES_FIRST),
 )
-_DECODER: Final = (*_ENCODER, *_attention("across", "encoder_attn"))
-_BIAS: Final = Rename(("output.bias",), ("final_logits_bias",), ITSELF, arrangement=ONE_ROW, head="output")
+_DECODER: Final = (*_ENCODER, *_attention_renames("across", "encoder_attn"))
+_BIAS: Final = TensorRename(("output.bias",), ("final_logits_bias",), WHOLE_NAME, layout=ONE_ROW_LAYOUT, head="output")
 
 
-def encoder_decoder_table(
+def build_seq2seq_mapping(
     config: TransformerConfig,
     *,
     sines_first: bool,
-    others: tuple[Rename, ...] = (),
-    unneeded: tuple[str, ...] = (),
+    extra_renames: tuple[TensorRename, ...] = (),
+    ignored: tuple[str, ...] = (),
     computed: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
-) -> Table:
+) -> StateDictMapping:
     """All tensors of such a model.
 
     Args:
         config: its architecture.
         sines_first: whether dimensions of the residual stream are in the order of Marian's positions.
-        others: tensors that only this kind of model has.
-        unneeded: names that say nothing in this kind of model.
+        extra_renames: tensors that only this kind of model has.
+        ignored: names that say nothing in this kind of model.
         computed: tables that a formula gives.
     """
     embeddings, copies = _EMBEDDINGS[config.tie]
     renames = (
         *embeddings,
-        *in_layers(
-            config.encoder_layers, _ENCODER, ours="encoder.stack.layers.{layer}", theirs="model.encoder.layers.{layer}"
+        *rename_layers(
+            config.encoder_layers,
+            _ENCODER,
+            heedful_prefix="encoder.stack.layers.{layer}",
+            foreign_prefix="model.encoder.layers.{layer}",
         ),
-        *in_layers(
-            config.decoder_layers, _DECODER, ours="decoder.stack.layers.{layer}", theirs="model.decoder.layers.{layer}"
+        *rename_layers(
+            config.decoder_layers,
+            _DECODER,
+            heedful_prefix="decoder.stack.layers.{layer}",
+            foreign_prefix="model.decoder.layers.{layer}",
         ),
-        *others,
+        *extra_renames,
         _BIAS,
     )
-    return Table(
+    return StateDictMapping(
         prefix="model.",
-        renames=renames if sines_first else tuple(map(_in_one_order, renames)),
+        renames=renames if sines_first else tuple(map(_without_sine_reordering, renames)),
         copies=copies,
-        unneeded=unneeded,
+        ignored=ignored,
         computed=computed or {},
     )
 
 
-def _in_one_order(rename: Rename) -> Rename:
-    renumbered = rename.arrangement in (READS_SINES_FIRST, WRITES_SINES_FIRST)
-    return replace(rename, arrangement=ALIKE) if renumbered else rename
+def _without_sine_reordering(rename: TensorRename) -> TensorRename:
+    is_reordered = rename.layout in (READS_SINES_FIRST, WRITES_SINES_FIRST)
+    return replace(rename, layout=SAME_LAYOUT) if is_reordered else rename
 
 
-def _table(ours: str, theirs: str) -> Rename:
-    return replace(one(ours, theirs, TABLE), arrangement=READS_SINES_FIRST)
+def _embedding_rename(heedful_name: str, foreign_name: str) -> TensorRename:
+    return replace(rename_part(heedful_name, foreign_name, TABLE_PARAMETERS), layout=READS_SINES_FIRST)
 
 
 _SOURCE, _TARGET = "encoder.stack.embedding.table", "decoder.stack.embedding.table"
-_THEIR_SOURCE, _THEIR_TARGET = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
+_FOREIGN_SOURCE, _FOREIGN_TARGET = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
 _SHARED, _HEAD = "model.shared", "lm_head"
-_EMBEDDINGS: Final[Mapping[str, tuple[tuple[Rename, ...], Mapping[str, str]]]] = {
+_EMBEDDINGS: Final[Mapping[str, tuple[tuple[TensorRename, ...], Mapping[str, str]]]] = {
     "three_way": (
-        (_table(_SOURCE, _SHARED),),
-        {f"{copy}.weight": f"{_SHARED}.weight" for copy in (_THEIR_SOURCE, _THEIR_TARGET, _HEAD)},
+        (_embedding_rename(_SOURCE, _SHARED),),
+        {f"{copy}.weight": f"{_SHARED}.weight" for copy in (_FOREIGN_SOURCE, _FOREIGN_TARGET, _HEAD)},
     ),
     "two_way": (
-        (_table(_SOURCE, _THEIR_SOURCE), _table(_TARGET, _THEIR_TARGET)),
-        {f"{_HEAD}.weight": f"{_THEIR_TARGET}.weight"},
+        (_embedding_rename(_SOURCE, _FOREIGN_SOURCE), _embedding_rename(_TARGET, _FOREIGN_TARGET)),
+        {f"{_HEAD}.weight": f"{_FOREIGN_TARGET}.weight"},
     ),
-    "none": ((_table(_SOURCE, _THEIR_SOURCE), _table(_TARGET, _THEIR_TARGET), _table("output", _HEAD)), {}),
+    "none": (
+        (
+            _embedding_rename(_SOURCE, _FOREIGN_SOURCE),
+            _embedding_rename(_TARGET, _FOREIGN_TARGET),
+            _embedding_rename("output", _HEAD),
+        ),
+        {},
+    ),
 }

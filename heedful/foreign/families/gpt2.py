@@ -8,30 +8,44 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.stack import DecoderConfig
-from heedful.foreign.families.renaming import TABLE, TRANSPOSED, Rename, Table, in_layers, one
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
+from heedful.foreign.families.config_mapping import (
+    ACTIVATIONS,
+    SCALED_SOFTMAX,
+    ConfigMapping,
+    KeyMapping,
+    ModelFamily,
+    validate_config,
+)
+from heedful.foreign.families.tensor_names import (
+    TABLE_PARAMETERS,
+    TRANSPOSED_LAYOUT,
+    StateDictMapping,
+    TensorRename,
+    rename_layers,
+    rename_part,
+)
 
 _GELUS: Final = {"gelu_new": "gelu_tanh", **ACTIVATIONS}
-_SETTINGS: Final = Settings(
+_CONFIG_MAPPING: Final = ConfigMapping(
     settings=(
-        Setting("d_model", ("n_embd",)),
-        Setting("heads", ("n_head",)),
-        Setting("d_ff", ("n_inner",)),
-        Setting("layers", ("n_layer",)),
-        Setting("activation", ("activation_function",), "gelu_tanh", _GELUS),
-        Setting("dropout", ("resid_pdrop",), 0.1),
-        Setting("embedding_dropout", ("embd_pdrop",), 0.1),
-        Setting("attention_dropout", ("attn_pdrop",), 0.1),
-        Setting("positions.length", ("n_positions",)),
-        Setting("norm_epsilon", ("layer_norm_epsilon",), 1e-5),
-        Setting("tie", ("tie_word_embeddings",), True),
+        KeyMapping("d_model", ("n_embd",)),
+        KeyMapping("heads", ("n_head",)),
+        KeyMapping("d_ff", ("n_inner",)),
+        KeyMapping("layers", ("n_layer",)),
+        KeyMapping("activation", ("activation_function",), "gelu_tanh", _GELUS),
+        KeyMapping("dropout", ("resid_pdrop",), 0.1),
+        KeyMapping("embedding_dropout", ("embd_pdrop",), 0.1),
+        KeyMapping("attention_dropout", ("attn_pdrop",), 0.1),
+        KeyMapping("positions.length", ("n_positions",)),
+        KeyMapping("norm_epsilon", ("layer_norm_epsilon",), 1e-5),
+        KeyMapping("tie", ("tie_word_embeddings",), True),
     ),
-    theirs_have={
+    foreign_supported={
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
         "add_cross_attention": (False,),
     },
-    ours_have={
+    heedful_supported={
         "aggregation": ("project",),
         "shared_key_value": (False,),
         "visibility": ("causal",),
@@ -45,47 +59,52 @@ _SETTINGS: Final = Settings(
 )
 
 
-def _columns(ours: tuple[str, ...], theirs: str, shares: tuple[int, ...] = ()) -> Rename:
+def _transposed_rename(heedful_names: tuple[str, ...], foreign_name: str, shares: tuple[int, ...] = ()) -> TensorRename:
     """Their maps have a column for each output."""
-    return Rename(ours, (theirs,), shares=shares, arrangement=TRANSPOSED)
+    return TensorRename(heedful_names, (foreign_name,), shares=shares, layout=TRANSPOSED_LAYOUT)
 
 
-_LAYER: Final = (
-    one("around_attention.norm", "ln_1"),
-    _columns(("attention.query", "attention.key_value"), "attn.c_attn", (1, 2)),
-    _columns(("attention.aggregation.output",), "attn.c_proj"),
-    one("around_feed_forward.norm", "ln_2"),
-    _columns(("feed_forward.inner",), "mlp.c_fc"),
-    _columns(("feed_forward.outer",), "mlp.c_proj"),
+_LAYER_RENAMES: Final = (
+    rename_part("around_attention.norm", "ln_1"),
+    _transposed_rename(("attention.query", "attention.key_value"), "attn.c_attn", (1, 2)),
+    _transposed_rename(("attention.aggregation.output",), "attn.c_proj"),
+    rename_part("around_feed_forward.norm", "ln_2"),
+    _transposed_rename(("feed_forward.inner",), "mlp.c_fc"),
+    _transposed_rename(("feed_forward.outer",), "mlp.c_proj"),
 )
 
 
-def _table(config: DecoderConfig) -> Table:
+def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
     embedding = "transformer.wte.weight"
-    return Table(
+    return StateDictMapping(
         prefix="transformer.",
         renames=(
-            one("decoder.stack.embedding.table", "transformer.wte", TABLE),
-            one("decoder.stack.embedding.position.table", "transformer.wpe", TABLE),
-            *in_layers(config.layers, _LAYER, ours="decoder.stack.layers.{layer}", theirs="transformer.h.{layer}"),
-            one("decoder.stack.final_norm", "transformer.ln_f"),
-            *(() if config.tie else (one("output", "lm_head", TABLE),)),
+            rename_part("decoder.stack.embedding.table", "transformer.wte", TABLE_PARAMETERS),
+            rename_part("decoder.stack.embedding.position.table", "transformer.wpe", TABLE_PARAMETERS),
+            *rename_layers(
+                config.layers,
+                _LAYER_RENAMES,
+                heedful_prefix="decoder.stack.layers.{layer}",
+                foreign_prefix="transformer.h.{layer}",
+            ),
+            rename_part("decoder.stack.final_norm", "transformer.ln_f"),
+            *(() if config.tie else (rename_part("output", "lm_head", TABLE_PARAMETERS),)),
         ),
         copies={"lm_head.weight": embedding} if config.tie else {},
-        unneeded=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)", r"(transformer\.)?score\.weight"),
+        ignored=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)", r"(transformer\.)?score\.weight"),
     )
 
 
-def _read(content: Mapping[str, Any], _names: frozenset[str], place: str) -> DecoderConfig:
+def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
     if content.get("n_inner") is None and isinstance(content.get("n_embd"), int):
         content = {**content, "n_inner": 4 * content["n_embd"]}
-    table = _SETTINGS.read(content, place=place)
-    table["positions"]["kind"] = "learned"
-    return validated(DecoderConfig, table, place=place)
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    values["positions"]["kind"] = "learned"
+    return validate_config(DecoderConfig, values, location=location)
 
 
-def _write(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {"architectures": ["GPT2LMHeadModel"], **_SETTINGS.write(config, name="GPT-2")}
+def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {"architectures": ["GPT2LMHeadModel"], **_CONFIG_MAPPING.write_config(config, name="GPT-2")}
 
 
-GPT2: Final = Family("gpt2", "language_modelling", _read, _write, _table)
+GPT2: Final = ModelFamily("gpt2", "language_modelling", _read_config, _write_config, _build_state_dict_mapping)

@@ -10,25 +10,39 @@ from torch import Tensor
 
 from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
-from heedful.foreign.families.renaming import TABLE, Arrangement, Rename, Table, in_layers, one
-from heedful.foreign.families.settings import ACTIVATIONS, SCALED_SOFTMAX, Family, Setting, Settings, validated
+from heedful.foreign.families.config_mapping import (
+    ACTIVATIONS,
+    SCALED_SOFTMAX,
+    ConfigMapping,
+    KeyMapping,
+    ModelFamily,
+    validate_config,
+)
+from heedful.foreign.families.tensor_names import (
+    TABLE_PARAMETERS,
+    StateDictMapping,
+    TensorLayout,
+    TensorRename,
+    rename_layers,
+    rename_part,
+)
 
-_BASE: Final = 10_000
+_ROTARY_BASE: Final = 10_000
 """Of the wavelengths that heedful's rotary positions have."""
-_SETTINGS: Final = Settings(
+_CONFIG_MAPPING: Final = ConfigMapping(
     settings=(
-        Setting("d_model", ("hidden_size",)),
-        Setting("heads", ("num_attention_heads",)),
-        Setting("d_ff", ("intermediate_size",)),
-        Setting("layers", ("num_hidden_layers",)),
-        Setting("activation", ("hidden_act",), "gelu", ACTIVATIONS),
-        Setting("dropout", ("hidden_dropout",), 0.0),
-        Setting("attention_dropout", ("attention_dropout",), 0.0),
-        Setting("norm_epsilon", ("layer_norm_eps",), 1e-5),
-        Setting("tie", ("tie_word_embeddings",), False),
+        KeyMapping("d_model", ("hidden_size",)),
+        KeyMapping("heads", ("num_attention_heads",)),
+        KeyMapping("d_ff", ("intermediate_size",)),
+        KeyMapping("layers", ("num_hidden_layers",)),
+        KeyMapping("activation", ("hidden_act",), "gelu", ACTIVATIONS),
+        KeyMapping("dropout", ("hidden_dropout",), 0.0),
+        KeyMapping("attention_dropout", ("attention_dropout",), 0.0),
+        KeyMapping("norm_epsilon", ("layer_norm_eps",), 1e-5),
+        KeyMapping("tie", ("tie_word_embeddings",), False),
     ),
-    theirs_have={"use_parallel_residual": (False,), "attention_bias": (True,)},
-    ours_have={
+    foreign_supported={"use_parallel_residual": (False,), "attention_bias": (True,)},
+    heedful_supported={
         "aggregation": ("project",),
         "shared_key_value": (False,),
         "visibility": ("causal",),
@@ -41,7 +55,7 @@ _SETTINGS: Final = Settings(
 )
 
 
-def _heads(config: DecoderConfig) -> Arrangement:
+def _build_head_layout(config: DecoderConfig) -> TensorLayout:
     """Query, key and value of each head stand below each other, and rotations pair its halves instead of neighbours.
 
     Queries and keys may be renumbered alike, for nothing but their products counts.
@@ -56,68 +70,73 @@ def _heads(config: DecoderConfig) -> Arrangement:
             for part in range(3)
         ]
     )
-    back = order.argsort()
-    return Arrangement(lambda tensor: tensor[back], lambda tensor: tensor[order], rows=True)
+    inverse = order.argsort()
+    return TensorLayout(lambda tensor: tensor[inverse], lambda tensor: tensor[order], rows=True)
 
 
-def _table(config: DecoderConfig) -> Table:
+def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
     embedding = "gpt_neox.embed_in.weight"
     layer = (
-        one("around_attention.norm", "input_layernorm"),
-        Rename(
+        rename_part("around_attention.norm", "input_layernorm"),
+        TensorRename(
             ("attention.query", "attention.key_value"),
             ("attention.query_key_value",),
             shares=(1, 2),
-            arrangement=_heads(config),
+            layout=_build_head_layout(config),
         ),
-        one("attention.aggregation.output", "attention.dense"),
-        one("around_feed_forward.norm", "post_attention_layernorm"),
-        one("feed_forward.inner", "mlp.dense_h_to_4h"),
-        one("feed_forward.outer", "mlp.dense_4h_to_h"),
+        rename_part("attention.aggregation.output", "attention.dense"),
+        rename_part("around_feed_forward.norm", "post_attention_layernorm"),
+        rename_part("feed_forward.inner", "mlp.dense_h_to_4h"),
+        rename_part("feed_forward.outer", "mlp.dense_4h_to_h"),
     )
-    return Table(
+    return StateDictMapping(
         prefix="gpt_neox.",
         renames=(
-            one("decoder.stack.embedding.table", "gpt_neox.embed_in", TABLE),
-            *in_layers(config.layers, layer, ours="decoder.stack.layers.{layer}", theirs="gpt_neox.layers.{layer}"),
-            one("decoder.stack.final_norm", "gpt_neox.final_layer_norm"),
-            *(() if config.tie else (one("output", "embed_out", TABLE),)),
+            rename_part("decoder.stack.embedding.table", "gpt_neox.embed_in", TABLE_PARAMETERS),
+            *rename_layers(
+                config.layers,
+                layer,
+                heedful_prefix="decoder.stack.layers.{layer}",
+                foreign_prefix="gpt_neox.layers.{layer}",
+            ),
+            rename_part("decoder.stack.final_norm", "gpt_neox.final_layer_norm"),
+            *(() if config.tie else (rename_part("output", "embed_out", TABLE_PARAMETERS),)),
         ),
         copies={"embed_out.weight": embedding} if config.tie else {},
-        unneeded=(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",),
+        ignored=(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",),
         aliases={r"^lm_head\.": "embed_out."},
     )
 
 
-def _read(content: Mapping[str, Any], _names: frozenset[str], place: str) -> DecoderConfig:
+def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
     if content.get("use_parallel_residual", True):
         raise RunError(
-            f"{place}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
+            f"{location}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
             "network; take a model where that is false"
         )
     scaled = content.get("rope_parameters") or content.get("rope_scaling") or {}
     rotary = {
         "partial_rotary_factor": (scaled.get("partial_rotary_factor", content.get("rotary_pct", 0.25)), 1),
-        "rope_theta": (scaled.get("rope_theta", content.get("rotary_emb_base", _BASE)), _BASE),
+        "rope_theta": (scaled.get("rope_theta", content.get("rotary_emb_base", _ROTARY_BASE)), _ROTARY_BASE),
         "rope_type": (scaled.get("rope_type", scaled.get("type", "default")), "default"),
     }
-    for key, (value, ours) in rotary.items():
-        if value != ours:
-            raise RunError(f"{place}: {key} = {value!r}: heedful has only {ours!r}; take a model with that")
-    table = _SETTINGS.read(content, place=place)
-    table["positions"] = {"kind": "rotary"}
-    return validated(DecoderConfig, table, place=place)
+    for key, (value, supported) in rotary.items():
+        if value != supported:
+            raise RunError(f"{location}: {key} = {value!r}: heedful has only {supported!r}; take a model with that")
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    values["positions"] = {"kind": "rotary"}
+    return validate_config(DecoderConfig, values, location=location)
 
 
-def _write(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    rotary = {"rope_type": "default", "rope_theta": _BASE, "partial_rotary_factor": 1.0}
+def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    rotary = {"rope_type": "default", "rope_theta": _ROTARY_BASE, "partial_rotary_factor": 1.0}
     return {
         "architectures": ["GPTNeoXForCausalLM"],
-        **_SETTINGS.write(config, name="GPT-NeoX"),
+        **_CONFIG_MAPPING.write_config(config, name="GPT-NeoX"),
         "rope_parameters": rotary,
         "rotary_pct": 1.0,
-        "rotary_emb_base": _BASE,
+        "rotary_emb_base": _ROTARY_BASE,
     }
 
 
-GPT_NEOX: Final = Family("gpt_neox", "language_modelling", _read, _write, _table)
+GPT_NEOX: Final = ModelFamily("gpt_neox", "language_modelling", _read_config, _write_config, _build_state_dict_mapping)

@@ -10,219 +10,237 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.tasks.origin import Head, HeadOf, Reading
+from heedful.tasks.portable_model import InferenceSettings, OutputHead, OutputType
 
-_UNNAMED: Final = 2
+_DEFAULT_NUM_LABELS: Final = 2
 """Classes that transformers takes a model to have whose config.json says nothing of them."""
-_MOST: Final = 1_000_000
-_OWN_KEY: Final = "heedful"
+_MAX_LABELS: Final = 1_000_000
+_HEEDFUL_KEY: Final = "heedful"
 """Of config.json: what heedful itself wants to know, and transformers passes over."""
-_OUTPUT: Final = "output."
-_SUMMARY: Final = "encoder.summary."
+_OUTPUT_PREFIX: Final = "output."
+_SUMMARY_PREFIX: Final = "encoder.summary."
 
 
 @dataclass(frozen=True)
-class Placed:
+class HeadLocation:
     """Where a head stands.
 
     Attributes:
         architecture: name of the class that has it.
         output: name of the map from what the encoder says to the outputs.
-        reads_whole: whether the summary of the text is read, and not its tokens.
+        reads_summary: whether the summary of the text is read, and not its tokens.
         reads_mean: whether the mean of its tokens is read.
         summary: name of the map that makes it of the first token, where it belongs to the head and not to the encoder.
     """
 
     architecture: str
     output: str
-    reads_whole: bool = False
+    reads_summary: bool = False
     summary: str | None = None
     reads_mean: bool = False
 
 
-def _heads(name: str, whole: Placed) -> Mapping[HeadOf, Placed]:
+def _build_head_locations(name: str, text_head: HeadLocation) -> Mapping[OutputType, HeadLocation]:
     return {
-        "class": whole,
-        "number": whole,
-        "candidate": Placed(f"{name}ForMultipleChoice", "classifier", reads_whole=True),
-        "token": Placed(f"{name}ForTokenClassification", "classifier"),
-        "ends": Placed(f"{name}ForQuestionAnswering", "qa_outputs"),
+        "class": text_head,
+        "number": text_head,
+        "candidate": HeadLocation(f"{name}ForMultipleChoice", "classifier", reads_summary=True),
+        "token": HeadLocation(f"{name}ForTokenClassification", "classifier"),
+        "ends": HeadLocation(f"{name}ForQuestionAnswering", "qa_outputs"),
     }
 
 
-HEADS: Final[Mapping[str, Mapping[HeadOf, Placed]]] = {
-    "bert": _heads("Bert", Placed("BertForSequenceClassification", "classifier", reads_whole=True)),
-    "roberta-prelayernorm": _heads(
+HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
+    "bert": _build_head_locations(
+        "Bert", HeadLocation("BertForSequenceClassification", "classifier", reads_summary=True)
+    ),
+    "roberta-prelayernorm": _build_head_locations(
         "RobertaPreLayerNorm",
-        Placed("RobertaPreLayerNormForSequenceClassification", "classifier.out_proj", True, "classifier.dense"),
+        HeadLocation("RobertaPreLayerNormForSequenceClassification", "classifier.out_proj", True, "classifier.dense"),
     ),
     "electra": {
-        "token": Placed("ElectraForTokenClassification", "classifier"),
-        "ends": Placed("ElectraForQuestionAnswering", "qa_outputs"),
+        "token": HeadLocation("ElectraForTokenClassification", "classifier"),
+        "ends": HeadLocation("ElectraForQuestionAnswering", "qa_outputs"),
     },
 }
 """Of each family of encoders, by what a head is of."""
 
 
-def _of_means(name: str) -> Mapping[HeadOf, Placed]:
-    whole = Placed(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
+def _build_mean_head_locations(name: str) -> Mapping[OutputType, HeadLocation]:
+    text_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
     return {
-        "class": whole,
-        "number": whole,
-        "candidate": Placed(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
+        "class": text_head,
+        "number": text_head,
+        "candidate": HeadLocation(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
     }
 
 
-MEAN_HEADS: Final[Mapping[str, Mapping[HeadOf, Placed]]] = {
-    "bert": _of_means("Bert"),
-    "roberta-prelayernorm": _of_means("RobertaPreLayerNorm"),
+MEAN_HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
+    "bert": _build_mean_head_locations("Bert"),
+    "roberta-prelayernorm": _build_mean_head_locations("RobertaPreLayerNorm"),
 }
 """The same of heads that read the mean of all tokens, classes of heedful's own."""
 
 
-def place_of(kind: str, head: Head, tensors: Mapping[str, Tensor]) -> Placed:
+def locate_head(model_type: str, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
     """Where a head of ours stands in a family, by what makes one vector of the text."""
-    reads_mean = not any(name.startswith((_SUMMARY, "summary.", "hidden.")) for name in tensors)
-    return (MEAN_HEADS if reads_mean and head.of in MEAN_HEADS.get(kind, {}) else HEADS)[kind][head.of]
+    reads_mean = not any(name.startswith((_SUMMARY_PREFIX, "summary.", "hidden.")) for name in tensors)
+    return (
+        MEAN_HEAD_LOCATIONS
+        if reads_mean and head.output_type in MEAN_HEAD_LOCATIONS.get(model_type, {})
+        else HEAD_LOCATIONS
+    )[model_type][head.output_type]
 
 
-def named_place(kind: str, head: Head, named: Sequence[str]) -> Placed:
+def find_named_head(model_type: str, head: OutputHead, architectures: Sequence[str]) -> HeadLocation:
     """Where the head of a folder stands that names these architectures."""
-    both = (table[kind][head.of] for table in (HEADS, MEAN_HEADS) if head.of in table.get(kind, {}))
-    return next(placed for placed in both if placed.architecture in named)
+    candidates = (
+        table[model_type][head.output_type]
+        for table in (HEAD_LOCATIONS, MEAN_HEAD_LOCATIONS)
+        if head.output_type in table.get(model_type, {})
+    )
+    return next(location for location in candidates if location.architecture in architectures)
 
 
-def head_of(kind: str, content: Mapping[str, Any], *, place: str) -> Head | None:
+def read_head_config(model_type: str, content: Mapping[str, Any], *, location: str) -> OutputHead | None:
     """The head that a config.json speaks of; None where it names no architecture that has one.
 
     Args:
-        kind: `model_type` of the family.
+        model_type: `model_type` of the family.
         content: of config.json.
-        place: of that file, for messages.
+        location: of that file, for messages.
 
     Raises:
         RunError: what it says of its classes does not fit, or is of a kind that heedful has not.
     """
-    named = content.get("architectures") or []
-    tables = (HEADS.get(kind, {}), MEAN_HEADS.get(kind, {}))
-    found = [of for table in tables for of, placed in table.items() if placed.architecture in named]
-    if not found:
+    architectures = content.get("architectures") or []
+    tables = (HEAD_LOCATIONS.get(model_type, {}), MEAN_HEAD_LOCATIONS.get(model_type, {}))
+    matches = [
+        kind for table in tables for kind, head_location in table.items() if head_location.architecture in architectures
+    ]
+    if not matches:
         return None
-    of, reading = found[0], _reading(content, place=place)
-    if of in ("candidate", "ends"):
-        return Head(of, reading=reading)
-    names, problem = _names(content, place=place), content.get("problem_type")
-    if of == "token":
-        return Head("token", names, reading=reading)
+    kind, reading = matches[0], _read_reading_options(content, location=location)
+    if kind in ("candidate", "ends"):
+        return OutputHead(kind, settings=reading)
+    names, problem = _read_label_names(content, location=location), content.get("problem_type")
+    if kind == "token":
+        return OutputHead("token", names, settings=reading)
     if problem == "regression" and len(names) > 1:
         raise RunError(
-            f'{place}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one number '
+            f'{location}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one number '
             "of a text; take one with num_labels = 1"
         )
     if problem == "regression" or (problem is None and len(names) == 1):
-        return Head("number", reading=reading)
-    return Head("class", names, independent=problem == "multi_label_classification", reading=reading)
+        return OutputHead("number", settings=reading)
+    return OutputHead("class", names, independent=problem == "multi_label_classification", settings=reading)
 
 
-def read_head(
-    head: Head, placed: Placed, tensors: Mapping[str, Tensor], *, place: str, width: int
+def read_head_tensors(
+    head: OutputHead, head_location: HeadLocation, tensors: Mapping[str, Tensor], *, location: str, width: int
 ) -> dict[str, Tensor]:
     """Our tensors of a head.
 
     Args:
         head: that the folder has.
-        placed: where it stands.
+        head_location: where it stands.
         tensors: theirs.
-        place: of the folder, for messages.
+        location: of the folder, for messages.
         width: of the hidden vectors.
 
     Raises:
         RunError: one is missing or has another size than there are classes.
     """
-    wanted = {_OUTPUT: placed.output} | ({} if placed.summary is None else {f"{_SUMMARY}dense.": placed.summary})
-    found: dict[str, Tensor] = {}
-    for ours, theirs in wanted.items():
+    layers = {_OUTPUT_PREFIX: head_location.output} | (
+        {} if head_location.summary is None else {f"{_SUMMARY_PREFIX}dense.": head_location.summary}
+    )
+    result: dict[str, Tensor] = {}
+    for heedful_name, foreign_name in layers.items():
         for parameter in ("weight", "bias"):
-            name = f"{theirs}.{parameter}"
+            name = f"{foreign_name}.{parameter}"
             if name not in tensors:
                 raise RunError(
-                    f"{place}: holds no tensor {name}, which {placed.architecture} has; take a complete copy"
+                    f"{location}: holds no tensor {name}, which {head_location.architecture} has; take a complete copy"
                 )
-            found[f"{ours}{parameter}"] = tensors[name]
-    rows = {"ends": 2}.get(head.of, len(head.names) or 1)
-    shape = tuple(found[f"{_OUTPUT}weight"].shape)
+            result[f"{heedful_name}{parameter}"] = tensors[name]
+    rows = {"ends": 2}.get(head.output_type, len(head.class_names) or 1)
+    shape = tuple(result[f"{_OUTPUT_PREFIX}weight"].shape)
     if shape != (rows, width):
         raise RunError(
-            f"{place}: {placed.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of {rows} "
+            f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of {rows} "
             f"outputs of {width} numbers; take another copy"
         )
-    return found
+    return result
 
 
-def _reading(content: Mapping[str, Any], *, place: str) -> Reading:
+def _read_reading_options(content: Mapping[str, Any], *, location: str) -> InferenceSettings:
     """What heedful has written of how texts are read; nothing in the folders of others."""
     try:
-        return Reading.model_validate(content.get(_OWN_KEY, {}))
+        return InferenceSettings.model_validate(content.get(_HEEDFUL_KEY, {}))
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, (_OWN_KEY, *first["loc"])))
-        raise RunError(f"{place}: {key}: {first['msg']}; export the model again, or take the key out") from None
+        key = ".".join(map(str, (_HEEDFUL_KEY, *first["loc"])))
+        raise RunError(f"{location}: {key}: {first['msg']}; export the model again, or take the key out") from None
 
 
-def _names(content: Mapping[str, Any], *, place: str) -> tuple[str, ...]:
+def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str, ...]:
     """The classes in the order of their numbers, as transformers names those that nobody named."""
-    given = content.get("id2label")
-    if given is None:
-        count = content.get("num_labels", content.get("_num_labels", _UNNAMED))
-        if not isinstance(count, int) or not 1 <= count <= _MOST:
-            raise RunError(f"{place}: num_labels = {count!r} is no number of classes; take another copy")
+    labels = content.get("id2label")
+    if labels is None:
+        count = content.get("num_labels", content.get("_num_labels", _DEFAULT_NUM_LABELS))
+        if not isinstance(count, int) or not 1 <= count <= _MAX_LABELS:
+            raise RunError(f"{location}: num_labels = {count!r} is no number of classes; take another copy")
         return tuple(f"LABEL_{number}" for number in range(count))
     try:
-        numbered = {int(number): name for number, name in given.items()}
-        names = tuple(numbered[number] for number in range(len(given)))
+        numbered = {int(number): name for number, name in labels.items()}
+        names = tuple(numbered[number] for number in range(len(labels)))
     except (AttributeError, TypeError, ValueError, KeyError):
         names = ()
     if not names or not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
         raise RunError(
-            f"{place}: id2label does not give the numbers from 0 different names; mend it, or take another copy"
+            f"{location}: id2label does not give the numbers from 0 different names; mend it, or take another copy"
         )
     return names
 
 
-def without_head(placed: Placed, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def drop_head_tensors(head_location: HeadLocation, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Ours without the outputs, and without a summary that nothing reads.
 
     Raises:
         RunError: the model makes one vector of a text as the format does not.
     """
-    if not placed.reads_whole:
-        return {name: each for name, each in tensors.items() if not name.startswith((_OUTPUT, _SUMMARY))}
-    first_token = any(name.startswith(_SUMMARY) for name in tensors)
+    if not head_location.reads_summary:
+        return {
+            name: tensor for name, tensor in tensors.items() if not name.startswith((_OUTPUT_PREFIX, _SUMMARY_PREFIX))
+        }
+    first_token = any(name.startswith(_SUMMARY_PREFIX) for name in tensors)
     if not first_token or any(name.startswith(("summary.", "hidden.")) for name in tensors):
         raise RunError(
-            f"model.summary, model.d_hidden: {placed.architecture} classifies what one map says of the first "
+            f"model.summary, model.d_hidden: {head_location.architecture} classifies what one map says of the first "
             'token; train a model with model.summary.kind = "first" or "mean" and without model.d_hidden to export it'
         )
-    of_head = (_OUTPUT,) if placed.summary is None else (_OUTPUT, _SUMMARY)
-    return {name: each for name, each in tensors.items() if not name.startswith(of_head)}
+    prefixes = (_OUTPUT_PREFIX,) if head_location.summary is None else (_OUTPUT_PREFIX, _SUMMARY_PREFIX)
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(prefixes)}
 
 
-def written_head(head: Head, placed: Placed, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def export_head(
+    head: OutputHead, head_location: HeadLocation, tensors: Mapping[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What config.json says of the head, and its tensors."""
-    content: dict[str, Any] = {"architectures": [placed.architecture]}
-    if reading := head.reading.model_dump(exclude_none=True):
-        content[_OWN_KEY] = reading
-    if names := {"number": ("number",), "candidate": ("score",)}.get(head.of, head.names):
+    content: dict[str, Any] = {"architectures": [head_location.architecture]}
+    if reading := head.settings.model_dump(exclude_none=True):
+        content[_HEEDFUL_KEY] = reading
+    if names := {"number": ("number",), "candidate": ("score",)}.get(head.output_type, head.class_names):
         content["id2label"] = {str(number): name for number, name in enumerate(names)}
         content["label2id"] = {name: number for number, name in enumerate(names)}
-    if head.of in ("class", "number"):
+    if head.output_type in ("class", "number"):
         several = "multi_label_classification" if head.independent else "single_label_classification"
-        content["problem_type"] = "regression" if head.of == "number" else several
-    places = {_OUTPUT: placed.output, f"{_SUMMARY}dense.": placed.summary}
-    theirs = {
-        f"{place}.{name.removeprefix(ours)}": tensor.contiguous()
-        for ours, place in places.items()
+        content["problem_type"] = "regression" if head.output_type == "number" else several
+    prefixes = {_OUTPUT_PREFIX: head_location.output, f"{_SUMMARY_PREFIX}dense.": head_location.summary}
+    exported = {
+        f"{foreign_name}.{name.removeprefix(heedful_name)}": tensor.contiguous()
+        for heedful_name, foreign_name in prefixes.items()
         for name, tensor in tensors.items()
-        if place is not None and name.startswith(ours)
+        if foreign_name is not None and name.startswith(heedful_name)
     }
-    return content, theirs
+    return content, exported

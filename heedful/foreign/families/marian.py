@@ -9,61 +9,61 @@ import torch
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.attention.positions import Sinusoidal
+from heedful.attention.positions import SinusoidalPosition
 from heedful.errors import RunError
-from heedful.foreign.families.encoder_decoder import OURS_HAVE, SETTINGS, encoder_decoder_table
-from heedful.foreign.families.renaming import READS_SINES_FIRST, Table
-from heedful.foreign.families.settings import Family, Settings, validated
+from heedful.foreign.families.config_mapping import ConfigMapping, ModelFamily, validate_config
+from heedful.foreign.families.encoder_decoder import SEQ2SEQ_KEY_MAPPINGS, SEQ2SEQ_SUPPORTED, build_seq2seq_mapping
+from heedful.foreign.families.tensor_names import READS_SINES_FIRST, StateDictMapping
 
-_SETTINGS: Final = Settings(
-    settings=SETTINGS,
-    theirs_have={
+_CONFIG_MAPPING: Final = ConfigMapping(
+    settings=SEQ2SEQ_KEY_MAPPINGS,
+    foreign_supported={
         "normalize_before": (False,),
         "normalize_embedding": (False,),
         "add_final_layer_norm": (False,),
         "static_position_embeddings": (True,),
     },
-    ours_have={**OURS_HAVE, "positions": ("sinusoidal",), "embedding_norm": (False,)},
+    heedful_supported={**SEQ2SEQ_SUPPORTED, "positions": ("sinusoidal",), "embedding_norm": (False,)},
 )
 _TIES: Final = {(True, True): "three_way", (False, True): "two_way", (False, False): "none"}
 """By whether both languages share a table, and whether the output is the table of the target."""
 
 
-def _read(content: Mapping[str, Any], names: frozenset[str], place: str) -> TransformerConfig:
+def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
     shared, tied = content.get("share_encoder_decoder_embeddings", True), content.get("tie_word_embeddings", True)
     if (shared, tied) not in _TIES:
         raise RunError(
-            f"{place}: share_encoder_decoder_embeddings = {shared} and tie_word_embeddings = {tied}: heedful has no "
+            f"{location}: share_encoder_decoder_embeddings = {shared} and tie_word_embeddings = {tied}: heedful has no "
             "such model; take one that shares all tables, or those of the target alone, or none"
         )
-    table = _SETTINGS.read(content, place=place)
-    table |= {"tie": _TIES[shared, tied], "output_bias": "final_logits_bias" in names}
-    return validated(TransformerConfig, table, place=place)
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    values |= {"tie": _TIES[shared, tied], "output_bias": "final_logits_bias" in names}
+    return validate_config(TransformerConfig, values, location=location)
 
 
-def _write(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    written = _SETTINGS.write(config, name="MarianMT")
-    shared, tied = next(both for both, name in _TIES.items() if name == config.tie)
+def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    content = _CONFIG_MAPPING.write_config(config, name="MarianMT")
+    shared, tied = next(pair for pair, name in _TIES.items() if name == config.tie)
     return {
         "architectures": ["MarianMTModel"],
         "is_encoder_decoder": True,
-        **written,
+        **content,
         "share_encoder_decoder_embeddings": shared,
         "tie_word_embeddings": tied,
     }
 
 
-def _sines_first(table: Tensor) -> Tensor:
+def _compute_positions(table: Tensor) -> Tensor:
     """Positions as Marian computes them, in the shape of `table`."""
     length, d_model = table.shape
-    return READS_SINES_FIRST.theirs(Sinusoidal(d_model)(torch.arange(length).unsqueeze(0))[0])
+    return READS_SINES_FIRST.to_foreign(SinusoidalPosition(d_model)(torch.arange(length).unsqueeze(0))[0])
 
 
-def _table(config: TransformerConfig) -> Table:
+def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
     # some versions save what is computed
-    return encoder_decoder_table(
-        config, sines_first=True, computed={r"model\.(encoder|decoder)\.embed_positions\.weight": _sines_first}
+    return build_seq2seq_mapping(
+        config, sines_first=True, computed={r"model\.(encoder|decoder)\.embed_positions\.weight": _compute_positions}
     )
 
 
-MARIAN: Final = Family("marian", "translation", _read, _write, _table)
+MARIAN: Final = ModelFamily("marian", "translation", _read_config, _write_config, _build_state_dict_mapping)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from heedful.foreign.families.heads import MEAN_HEADS, Placed
+from heedful.foreign.families.heads import MEAN_HEAD_LOCATIONS, HeadLocation
 
-FILE: Final = "modeling_heedful.py"
+MODELING_FILE: Final = "modeling_heedful.py"
 """The file of the classes, in the folder of a model."""
 _AUTO: Final = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForMultipleChoice": "AutoModelForMultipleChoice",
 }
-_CODE: Final = '''"""An encoder whose head reads the mean of what it says of all tokens; written by heedful."""
+_CODE_TEMPLATE: Final = '''"""An encoder whose head reads the mean of what it says of all tokens; written by heedful."""
 
 import torch
 from torch.nn import functional
@@ -72,14 +72,16 @@ class {name}MeanForMultipleChoice(_Mean):
 '''
 
 
-def code_of(kind: str, placed: Placed) -> str | None:
-    """The content of `FILE` for a head of the mean; None where transformers has the class itself."""
-    if placed not in MEAN_HEADS.get(kind, {}).values():
+def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | None:
+    """The content of `MODELING_FILE` for a head of the mean; None where transformers has the class itself."""
+    if head_location not in MEAN_HEAD_LOCATIONS.get(model_type, {}).values():
         return None
-    return _CODE.format(name=placed.architecture.partition("MeanFor")[0], prefix=kind.replace("-", "_"))
+    return _CODE_TEMPLATE.format(
+        name=head_location.architecture.partition("MeanFor")[0], prefix=model_type.replace("-", "_")
+    )
 
 
-def auto_map(placed: Placed) -> dict[str, str]:
+def build_auto_map(head_location: HeadLocation) -> dict[str, str]:
     """What config.json says of that file, so that transformers finds the class there."""
-    use = "For" + placed.architecture.partition("MeanFor")[2]
-    return {_AUTO[use]: f"{FILE.removesuffix('.py')}.{placed.architecture}"}
+    suffix = "For" + head_location.architecture.partition("MeanFor")[2]
+    return {_AUTO[suffix]: f"{MODELING_FILE.removesuffix('.py')}.{head_location.architecture}"}

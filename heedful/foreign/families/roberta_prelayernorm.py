@@ -12,74 +12,89 @@ from torch import Tensor
 from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.errors import RunError
-from heedful.foreign.families.bert import SETTINGS
-from heedful.foreign.families.renaming import TABLE, Rename, Table, in_layers, one
-from heedful.foreign.families.settings import Family, validated
-from heedful.tasks.origin import Origin
+from heedful.foreign.families.bert import BERT_CONFIG_MAPPING
+from heedful.foreign.families.config_mapping import ModelFamily, validate_config
+from heedful.foreign.families.tensor_names import (
+    TABLE_PARAMETERS,
+    StateDictMapping,
+    TensorRename,
+    rename_layers,
+    rename_part,
+)
+from heedful.tasks.portable_model import PortableModel
 
-_OURS_HAVE: Final = {key: value for key, value in SETTINGS.ours_have.items() if key != "positions.offset"}
-_SETTINGS: Final = replace(SETTINGS, ours_have={**_OURS_HAVE, "residual": ("pre_norm",)})
+_SUPPORTED: Final = {
+    key: value for key, value in BERT_CONFIG_MAPPING.heedful_supported.items() if key != "positions.offset"
+}
+_CONFIG_MAPPING: Final = replace(BERT_CONFIG_MAPPING, heedful_supported={**_SUPPORTED, "residual": ("pre_norm",)})
 _NAME: Final = "RoBERTa-PreLayerNorm"
 _POSITIONS: Final = "encoder.stack.embedding.position.table.weight"
 
-_LAYER: Final = (
-    Rename(
+_LAYER_RENAMES: Final = (
+    TensorRename(
         ("attention.query", "attention.key_value"),
         ("attention.self.query", "attention.self.key", "attention.self.value"),
         shares=(1, 2),
     ),
-    one("attention.aggregation.output", "attention.output.dense"),
-    one("around_attention.norm", "attention.LayerNorm"),
-    one("feed_forward.inner", "intermediate.dense"),
-    one("feed_forward.outer", "output.dense"),
-    one("around_feed_forward.norm", "intermediate.LayerNorm"),
+    rename_part("attention.aggregation.output", "attention.output.dense"),
+    rename_part("around_attention.norm", "attention.LayerNorm"),
+    rename_part("feed_forward.inner", "intermediate.dense"),
+    rename_part("feed_forward.outer", "output.dense"),
+    rename_part("around_feed_forward.norm", "intermediate.LayerNorm"),
 )
 
 
-def _table(config: EncoderConfig) -> Table:
-    theirs = "roberta_prelayernorm"
-    return Table(
-        prefix=f"{theirs}.",
+def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
+    prefix = "roberta_prelayernorm"
+    return StateDictMapping(
+        prefix=f"{prefix}.",
         renames=(
-            one("encoder.stack.embedding.table", f"{theirs}.embeddings.word_embeddings", TABLE),
-            one("encoder.stack.embedding.position.table", f"{theirs}.embeddings.position_embeddings", TABLE),
-            one("encoder.stack.embedding.segments", f"{theirs}.embeddings.token_type_embeddings", TABLE),
-            one("encoder.stack.embedding.norm", f"{theirs}.embeddings.LayerNorm"),
-            one("encoder.stack.final_norm", f"{theirs}.LayerNorm"),
-            *in_layers(
-                config.layers, _LAYER, ours="encoder.stack.layers.{layer}", theirs=theirs + ".encoder.layer.{layer}"
+            rename_part("encoder.stack.embedding.table", f"{prefix}.embeddings.word_embeddings", TABLE_PARAMETERS),
+            rename_part(
+                "encoder.stack.embedding.position.table", f"{prefix}.embeddings.position_embeddings", TABLE_PARAMETERS
             ),
-            one("encoder.summary.dense", f"{theirs}.pooler.dense", head="summary"),
-            one("masked.dense", "lm_head.dense", head="masked"),
-            one("masked.norm", "lm_head.layer_norm", head="masked"),
-            one("masked.output", "lm_head", ("bias",), head="masked"),
+            rename_part(
+                "encoder.stack.embedding.segments", f"{prefix}.embeddings.token_type_embeddings", TABLE_PARAMETERS
+            ),
+            rename_part("encoder.stack.embedding.norm", f"{prefix}.embeddings.LayerNorm"),
+            rename_part("encoder.stack.final_norm", f"{prefix}.LayerNorm"),
+            *rename_layers(
+                config.layers,
+                _LAYER_RENAMES,
+                heedful_prefix="encoder.stack.layers.{layer}",
+                foreign_prefix=prefix + ".encoder.layer.{layer}",
+            ),
+            rename_part("encoder.summary.dense", f"{prefix}.pooler.dense", head="summary"),
+            rename_part("masked.dense", "lm_head.dense", head="masked"),
+            rename_part("masked.norm", "lm_head.layer_norm", head="masked"),
+            rename_part("masked.output", "lm_head", ("bias",), head="masked"),
         ),
         copies={
-            "lm_head.decoder.weight": f"{theirs}.embeddings.word_embeddings.weight",
+            "lm_head.decoder.weight": f"{prefix}.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias",
         },
-        unneeded=(
-            rf"{theirs}\.embeddings\.(position_ids|token_type_ids)",
-            rf"({theirs}\.)?(classifier(\.dense|\.out_proj)?|qa_outputs)\.(weight|bias)",
+        ignored=(
+            rf"{prefix}\.embeddings\.(position_ids|token_type_ids)",
+            rf"({prefix}\.)?(classifier(\.dense|\.out_proj)?|qa_outputs)\.(weight|bias)",
         ),
     )
 
 
-def _read(content: Mapping[str, Any], names: frozenset[str], place: str) -> EncoderConfig:
-    table = _SETTINGS.read(content, place=place)
-    if "lm_head.dense.weight" in names and table["activation"] != "gelu":
+def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> EncoderConfig:
+    values = _CONFIG_MAPPING.read_config(content, location=location)
+    if "lm_head.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
-            f"{place}: hidden_act = {content['hidden_act']!r} and the gelu of lm_head: heedful has one activation for "
+            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of lm_head: heedful has one activation for "
             "them; take a model where they agree"
         )
     offset = content.get("pad_token_id", 1) + 1
-    table["residual"] = "pre_norm"
-    table["positions"] |= {"kind": "learned", "offset": offset, "length": table["positions"]["length"] - offset}
-    return validated(EncoderConfig, table, place=place)
+    values["residual"] = "pre_norm"
+    values["positions"] |= {"kind": "learned", "offset": offset, "length": values["positions"]["length"] - offset}
+    return validate_config(EncoderConfig, values, location=location)
 
 
-def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    written = _SETTINGS.write(config, name=_NAME)
+def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    content = _CONFIG_MAPPING.write_config(config, name=_NAME)
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
         raise RunError(
@@ -87,11 +102,11 @@ def _write(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, An
             "a model with that to export it"
         )
     assert isinstance(config.positions, LearnedConfig)
-    written["max_position_embeddings"] = config.positions.length + config.positions.offset
-    return {"architectures": [f"RobertaPreLayerNorm{'ForMaskedLM' if masked else 'Model'}"], **written}
+    content["max_position_embeddings"] = config.positions.length + config.positions.offset
+    return {"architectures": [f"RobertaPreLayerNorm{'ForMaskedLM' if masked else 'Model'}"], **content}
 
 
-def behind_padding(origin: Origin, pad: int) -> Origin:
+def add_position_offset(origin: PortableModel, pad: int) -> PortableModel:
     """The same model with `pad` + 1 rows in front of its first position, where this family counts from."""
     config, offset = origin.model, pad + 1
     if not isinstance(config.positions, LearnedConfig) or config.positions.offset == offset:
@@ -105,4 +120,6 @@ def behind_padding(origin: Origin, pad: int) -> Origin:
     )
 
 
-ROBERTA_PRELAYERNORM: Final = Family("roberta-prelayernorm", "pretraining", _read, _write, _table)
+ROBERTA_PRELAYERNORM: Final = ModelFamily(
+    "roberta-prelayernorm", "pretraining", _read_config, _write_config, _build_state_dict_mapping
+)

@@ -7,26 +7,26 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.foreign.families.settings import StackConfigs
+from heedful.foreign.families.config_mapping import ModelConfig
 
 _SEGMENTS = "encoder.stack.embedding.segments.weight"
 _POSITIONS = "encoder.stack.embedding.position.table.weight"
 
 
-def without_only_segment(config: StackConfigs, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Ours as heedful computes it: what is added to all tokens is added to all positions."""
-    if not _has_one(config) or _SEGMENTS not in tensors:
+    if not _has_single_segment(config) or _SEGMENTS not in tensors:
         return dict(tensors)
-    others = {name: tensor for name, tensor in tensors.items() if name != _SEGMENTS}
-    return others | {_POSITIONS: tensors[_POSITIONS] + tensors[_SEGMENTS]}
+    remaining = {name: tensor for name, tensor in tensors.items() if name != _SEGMENTS}
+    return remaining | {_POSITIONS: tensors[_POSITIONS] + tensors[_SEGMENTS]}
 
 
-def with_only_segment(config: StackConfigs, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def add_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Ours as BERT and its kin have it: with a vector of zeros for the only part."""
-    if not _has_one(config) or _POSITIONS not in tensors:
+    if not _has_single_segment(config) or _POSITIONS not in tensors:
         return dict(tensors)
     return {**tensors, _SEGMENTS: tensors[_POSITIONS].new_zeros(1, config.d_model)}
 
 
-def _has_one(config: StackConfigs) -> bool:
+def _has_single_segment(config: ModelConfig) -> bool:
     return isinstance(config, EncoderConfig) and config.segments == 1

@@ -5,53 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MappingProxyType
 
-from heedful.attention.probe import Role
+from heedful.attention.hooks import AttentionKind
 from heedful.errors import RecipeError
-from heedful.inspection.figures.answers import answers, decoding
-from heedful.inspection.figures.layers import flowing, rolled_out
-from heedful.inspection.figures.maps import alignment, heads, masks, model
-from heedful.inspection.figures.pictures import frames, glimpses, regions
-from heedful.inspection.figures.sheet import Chosen
-from heedful.inspection.figures.stories import chain, hops, turns
-from heedful.inspection.figures.texts import positions, tree
-from heedful.inspection.figures.unrolled import unrolled_model
-from heedful.inspection.heatmap import GLOW, Ramp
-from heedful.inspection.record import Record
+from heedful.inspection.figures.answers import draw_answers, draw_decoding
+from heedful.inspection.figures.layers import draw_flow, draw_rollout
+from heedful.inspection.figures.maps import draw_alignment, draw_heads, draw_masks, draw_model
+from heedful.inspection.figures.pictures import draw_frames, draw_glimpses, draw_regions
+from heedful.inspection.figures.sheet import MapSelection
+from heedful.inspection.figures.stories import draw_chain, draw_hops, draw_turns
+from heedful.inspection.figures.texts import draw_positions, draw_tree
+from heedful.inspection.figures.unrolled import draw_unrolled_model
+from heedful.inspection.heatmap import GLOW, ColourRamp
+from heedful.inspection.record import InspectionRecord
 
-View = Callable[[Record, Chosen], str]
+FigureView = Callable[[InspectionRecord, MapSelection], str]
 
-VIEWS: MappingProxyType[str, View] = MappingProxyType(
+VIEWS: MappingProxyType[str, FigureView] = MappingProxyType(
     {
-        "alignment": alignment,
-        "heads": heads,
-        "model": model,
-        "rollout": rolled_out,
-        "flow": flowing,
-        "positions": positions,
-        "masks": masks,
-        "tree": tree,
-        "decoding": decoding,
-        "answers": answers,
-        "regions": regions,
-        "frames": frames,
-        "glimpses": glimpses,
-        "hops": hops,
-        "chain": chain,
-        "turns": turns,
-        "unrolled": unrolled_model,
+        "alignment": draw_alignment,
+        "heads": draw_heads,
+        "model": draw_model,
+        "rollout": draw_rollout,
+        "flow": draw_flow,
+        "positions": draw_positions,
+        "masks": draw_masks,
+        "tree": draw_tree,
+        "decoding": draw_decoding,
+        "answers": draw_answers,
+        "regions": draw_regions,
+        "frames": draw_frames,
+        "glimpses": draw_glimpses,
+        "hops": draw_hops,
+        "chain": draw_chain,
+        "turns": draw_turns,
+        "unrolled": draw_unrolled_model,
     }
 )
 """All views by name."""
 
 
-def figure(
-    record: Record,
+def draw_figure(
+    record: InspectionRecord,
     *,
     view: str = "alignment",
-    role: Role | None = None,
+    role: AttentionKind | None = None,
     layer: int = -1,
     head: int | None = None,
-    ramp: Ramp = GLOW,
+    ramp: ColourRamp = GLOW,
     smooth: bool = True,
 ) -> str:
     """A picture of the record as an SVG file.
@@ -72,4 +72,4 @@ def figure(
     """
     if view not in VIEWS:
         raise RecipeError(f"no figure {view!r}; there are {', '.join(VIEWS)}")
-    return VIEWS[view](record, Chosen(role, layer, head, ramp, smooth))
+    return VIEWS[view](record, MapSelection(role, layer, head, ramp, smooth))

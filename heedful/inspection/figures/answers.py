@@ -6,87 +6,109 @@ import math
 from collections.abc import Sequence
 
 from heedful.errors import DataError
-from heedful.inspection.figures.sheet import Box, Chosen, bold, faint, length, sheet, stacked, words
-from heedful.inspection.record import Answer, Record, Written
+from heedful.inspection.figures.sheet import (
+    MapSelection,
+    SvgBox,
+    draw_bold_text,
+    draw_note,
+    draw_text,
+    estimate_length,
+    render_sheet,
+    stack_vertically,
+)
+from heedful.inspection.record import GeneratedToken, InspectionRecord, ModelAnswer
 
-_ROW = 30.0
-_BAR = 120.0
-_OTHERS = 4
+_ROW_HEIGHT = 30.0
+_BAR_WIDTH = 120.0
+_MAX_ALTERNATIVES = 4
 
 
-def decoding(record: Record, _chosen: Chosen) -> str:
+def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
     """What was written, token by token: its probability, and what else could have stood there."""
     if not record.written:
         raise DataError("nothing was written in this record, so there is no decoding to show")
-    left = max(length(each.token) for each in record.written) + 40
-    rooms = _rooms(record.written)
+    left = max(estimate_length(token.token) for token in record.written) + 40
+    column_widths = _measure_columns(record.written)
     parts = [
-        faint("token", left - 8, 0, anchor="end"),
-        faint("probability", left, 0),
-        faint("total, nats", left + _BAR + 76, 0, anchor="end"),
-        faint("what else could have stood there", left + _BAR + 96, 0),
+        draw_note("token", left - 8, 0, anchor="end"),
+        draw_note("probability", left, 0),
+        draw_note("total, nats", left + _BAR_WIDTH + 76, 0, anchor="end"),
+        draw_note("what else could have stood there", left + _BAR_WIDTH + 96, 0),
     ]
     total = 0.0
-    for step, each in enumerate(record.written):
-        total += each.log_probability
-        y = _ROW * (step + 1) - 6
+    for step, token in enumerate(record.written):
+        total += token.log_probability
+        y = _ROW_HEIGHT * (step + 1) - 6
         parts += [
-            faint(f"{step}", 14, y, anchor="end"),
-            bold(each.token, left - 8, y, anchor="end"),
-            *_bar(math.exp(each.log_probability), left, y),
-            faint(f"{total:.2f}", left + _BAR + 76, y, anchor="end"),
-            *_others(each, left + _BAR + 96, y, rooms),
+            draw_note(f"{step}", 14, y, anchor="end"),
+            draw_bold_text(token.token, left - 8, y, anchor="end"),
+            *_draw_bar(math.exp(token.log_probability), left, y),
+            draw_note(f"{total:.2f}", left + _BAR_WIDTH + 76, y, anchor="end"),
+            *_draw_alternatives(token, left + _BAR_WIDTH + 96, y, column_widths),
         ]
-    width = left + _BAR + 96 + sum(rooms)
-    return sheet(Box(tuple(parts), width, _ROW * len(record.written) + 12), title="What was written, step by step")
+    width = left + _BAR_WIDTH + 96 + sum(column_widths)
+    return render_sheet(
+        SvgBox(tuple(parts), width, _ROW_HEIGHT * len(record.written) + 12), title="What was written, step by step"
+    )
 
 
-def answers(record: Record, _chosen: Chosen) -> str:
+def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
     """Each answer with its probability, and what else could have been said."""
     if not record.answers:
         raise DataError("nothing was said of the text in this record; models that write show it with --view decoding")
-    boxes = [_group(about, asked) for about, asked in record.answered.items()]
-    return sheet(stacked(boxes, gap=36), title="What the model says of the text")
+    boxes = [_draw_group(about, group) for about, group in record.answers_by_question.items()]
+    return render_sheet(stack_vertically(boxes, gap=36), title="What the model says of the text")
 
 
-def _group(about: str, asked: Sequence[Answer]) -> Box:
+def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
     """Rows of the answers to one kind of question."""
-    left = max((length(each.subject) for each in asked if each.subject), default=0.0)
+    left = max((estimate_length(answer.subject) for answer in answers if answer.subject), default=0.0)
     start = left + 14 if left else 0.0
-    said = start + max(length(each.said) for each in asked) + 14
-    rooms = _rooms(asked)
-    parts = [bold(about, 0, 10, longest=100)]
-    if any(each.options for each in asked):
-        parts.append(faint("probability, and what else could have been said", said, 26))
-    for row, each in enumerate(asked):
-        y = _ROW * (row + 1) + 20
-        parts += [words(each.subject, left, y, anchor="end")] if each.subject else []
-        parts.append(bold(each.said, start, y))
-        parts += _bar(each.options[0].probability, said, y) if each.options else []
-        parts += _others(each, said + _BAR + 20, y, rooms)
-    width = max(said + _BAR + 20 + sum(rooms), said + length("x" * 47, 11, longest=60))
-    return Box(tuple(parts), max(width, length(about, longest=100)), _ROW * len(asked) + 30)
+    answer_column = start + max(estimate_length(answer.answer_text) for answer in answers) + 14
+    column_widths = _measure_columns(answers)
+    parts = [draw_bold_text(about, 0, 10, longest=100)]
+    if any(answer.options for answer in answers):
+        parts.append(draw_note("probability, and what else could have been said", answer_column, 26))
+    for row, answer in enumerate(answers):
+        y = _ROW_HEIGHT * (row + 1) + 20
+        parts += [draw_text(answer.subject, left, y, anchor="end")] if answer.subject else []
+        parts.append(draw_bold_text(answer.answer_text, start, y))
+        parts += _draw_bar(answer.options[0].probability, answer_column, y) if answer.options else []
+        parts += _draw_alternatives(answer, answer_column + _BAR_WIDTH + 20, y, column_widths)
+    width = max(
+        answer_column + _BAR_WIDTH + 20 + sum(column_widths), answer_column + estimate_length("x" * 47, 11, longest=60)
+    )
+    return SvgBox(tuple(parts), max(width, estimate_length(about, longest=100)), _ROW_HEIGHT * len(answers) + 30)
 
 
-def _bar(chance: float, x: float, y: float) -> list[str]:
-    place = f'x="{x:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
+def _draw_bar(probability: float, x: float, y: float) -> list[str]:
+    attributes = f'x="{x:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
     return [
-        f'<rect class="faint" fill-opacity="0.16" {place} width="{_BAR:.0f}"/>',
-        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {place} width="{_BAR * min(1.0, chance):.1f}"/>',
-        words(f"{chance:.3f}", x + 5, y, font=11),
+        f'<rect class="faint" fill-opacity="0.16" {attributes} width="{_BAR_WIDTH:.0f}"/>',
+        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {attributes} width="{_BAR_WIDTH * min(1.0, probability):.1f}"/>',
+        draw_text(f"{probability:.3f}", x + 5, y, font=11),
     ]
 
 
-def _others(each: Written | Answer, x: float, y: float, rooms: Sequence[float]) -> list[str]:
+def _draw_alternatives(
+    prediction: GeneratedToken | ModelAnswer, x: float, y: float, column_widths: Sequence[float]
+) -> list[str]:
     """What could have stood there instead, and its probability, in columns of these widths."""
     parts = []
-    for (name, chance), room in zip(each.others[:_OTHERS], rooms, strict=False):
-        parts += [words(name, x, y, font=12), faint(f"{chance:.3f}", x + room - 24, y, anchor="end")]
-        x += room
+    for (name, probability), column_width in zip(
+        prediction.other_options[:_MAX_ALTERNATIVES], column_widths, strict=False
+    ):
+        parts += [
+            draw_text(name, x, y, font=12),
+            draw_note(f"{probability:.3f}", x + column_width - 24, y, anchor="end"),
+        ]
+        x += column_width
     return parts
 
 
-def _rooms(rows: Sequence[Written | Answer]) -> list[float]:
+def _measure_columns(rows: Sequence[GeneratedToken | ModelAnswer]) -> list[float]:
     """How wide the columns of other possibilities are."""
-    lists = [[length(name, 12) for name, _ in each.others[:_OTHERS]] for each in rows]
-    return [max(row[place] for row in lists if len(row) > place) + 64 for place in range(max(map(len, lists)))]
+    lists = [
+        [estimate_length(name, 12) for name, _ in prediction.other_options[:_MAX_ALTERNATIVES]] for prediction in rows
+    ]
+    return [max(row[index] for row in lists if len(row) > index) + 64 for index in range(max(map(len, lists)))]

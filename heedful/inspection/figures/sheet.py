@@ -10,26 +10,26 @@ from html import escape
 import numpy as np
 from jaxtyping import Float
 
-from heedful.attention.probe import Role
+from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError
-from heedful.inspection.heatmap import GLOW, Ramp
-from heedful.inspection.lettering import svg_label, text_width, visible
-from heedful.inspection.plots import PLOT
-from heedful.inspection.record import Map, Record
+from heedful.inspection.heatmap import GLOW, ColourRamp
+from heedful.inspection.plots import PLOT_STYLE
+from heedful.inspection.record import AttentionMap, InspectionRecord
 from heedful.inspection.scales import Number
+from heedful.inspection.token_labels import escape_svg_label, make_visible, measure_columns
 
-HUES = 8
+NUM_HUES = 8
 """How many colours of class `hue0`, `hue1` ... there are."""
 
-_ROLES: tuple[Role, ...] = ("cross", "summary", "decoder", "encoder")
+_ROLE_ORDER: tuple[AttentionKind, ...] = ("cross", "summary", "decoder", "encoder")
 
-_EDGE = 24.0
-_HEADING = 56.0
+_MARGIN = 24.0
+_HEADING_HEIGHT = 56.0
 _TILT = 50.0
 
 
 @dataclass(frozen=True)
-class Chosen:
+class MapSelection:
     """What to look at.
 
     Attributes:
@@ -40,46 +40,48 @@ class Chosen:
         smooth: whether the weights of regions are spread around their centres.
     """
 
-    role: Role | None = None
+    role: AttentionKind | None = None
     layer: int = -1
     head: int | None = None
-    ramp: Ramp = GLOW
+    ramp: ColourRamp = GLOW
     smooth: bool = True
 
-    def map_of(self, record: Record) -> Map:
+    def select_map(self, record: InspectionRecord) -> AttentionMap:
         """The map of this role and layer.
 
         Raises:
             DataError: there is none, or none of its heads is in the record.
         """
-        roles = {each.role for each in record.maps}
-        there: list[Role] = [role for role in _ROLES if role in roles]
-        role = self.role or (there[0] if there else "cross")
-        found = record.find(role, layer=self.layer)
-        if not found.weights.size:
-            raise DataError(f"{found.name}: this record has none of its weights; inspect with other --heads")
-        return found
+        roles = {attention_map.role for attention_map in record.maps}
+        available: list[AttentionKind] = [role for role in _ROLE_ORDER if role in roles]
+        role = self.role or (available[0] if available else "cross")
+        selected = record.find_map(role, layer=self.layer)
+        if not selected.weights.size:
+            raise DataError(f"{selected.name}: this record has none of its weights; inspect with other --heads")
+        return selected
 
-    def weights_of(self, each: Map) -> Float[np.ndarray, "Q K"]:
+    def select_weights(self, attention_map: AttentionMap) -> Float[np.ndarray, "Q K"]:
         """The weights of the head, or the mean over heads, cut to [0, 1]."""
-        weights = each.mean if self.head is None else each.head(self.head)
-        cut: np.ndarray = np.clip(weights, 0, 1)
-        return cut
+        weights = attention_map.mean_weights if self.head is None else attention_map.get_head_weights(self.head)
+        clipped: np.ndarray = np.clip(weights, 0, 1)
+        return clipped
 
-    def name_of(self, each: Map) -> str:
+    def describe_map(self, attention_map: AttentionMap) -> str:
         """A heading for these weights."""
         if self.head is not None:
-            name = f"{each.name}, head {self.head}"
-        elif len(each.heads) == 1:
-            name = each.name
+            name = f"{attention_map.name}, head {self.head}"
+        elif len(attention_map.heads) == 1:
+            name = attention_map.name
         else:
-            name = f"{each.name}, mean of {len(each.heads)} heads"
-        beyond = bool(each.weights.size) and (each.weights.min() < -1e-3 or each.weights.max() > 1 + 1e-3)
+            name = f"{attention_map.name}, mean of {len(attention_map.heads)} heads"
+        beyond = bool(attention_map.weights.size) and (
+            attention_map.weights.min() < -1e-3 or attention_map.weights.max() > 1 + 1e-3
+        )
         return f"{name} (weights below 0 or above 1 are drawn as 0 and 1)" if beyond else name
 
 
 @dataclass(frozen=True)
-class Box:
+class SvgBox:
     """Elements and how much room they take, to the right of and below (0, 0).
 
     Attributes:
@@ -93,84 +95,86 @@ class Box:
     height: Number
 
 
-def sheet(box: Box, *, title: str) -> str:
+def render_sheet(box: SvgBox, *, title: str) -> str:
     """The file: a heading and what is in the box below it."""
-    name = escape(visible(title))
-    heading = f'<text x="0" y="{26 - _HEADING:.0f}" font-size="15" font-weight="600">{name}</text>'
-    width, height = max(box.width, length(title, 15)) + 2 * _EDGE, box.height + _HEADING + _EDGE
-    return PLOT.file([heading, *box.parts], name=name, box=(-_EDGE, -_HEADING, width, height), font=13)
+    name = escape(make_visible(title))
+    heading = f'<text x="0" y="{26 - _HEADING_HEIGHT:.0f}" font-size="15" font-weight="600">{name}</text>'
+    width, height = max(box.width, estimate_length(title, 15)) + 2 * _MARGIN, box.height + _HEADING_HEIGHT + _MARGIN
+    return PLOT_STYLE.render_svg(
+        [heading, *box.parts], name=name, box=(-_MARGIN, -_HEADING_HEIGHT, width, height), font=13
+    )
 
 
-def length(text: str, font: Number = 13, *, longest: int = 24) -> float:
+def estimate_length(text: str, font: Number = 13, *, longest: int = 24) -> float:
     """About how long a text is in pixels, cut at so many columns."""
-    return 0.62 * font * min(text_width(visible(text)), longest + 1)
+    return 0.62 * font * min(measure_columns(make_visible(text)), longest + 1)
 
 
-def words(  # a place and a text, as everywhere
+def draw_text(  # a place and a text, as everywhere
     text: str, x: Number, y: Number, *, font: Number = 13, anchor: str = "start", extra: str = "", longest: int = 24
 ) -> str:
     """A text, made visible, cut and escaped."""
     size = "" if font == 13 else f' font-size="{font:g}"'
     side = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    more = f" {extra}" if extra else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{size}{side}{more}>{svg_label(visible(text), longest=longest)}</text>'
+    extra_attributes = f" {extra}" if extra else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{size}{side}{extra_attributes}>{escape_svg_label(make_visible(text), longest=longest)}</text>'
 
 
-def faint(text: str, x: Number, y: Number, *, anchor: str = "start") -> str:
+def draw_note(text: str, x: Number, y: Number, *, anchor: str = "start") -> str:
     """A note in small faint letters, whole however long it is."""
-    return words(text, x, y, font=11, anchor=anchor, extra='class="faint"', longest=10_000)
+    return draw_text(text, x, y, font=11, anchor=anchor, extra='class="faint"', longest=10_000)
 
 
-def bold(text: str, x: Number, y: Number, *, anchor: str = "start", longest: int = 24) -> str:
-    """A text, as `words` writes it, in bold letters."""
-    return words(text, x, y, anchor=anchor, extra='font-weight="600"', longest=longest)
+def draw_bold_text(text: str, x: Number, y: Number, *, anchor: str = "start", longest: int = 24) -> str:
+    """A text, as `draw_text` writes it, in bold letters."""
+    return draw_text(text, x, y, anchor=anchor, extra='font-weight="600"', longest=longest)
 
 
-def heading(name: str, notes: Sequence[str] = (), *, width: Number, longest: int = 24) -> Box:
+def draw_heading(name: str, notes: Sequence[str] = (), *, width: Number, longest: int = 24) -> SvgBox:
     """What a part of a figure is called, and notes below it."""
-    below = [faint(note, 0, 28 + 16 * line) for line, note in enumerate(notes)]
-    return Box((bold(name, 0, 10, longest=longest), *below), width, 16 * (1 + len(notes)))
+    note_elements = [draw_note(note, 0, 28 + 16 * line) for line, note in enumerate(notes)]
+    return SvgBox((draw_bold_text(name, 0, 10, longest=longest), *note_elements), width, 16 * (1 + len(notes)))
 
 
-def moved(box: Box, *, x: Number = 0, y: Number = 0) -> str:
+def translate_box(box: SvgBox, *, x: Number = 0, y: Number = 0) -> str:
     """The elements of a box at another place."""
     return "\n".join([f'<g transform="translate({x:.1f} {y:.1f})">', *box.parts, "</g>"])
 
 
-def stacked(boxes: Sequence[Box], *, gap: Number = 30) -> Box:
+def stack_vertically(boxes: Sequence[SvgBox], *, gap: Number = 30) -> SvgBox:
     """Boxes below each other."""
     parts, y = [], 0.0
     for box in boxes:
-        parts.append(moved(box, y=y))
+        parts.append(translate_box(box, y=y))
         y += box.height + gap
-    return Box(tuple(parts), max((box.width for box in boxes), default=0), max(0.0, y - gap))
+    return SvgBox(tuple(parts), max((box.width for box in boxes), default=0), max(0.0, y - gap))
 
 
-def beside(boxes: Sequence[Box], *, gap: Number = 36) -> Box:
+def stack_horizontally(boxes: Sequence[SvgBox], *, gap: Number = 36) -> SvgBox:
     """Boxes next to each other."""
     parts, x = [], 0.0
     for box in boxes:
-        parts.append(moved(box, x=x))
+        parts.append(translate_box(box, x=x))
         x += box.width + gap
-    return Box(tuple(parts), max(0.0, x - gap), max((box.height for box in boxes), default=0))
+    return SvgBox(tuple(parts), max(0.0, x - gap), max((box.height for box in boxes), default=0))
 
 
-def labelled(panel: Sequence[str], rows: Sequence[str], columns: Sequence[str], *, cell: Number) -> Box:
+def draw_labelled_grid(panel: Sequence[str], rows: Sequence[str], columns: Sequence[str], *, cell: Number) -> SvgBox:
     """A grid of square cells with its tokens: rows to the left, columns above; none where they would not fit."""
     font = min(13.0, 0.78 * cell)
-    shown = font >= 7
-    left = max(length(token, font) for token in rows) + 10 if shown else 0.0
-    reach = max(length(token, font) for token in columns) if shown else 0.0
-    top = math.sin(math.radians(_TILT)) * reach + (font + 8 if shown else 0.0)
+    has_labels = font >= 7
+    left = max(estimate_length(token, font) for token in rows) + 10 if has_labels else 0.0
+    reach = max(estimate_length(token, font) for token in columns) if has_labels else 0.0
+    top = math.sin(math.radians(_TILT)) * reach + (font + 8 if has_labels else 0.0)
     width, height = cell * len(columns), cell * len(rows)
     parts = [f'<g transform="translate({left:.1f} {top:.1f})">', *panel]
-    if shown:
-        parts += [words(token, -8, cell * (i + 0.5) + 0.34 * font, font=font, anchor="end")
+    if has_labels:
+        parts += [draw_text(token, -8, cell * (i + 0.5) + 0.34 * font, font=font, anchor="end")
                   for i, token in enumerate(rows)]  # fmt: skip
         parts += [
             f'<text transform="translate({cell * (i + 0.5) + 0.25 * font:.1f} -7) rotate(-{_TILT:.0f})" '
-            f'font-size="{font:g}">{svg_label(visible(token))}</text>'
+            f'font-size="{font:g}">{escape_svg_label(make_visible(token))}</text>'
             for i, token in enumerate(columns)
         ]
-    beyond = math.cos(math.radians(_TILT)) * reach
-    return Box((*parts, "</g>"), left + width + beyond, top + height)
+    overhang = math.cos(math.radians(_TILT)) * reach
+    return SvgBox((*parts, "</g>"), left + width + overhang, top + height)

@@ -9,39 +9,52 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.errors import DataError
-from heedful.inspection.figures.sheet import Box, Chosen, beside, faint, heading, length, sheet, stacked, words
-from heedful.inspection.heatmap import Ramp, colours
-from heedful.inspection.record import Branch, Encoding, Record
-from heedful.inspection.svg import image
+from heedful.inspection.figures.sheet import (
+    MapSelection,
+    SvgBox,
+    draw_heading,
+    draw_note,
+    draw_text,
+    estimate_length,
+    render_sheet,
+    stack_horizontally,
+    stack_vertically,
+)
+from heedful.inspection.heatmap import ColourRamp, map_colours
+from heedful.inspection.record import BeamNode, InspectionRecord, PositionEncoding
+from heedful.inspection.svg import draw_image
 
-_BELOW = Ramp((0.97, 0.42), ((0.0, 0.0), (-0.02, -0.08), (-0.01, -0.15)))
-_ABOVE = Ramp((0.97, 0.48), ((0.0, 0.0), (0.06, 0.09), (0.14, 0.09)))
+_NEGATIVE_RAMP = ColourRamp((0.97, 0.42), ((0.0, 0.0), (-0.02, -0.08), (-0.01, -0.15)))
+_POSITIVE_RAMP = ColourRamp((0.97, 0.48), ((0.0, 0.0), (0.06, 0.09), (0.14, 0.09)))
 
-_LEVEL = 36.0
-_ROOM = 1.25  # bold letters are wider
-_MOST_BRANCHES = 60
+_ROW_HEIGHT = 36.0
+_BOLD_FACTOR = 1.25  # bold letters are wider
+_MAX_BRANCHES = 60
 
 
-def positions(record: Record, _chosen: Chosen) -> str:
+def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
     """Each encoding as a heat map of positions and dimensions, beside it the dot products between positions."""
     if not record.encodings:
         raise DataError("this record says nothing of positions: its model adds none, or is recurrent")
-    return sheet(stacked([_encoding(each) for each in record.encodings], gap=36), title="How positions are told apart")
+    return render_sheet(
+        stack_vertically([_draw_encoding(position_encoding) for position_encoding in record.encodings], gap=36),
+        title="How positions are told apart",
+    )
 
 
-def _encoding(each: Encoding) -> Box:
-    name = heading(each.name, width=length(each.name, longest=100), longest=100)
-    kind = "distance" if each.relative else "position"
-    panels = [_panel(each.vectors, each.places.tolist(), (kind, "dimension"))]
-    if not each.relative and len(each.places) > 1:
-        products = each.vectors.astype(np.float64) @ each.vectors.T
-        panels.append(_panel(products, each.places.tolist(), (kind, "dot product with position"), square=True))
-    return stacked([name, beside(panels)], gap=16)
+def _draw_encoding(encoding: PositionEncoding) -> SvgBox:
+    name = draw_heading(encoding.name, width=estimate_length(encoding.name, longest=100), longest=100)
+    kind = "distance" if encoding.relative else "position"
+    panels = [_draw_panel(encoding.vectors, encoding.places.tolist(), (kind, "dimension"))]
+    if not encoding.relative and len(encoding.places) > 1:
+        products = encoding.vectors.astype(np.float64) @ encoding.vectors.T
+        panels.append(_draw_panel(products, encoding.places.tolist(), (kind, "dot product with position"), square=True))
+    return stack_vertically([name, stack_horizontally(panels)], gap=16)
 
 
-def _panel(
-    numbers: Float[np.ndarray, "N M"], places: Sequence[int], names: tuple[str, str], *, square: bool = False
-) -> Box:
+def _draw_panel(
+    numbers: Float[np.ndarray, "N M"], row_labels: Sequence[int], names: tuple[str, str], *, square: bool = False
+) -> SvgBox:
     """A heat map around zero with its numbered rows and a scale."""
     rows, columns = numbers.shape
     height = float(np.clip(8 * rows, 120, 320))
@@ -49,71 +62,77 @@ def _panel(
     limit = float(np.abs(numbers).max()) or 1.0
     left, top = 66.0, 18.0
     parts = [
-        faint(f"{names[0]} ↓", left - 6, 10, anchor="end"),
-        faint(f"{names[1]} →", left, 10),
-        image(_diverging(numbers / limit), x=left, y=top, width=width, height=height),
+        draw_note(f"{names[0]} ↓", left - 6, 10, anchor="end"),
+        draw_note(f"{names[1]} →", left, 10),
+        draw_image(_map_diverging_colours(numbers / limit), x=left, y=top, width=width, height=height),
     ]
     for row in sorted({0, rows // 2, rows - 1}):
-        parts.append(faint(f"{places[row]}", left - 6, top + height * (row + 0.5) / rows + 4, anchor="end"))
+        parts.append(draw_note(f"{row_labels[row]}", left - 6, top + height * (row + 0.5) / rows + 4, anchor="end"))
     for column in sorted({0, columns - 1}):
-        label = places[column] if square else column
-        parts.append(faint(f"{label}", left + width * (column + 0.5) / columns, top + height + 15, anchor="middle"))
+        label = row_labels[column] if square else column
+        parts.append(draw_note(f"{label}", left + width * (column + 0.5) / columns, top + height + 15, anchor="middle"))
     bar = top + height + 26
-    scale = _diverging(np.linspace(-1, 1, 101)[None])
-    parts.append(image(scale, x=left, y=bar, width=120, height=8))
+    scale = _map_diverging_colours(np.linspace(-1, 1, 101)[None])
+    parts.append(draw_image(scale, x=left, y=bar, width=120, height=8))
     for share, value in ((0.0, -limit), (0.5, 0.0), (1.0, limit)):
-        parts.append(faint(f"{value:.3g}", left + 120 * share, bar + 22, anchor="middle"))
-    return Box(tuple(parts), left + max(width, length(names[1], 11, longest=40), 130) + 10, bar + 28)
+        parts.append(draw_note(f"{value:.3g}", left + 120 * share, bar + 22, anchor="middle"))
+    return SvgBox(tuple(parts), left + max(width, estimate_length(names[1], 11, longest=40), 130) + 10, bar + 28)
 
 
-def _diverging(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
+def _map_diverging_colours(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
     """Blue below zero, orange above it, for numbers from -1 to 1."""
-    return np.where((numbers < 0)[..., None], colours(-numbers, _BELOW), colours(numbers, _ABOVE))
+    return np.where(
+        (numbers < 0)[..., None], map_colours(-numbers, _NEGATIVE_RAMP), map_colours(numbers, _POSITIVE_RAMP)
+    )
 
 
-def tree(record: Record, _chosen: Chosen) -> str:
+def draw_tree(record: InspectionRecord, _selection: MapSelection) -> str:
     """How the beam found what was written, from left to right; the returned text is bold.
 
     What was pruned is faint; in a large tree it is left out.
     """
     if not record.tree:
         raise DataError("this record has no tree: its text was given, or written without a beam")
-    branches, left_out = _drawn(record.tree)
-    steps, rows = _layout(branches)
+    branches, left_out = _select_branches(record.tree)
+    steps, rows = _compute_layout(branches)
     widths = [0.0] * (max(steps.values()) + 1)
     for number, step in steps.items():
-        widths[step] = max(widths[step], length(_name(branches[number])), length(_numbers(branches[number]), 11))
-    starts = np.concatenate([[0.0], np.cumsum([_ROOM * width + 30 for width in widths])])
+        widths[step] = max(
+            widths[step],
+            estimate_length(_get_label(branches[number])),
+            estimate_length(_format_numbers(branches[number]), 11),
+        )
+    starts = np.concatenate([[0.0], np.cumsum([_BOLD_FACTOR * width + 30 for width in widths])])
     parts = []
     for number, branch in enumerate(branches):
         if number in steps:
-            x, y = float(starts[steps[number]]), _LEVEL * rows[number] + 14
+            x, y = float(starts[steps[number]]), _ROW_HEIGHT * rows[number] + 14
             if branch.parent >= 0:
-                mother = branches[branch.parent]
-                end = float(starts[steps[branch.parent]]) + _ROOM * length(_name(mother))
-                parts.append(_edge(branch, (end, _LEVEL * rows[branch.parent] + 10), (x - 4, y - 4)))
-            parts.append(_node(branch, x, y))
+                parent = branches[branch.parent]
+                end = float(starts[steps[branch.parent]]) + _BOLD_FACTOR * estimate_length(_get_label(parent))
+                parts.append(_draw_edge(branch, (end, _ROW_HEIGHT * rows[branch.parent] + 10), (x - 4, y - 4)))
+            parts.append(_draw_node(branch, x, y))
     legend = (
         "under each token: log-probability of the text up to it, in nats; ended texts: the score they are ranked by"
     )
     if left_out:
         legend += f"; {left_out:,} pruned branches are left out"
-    height = _LEVEL * (max(rows.values()) + 1) + 22
+    height = _ROW_HEIGHT * (max(rows.values()) + 1) + 22
     width = max(float(starts[-1]), 0.62 * 11 * len(legend))
-    return sheet(Box((*parts, faint(legend, 0, height - 4)), width, height), title="The beam's tree")
+    return render_sheet(SvgBox((*parts, draw_note(legend, 0, height - 4)), width, height), title="The beam's tree")
 
 
-def _drawn(branches: Sequence[Branch]) -> tuple[list[Branch], int]:
+def _select_branches(branches: Sequence[BeamNode]) -> tuple[list[BeamNode], int]:
     """The branches of a picture, all or those that were not pruned, and how many these leave out."""
-    if len(branches) <= _MOST_BRANCHES:
+    if len(branches) <= _MAX_BRANCHES:
         return list(branches), 0
-    kept = [number for number, branch in enumerate(branches) if branch.fate != "pruned"]
-    places = {number: place for place, number in enumerate(kept)} | {-1: -1}
-    grown = [replace(branches[number], parent=places[branches[number].parent]) for number in kept]
-    return grown, len(branches) - len(kept)
+    kept_indices = [number for number, branch in enumerate(branches) if branch.fate != "pruned"]
+    new_indices = {number: index for index, number in enumerate(kept_indices)} | {-1: -1}
+    selected = [replace(branches[number], parent=new_indices[branches[number].parent]) for number in kept_indices]
+    return selected, len(branches) - len(kept_indices)
 
 
-def _layout(branches: Sequence[Branch]) -> tuple[dict[int, int], dict[int, int]]:
+def _compute_layout(branches: Sequence[BeamNode]) -> tuple[dict[int, int], dict[int, int]]:
     """How many tokens there are up to each node, and its row: the best child has its parent's, others a new one."""
     children: dict[int, list[int]] = {}
     for number in sorted(range(len(branches)), key=lambda i: (not branches[i].best, -branches[i].log_probability)):
@@ -133,27 +152,27 @@ def _layout(branches: Sequence[Branch]) -> tuple[dict[int, int], dict[int, int]]
     return steps, rows
 
 
-def _name(branch: Branch) -> str:
+def _get_label(branch: BeamNode) -> str:
     return branch.token if branch.parent >= 0 else "start"
 
 
-def _numbers(branch: Branch) -> str:
+def _format_numbers(branch: BeamNode) -> str:
     score = "" if branch.score is None else f", score {branch.score:.2f}"
     return f"{branch.log_probability:.2f}{score}"
 
 
-def _edge(branch: Branch, start: tuple[float, float], end: tuple[float, float]) -> str:
+def _draw_edge(branch: BeamNode, start: tuple[float, float], end: tuple[float, float]) -> str:
     (x, y), (to_x, to_y) = start, end
     middle = (x + to_x) / 2
-    look = 'class="hue0" stroke-width="2.5"' if branch.best else 'class="hue7" stroke-width="1.2"'
-    dim = ' stroke-opacity="0.4" stroke-dasharray="3 3"' if branch.fate == "pruned" else ""
+    attributes = 'class="hue0" stroke-width="2.5"' if branch.best else 'class="hue7" stroke-width="1.2"'
+    dash_attributes = ' stroke-opacity="0.4" stroke-dasharray="3 3"' if branch.fate == "pruned" else ""
     course = f"M{x + 3:.1f} {y:.1f}C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-    return f'<path {look}{dim} fill="none" stroke="currentColor" d="{course}"/>'
+    return f'<path {attributes}{dash_attributes} fill="none" stroke="currentColor" d="{course}"/>'
 
 
-def _node(branch: Branch, x: float, y: float) -> str:
+def _draw_node(branch: BeamNode, x: float, y: float) -> str:
     weight = 'font-weight="700"' if branch.best else 'class="faint"' if branch.fate == "pruned" else ""
     fates = {"lived": "went on", "ended": "ended", "pruned": "was pruned"}
-    below = faint(_numbers(branch), x, y + 13) if branch.parent >= 0 else ""
+    below = draw_note(_format_numbers(branch), x, y + 13) if branch.parent >= 0 else ""
     tip = f"<title>{fates[branch.fate]}</title>"
-    return f"<g>{tip}{words(_name(branch), x, y, extra=weight)}{below}</g>"
+    return f"<g>{tip}{draw_text(_get_label(branch), x, y, extra=weight)}{below}</g>"

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from heedful.errors import DataError
-from heedful.inspection.figures.sheet import Box, Chosen, faint, length, sheet, words
-from heedful.inspection.record import Record
-from heedful.inspection.unrolled import Diagram, Link, Node, unrolled
+from heedful.inspection.figures.sheet import MapSelection, SvgBox, draw_note, draw_text, estimate_length, render_sheet
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.unrolled import DiagramLink, DiagramNode, ModelDiagram, unroll_model
 
-_WIDE, _HIGH = 62.0, 58.0
-BOX = 34.0, 24.0
+_COLUMN_DISTANCE, _ROW_DISTANCE = 62.0, 58.0
+BOX_SIZE = 34.0, 24.0
 _LONGEST = 8
-_LOOKS = {
+_LINE_ATTRIBUTES = {
     "up": 'class="faint" stroke-opacity="0.55"',
     "carry": 'class="hue0" stroke-width="2"',
     "start": 'class="hue1" stroke-width="2"',
     "across": 'class="hue2" stroke-width="2"',
     "fed": 'class="hue3" stroke-width="1.5"',
 }
-MEANING = {
+LINK_MEANINGS = {
     "up": "from the level below",
     "carry": "the state of its neighbour",
     "start": "where the source ended",
@@ -31,12 +31,12 @@ MEANING = {
 
 
 @dataclass(frozen=True)
-class Laid:
+class DiagramLayout:
     """A diagram whose parts have their places; lengths in pixels.
 
     Attributes:
         diagram: what is drawn.
-        spots: centre of each node.
+        centres: centre of each node.
         courses: kind and path of each line; the links of an attention to a memory share one line for each row.
         looking: numbers of the nodes that attend to a memory.
         names: x, y, side ("start" or "end") and text of each row's name.
@@ -44,8 +44,8 @@ class Laid:
         height: likewise.
     """
 
-    diagram: Diagram
-    spots: tuple[tuple[float, float], ...]
+    diagram: ModelDiagram
+    centres: tuple[tuple[float, float], ...]
     courses: tuple[tuple[str, str], ...]
     looking: tuple[int, ...]
     names: tuple[tuple[float, float, str, str], ...]
@@ -58,113 +58,123 @@ class Laid:
         cut = f". Of {', '.join(self.diagram.cut)} the first tokens" if self.diagram.cut else ""
         return (
             "Numbers: the step in which a box can be computed, if all that need not wait is computed at once; "
-            f"{self.diagram.steps} steps in all{cut}."
+            f"{self.diagram.num_steps} steps in all{cut}."
         )
 
 
-def laid(diagram: Diagram) -> Laid:
+def lay_out_diagram(diagram: ModelDiagram) -> DiagramLayout:
     """Tokens below, levels above them; the first text to the left, names of its rows beside it."""
-    first = min((column for column, _, _ in diagram.rows), default=0)
-    left = max((length(name) for column, _, name in diagram.rows if column == first), default=0.0) + 14
-    right = max((length(name) for column, _, name in diagram.rows if column != first), default=0.0) + 14
+    first_column = min((column for column, _, _ in diagram.rows), default=0)
+    left = max((estimate_length(name) for column, _, name in diagram.rows if column == first_column), default=0.0) + 14
+    right = max((estimate_length(name) for column, _, name in diagram.rows if column != first_column), default=0.0) + 14
     top = max((node.row for node in diagram.nodes), default=0)
-    base = 26 + _HIGH * top + BOX[1] / 2
-    spots = tuple((left + _WIDE * node.column + BOX[0] / 2, base - _HIGH * node.row) for node in diagram.nodes)
-    courses = [(link.kind, _course(link, spots)) for link in diagram.links if link.kind != "across"]
-    return Laid(
+    base = 26 + _ROW_DISTANCE * top + BOX_SIZE[1] / 2
+    spots = tuple(
+        (left + _COLUMN_DISTANCE * node.column + BOX_SIZE[0] / 2, base - _ROW_DISTANCE * node.row)
+        for node in diagram.nodes
+    )
+    courses = [(link.kind, _build_link_path(link, spots)) for link in diagram.links if link.kind != "across"]
+    return DiagramLayout(
         diagram,
         spots,
-        (*courses, *(("across", course) for course in _looks(diagram, spots))),
+        (*courses, *(("across", course) for course in _iter_attention_paths(diagram, spots))),
         tuple(dict.fromkeys(link.end for link in diagram.links if link.kind == "across")),
-        tuple(_names(diagram, spots, first)),
-        max((x for x, _ in spots), default=0.0) + BOX[0] / 2 + right,
+        tuple(_iter_row_names(diagram, spots, first_column)),
+        max((x for x, _ in spots), default=0.0) + BOX_SIZE[0] / 2 + right,
         base + 16,
     )
 
 
-def unrolled_model(record: Record, _chosen: Chosen) -> str:
+def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> str:
     """The model of a record over the tokens that it read."""
-    diagram = unrolled_record(record)
+    diagram = unroll_record(record)
     if diagram is None:
         raise DataError("this record says nothing of the levels of its model, so it cannot be unrolled")
-    return diagram_svg(diagram, title=record.model)
+    return draw_diagram_svg(diagram, title=record.model)
 
 
-def unrolled_record(record: Record) -> Diagram | None:
+def unroll_record(record: InspectionRecord) -> ModelDiagram | None:
     """The diagram of a record's model; None where its levels, or their tokens, are not known."""
     texts = {axis.name: axis.tokens for axis in record.axes}
-    known = [level for level in record.levels if texts.get(level.axis)]
-    return unrolled(known, texts) if known else None
+    known_levels = [level for level in record.levels if texts.get(level.axis)]
+    return unroll_model(known_levels, texts) if known_levels else None
 
 
-def diagram_svg(diagram: Diagram, *, title: str) -> str:
+def draw_diagram_svg(diagram: ModelDiagram, *, title: str) -> str:
     """The picture as an SVG file: a box for each node with its step, lines from what it needs."""
-    drawn = laid(diagram)
-    parts = [f'<path {_LOOKS[kind]} fill="none" stroke="currentColor" d="{course}"/>' for kind, course in drawn.courses]
-    for number, (node, (x, y)) in enumerate(zip(diagram.nodes, drawn.spots, strict=True)):
-        parts += _box(node, x, y, share=node.step / max(1, diagram.steps), looks=number in drawn.looking)
-    parts += [words(name, x, y + 4, anchor=anchor) for x, y, anchor, name in drawn.names]
-    kinds = [kind for kind in MEANING if any(link.kind == kind for link in diagram.links)]
-    legend = [part for row, kind in enumerate(kinds) for part in _entry(kind, drawn.height + 22 + 18 * row)]
-    bottom = drawn.height + 28 + 18 * len(kinds)
-    box = Box(
-        (*parts, *legend, faint(drawn.note, 0, bottom)),
-        max(drawn.width, length(drawn.note, 11, longest=300)),
+    layout = lay_out_diagram(diagram)
+    parts = [
+        f'<path {_LINE_ATTRIBUTES[kind]} fill="none" stroke="currentColor" d="{course}"/>'
+        for kind, course in layout.courses
+    ]
+    for number, (node, (x, y)) in enumerate(zip(diagram.nodes, layout.centres, strict=True)):
+        parts += _draw_node(node, x, y, opacity=node.step / max(1, diagram.num_steps), attends=number in layout.looking)
+    parts += [draw_text(name, x, y + 4, anchor=anchor) for x, y, anchor, name in layout.names]
+    kinds = [kind for kind in LINK_MEANINGS if any(link.kind == kind for link in diagram.links)]
+    legend = [
+        part for row, kind in enumerate(kinds) for part in _draw_legend_entry(kind, layout.height + 22 + 18 * row)
+    ]
+    bottom = layout.height + 28 + 18 * len(kinds)
+    box = SvgBox(
+        (*parts, *legend, draw_note(layout.note, 0, bottom)),
+        max(layout.width, estimate_length(layout.note, 11, longest=300)),
         bottom + 6,
     )
-    return sheet(box, title=title)
+    return render_sheet(box, title=title)
 
 
-def _names(
-    diagram: Diagram, spots: tuple[tuple[float, float], ...], first: int
+def _iter_row_names(
+    diagram: ModelDiagram, centres: tuple[tuple[float, float], ...], first_column: int
 ) -> Iterator[tuple[float, float, str, str]]:
     sides = sorted({column for column, _, _ in diagram.rows})
     for column, row, name in diagram.rows:
         ends = [
             spot
-            for node, spot in zip(diagram.nodes, spots, strict=True)
+            for node, spot in zip(diagram.nodes, centres, strict=True)
             if node.row == row and bisect(sides, node.column) == bisect(sides, column)
         ]
-        if column == first:
-            yield min(x for x, _ in ends) - BOX[0] / 2 - 10, ends[0][1], "end", name
+        if column == first_column:
+            yield min(x for x, _ in ends) - BOX_SIZE[0] / 2 - 10, ends[0][1], "end", name
         else:
-            yield max(x for x, _ in ends) + BOX[0] / 2 + 10, ends[0][1], "start", name
+            yield max(x for x, _ in ends) + BOX_SIZE[0] / 2 + 10, ends[0][1], "start", name
 
 
-def _box(node: Node, x: float, y: float, *, share: float, looks: bool) -> list[str]:
+def _draw_node(node: DiagramNode, x: float, y: float, *, opacity: float, attends: bool) -> list[str]:
     if not node.row:
-        return [words(node.name, x, y + 5, anchor="middle", longest=_LONGEST)]
-    place = f'x="{x - BOX[0] / 2:.1f}" y="{y - BOX[1] / 2:.1f}" width="{BOX[0]}" height="{BOX[1]}" rx="6"'
+        return [draw_text(node.name, x, y + 5, anchor="middle", longest=_LONGEST)]
+    position_attributes = f'x="{x - BOX_SIZE[0] / 2:.1f}" y="{y - BOX_SIZE[1] / 2:.1f}" width="{BOX_SIZE[0]}" height="{BOX_SIZE[1]}" rx="6"'
     dot = f'<circle class="hue2" fill="currentColor" cx="{x - 9:.1f}" cy="{y - 6:.1f}" r="3"/>'
     return [
-        f'<rect class="paper" {place}/>',
-        f'<rect class="hue0" fill="currentColor" stroke="currentColor" fill-opacity="{0.06 + 0.44 * share:.2f}" '
-        f"{place}/>",
-        words(f"{node.step}", x, y + 4, font=12, anchor="middle"),
-        *([dot] if looks else []),
+        f'<rect class="paper" {position_attributes}/>',
+        f'<rect class="hue0" fill="currentColor" stroke="currentColor" fill-opacity="{0.06 + 0.44 * opacity:.2f}" '
+        f"{position_attributes}/>",
+        draw_text(f"{node.step}", x, y + 4, font=12, anchor="middle"),
+        *([dot] if attends else []),
     ]
 
 
-def _entry(kind: str, y: float) -> tuple[str, str]:
-    return f'<path {_LOOKS[kind]} stroke="currentColor" d="M0 {y - 4:.1f}h26"/>', faint(MEANING[kind], 34, y)
+def _draw_legend_entry(kind: str, y: float) -> tuple[str, str]:
+    return f'<path {_LINE_ATTRIBUTES[kind]} stroke="currentColor" d="M0 {y - 4:.1f}h26"/>', draw_note(
+        LINK_MEANINGS[kind], 34, y
+    )
 
 
-def _course(link: Link, spots: tuple[tuple[float, float], ...]) -> str:
-    (x, y), (to_x, to_y) = spots[link.start], spots[link.end]
-    wide, high = BOX[0] / 2, BOX[1] / 2
+def _build_link_path(link: DiagramLink, centres: tuple[tuple[float, float], ...]) -> str:
+    (x, y), (to_x, to_y) = centres[link.start], centres[link.end]
+    wide, high = BOX_SIZE[0] / 2, BOX_SIZE[1] / 2
     if link.kind == "up":
         return f"M{x:.1f} {y - high:.1f}L{to_x:.1f} {to_y + high:.1f}"
     side = wide if to_x > x else -wide
     if link.kind == "carry":
         return f"M{x + side:.1f} {y:.1f}H{to_x - side:.1f}"
-    if link.kind == "start" and abs(to_x - x) > 1.5 * _WIDE:  # above what lies between
-        over = min(y, to_y) - 0.75 * _HIGH
+    if link.kind == "start" and abs(to_x - x) > 1.5 * _COLUMN_DISTANCE:  # above what lies between
+        over = min(y, to_y) - 0.75 * _ROW_DISTANCE
         return f"M{x:.1f} {y - high:.1f}C{x:.1f} {over:.1f} {to_x - 40:.1f} {over:.1f} {to_x - wide:.1f} {to_y - 4:.1f}"
     middle = (x + to_x) / 2
     return f"M{x + side:.1f} {y:.1f}C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x - side:.1f} {to_y:.1f}"
 
 
-def _looks(diagram: Diagram, spots: tuple[tuple[float, float], ...]) -> Iterator[str]:
+def _iter_attention_paths(diagram: ModelDiagram, centres: tuple[tuple[float, float], ...]) -> Iterator[str]:
     """A line above each memory, and from its end one to each row that attends to it."""
     sides = sorted({column for column, _, _ in diagram.rows})
     memories: dict[int, list[int]] = {}
@@ -173,14 +183,14 @@ def _looks(diagram: Diagram, spots: tuple[tuple[float, float], ...]) -> Iterator
         if link.kind == "across":
             memory = bisect(sides, diagram.nodes[link.start].column)
             memories.setdefault(memory, []).append(link.start)
-            rows.setdefault((memory, spots[link.end][1]), []).append(spots[link.end][0])
+            rows.setdefault((memory, centres[link.end][1]), []).append(centres[link.end][0])
     ends: dict[int, tuple[float, float]] = {}
     for memory, nodes in memories.items():
-        columns, above = [spots[node][0] for node in nodes], min(spots[node][1] for node in nodes) - 19
-        ends[memory] = max(columns) + BOX[0] / 2, above
-        yield f"M{min(columns) - BOX[0] / 2:.1f} {above:.1f}H{ends[memory][0]:.1f}"
+        columns, above = [centres[node][0] for node in nodes], min(centres[node][1] for node in nodes) - 19
+        ends[memory] = max(columns) + BOX_SIZE[0] / 2, above
+        yield f"M{min(columns) - BOX_SIZE[0] / 2:.1f} {above:.1f}H{ends[memory][0]:.1f}"
     for (memory, y), columns in rows.items():
         begin, above = ends[memory]
-        end = min(columns) - BOX[0] / 2
+        end = min(columns) - BOX_SIZE[0] / 2
         middle = (begin + end) / 2
         yield f"M{begin:.1f} {above:.1f}C{middle:.1f} {above:.1f} {middle:.1f} {y - 6:.1f} {end:.1f} {y - 6:.1f}"

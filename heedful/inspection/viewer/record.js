@@ -77,7 +77,7 @@ export { at, part };
  * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
  * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
  * @property {{row: number, column: number, sizes: number[], options: [string, number, number | null][]}[]} glimpses
- * @property {any[]} levels layers of what reads tokens, as heedful/blocks/levels.py says them
+ * @property {any[]} levels layers of what reads tokens, as heedful/blocks/layer_info.py says them
  * @property {string} said all that was written
  * @property {{part: "embedding" | "output", side: string, size: number}[]} widths
  * @property {any[]} attributions packed; see heedful/mattered.js

@@ -18,119 +18,122 @@ from typing import Final, final
 from urllib.parse import quote
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document
-from heedful.localisation.encodings import Content, decoded, read_bytes
-from heedful.localisation.files import ENDINGS, read_document
-from heedful.localisation.placeholders import plain
-from heedful.serving.libretranslate.messages import Upload
-from heedful.serving.libretranslate.texts import Order
-from heedful.serving.refusal import missing, wrong
-from heedful.tasks.translation.filling import fill
-from heedful.tasks.translation.protecting import Protecting
+from heedful.localisation.documents import TranslatableDocument
+from heedful.localisation.files import DOCUMENT_SUFFIXES, read_document
+from heedful.localisation.placeholders import to_plain_text
+from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
+from heedful.serving.http_errors import bad_request, not_found
+from heedful.serving.libretranslate.messages import UploadedFile
+from heedful.serving.libretranslate.texts import TextJob
+from heedful.tasks.translation.document_translation import translate_document
+from heedful.tasks.translation.markup_translation import MarkupTranslator
 
-_PLAIN: Final = ".txt"
-MANY: Final = ".tmx"
+_TEXT_SUFFIX: Final = ".txt"
+MULTILINGUAL_SUFFIX: Final = ".tmx"
 """How the names of files end that hold many languages."""
-FORMATS: Final = tuple(sorted((*ENDINGS, _PLAIN)))
+FORMATS: Final = tuple(sorted((*DOCUMENT_SUFFIXES, _TEXT_SUFFIX)))
 """How the names of files end that are translated."""
-_GZIP: Final = b"\x1f\x8b"
-_GROWTH: Final = 5
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_MAX_UNPACK_RATIO: Final = 5
 """How many times as large an office document may be when it is unpacked."""
-_MEMORY: Final = {".html": 200, ".htm": 200, ".xhtml": 200, ".po": 120, ".pot": 120, ".docx": 50, ".docm": 50}
+_MEMORY_FACTORS: Final = {".html": 200, ".htm": 200, ".xhtml": 200, ".po": 120, ".pot": 120, ".docx": 50, ".docm": 50}
 """Bytes of memory for each byte of a file, unpacked, that are needed to read it and to write it anew: measured with
 files that have little text and many units."""
-_USUAL_MEMORY: Final = 80
+_DEFAULT_MEMORY_FACTOR: Final = 80
 """The same of other formats."""
-_TELLING: Final = 20_000
+_DETECTION_CHARACTERS: Final = 20_000
 """Letters of a file that say which language it is in."""
 
 
-class Translatable(ABC):
+class TranslatableFile(ABC):
     """What a file holds.
 
     Abstract.
     """
 
     @abstractmethod
-    def beginning(self) -> str:
+    def sample_text(self) -> str:
         """Some text, to tell the language by."""
 
     @abstractmethod
-    def translated(self, order: Order) -> bytes:
+    def translate(self, job: TextJob) -> bytes:
         """The file in another language."""
 
 
 @final
 @dataclass(frozen=True)
-class _Text(Translatable):
+class _PlainTextFile(TranslatableFile):
     """Nothing but text, which is translated as if it had come without a file."""
 
-    content: Content
+    content: TextContent
     path: Path
 
-    def beginning(self) -> str:
+    def sample_text(self) -> str:
         """Its first letters."""
-        return self.content.text[:_TELLING]
+        return self.content.text[:_DETECTION_CHARACTERS]
 
-    def translated(self, order: Order) -> bytes:
+    def translate(self, job: TextJob) -> bytes:
         """In the encoding that it had."""
-        return self.content.encoded(order.plain([self.content.text])[0][0], path=self.path)
+        return self.content.encode(job.translate_plain([self.content.text])[0][0], path=self.path)
 
 
 @final
 @dataclass(frozen=True)
-class _Document(Translatable):
+class _DocumentFile(TranslatableFile):
     """Units, which are translated as `heedful translate` does."""
 
-    document: Document
+    document: TranslatableDocument
 
-    def beginning(self) -> str:
+    def sample_text(self) -> str:
         """The first of them."""
-        found, size = list[str](), 0
+        texts, num_characters = list[str](), 0
         for unit in self.document:
-            if size >= _TELLING:
+            if num_characters >= _DETECTION_CHARACTERS:
                 break
             if unit.translatable:
-                found.append(plain(unit.source))
-                size += len(found[-1])
-        return "\n".join(found)[:_TELLING]
+                texts.append(to_plain_text(unit.source))
+                num_characters += len(texts[-1])
+        return "\n".join(texts)[:_DETECTION_CHARACTERS]
 
-    def translated(self, order: Order) -> bytes:
+    def translate(self, job: TextJob) -> bytes:
         """With its gaps filled."""
-        return fill(self.document, Protecting(order.interpreter.translator, order.translations)).content
+        return translate_document(
+            self.document, MarkupTranslator(job.directed_model.translator, job.translate_sentences)
+        ).content
 
 
-def suffix_of(upload: Upload) -> str:
-    """How the name of a file ends; `Refusal` where that is no format, or the file is packed."""
+def check_suffix(upload: UploadedFile) -> str:
+    """How the name of a file ends; `HTTPError` where that is no format, or the file is packed."""
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
-        raise wrong(
+        raise bad_request(
             f"file: {upload.name[:80]!r} is none of {', '.join(FORMATS)}; convert it to one of these", param="file"
         )
-    if upload.content.startswith(_GZIP):
-        raise wrong("file: is gzipped; send it unpacked", param="file")
+    if upload.content.startswith(_GZIP_MAGIC):
+        raise bad_request("file: is gzipped; send it unpacked", param="file")
     return suffix
 
 
-def check_size(upload: Upload, *, most: int) -> None:
-    """`Refusal` where a file has more bytes than `most`, or would have by far, were it unpacked."""
+def check_size(upload: UploadedFile, *, max_bytes: int) -> None:
+    """`HTTPError` where a file has more bytes than `max_bytes`, or would have by far, were it unpacked."""
     size = len(upload.content)
-    if size > most:
-        raise wrong(f"file: has {size:,} bytes, and {most:,} are the most; send it in parts", param="file")
-    unpacked = _unpacked(upload.content)
-    if unpacked > _GROWTH * most:
-        raise wrong(
-            f"file: unpacks to {unpacked:,} bytes, and {_GROWTH * most:,} are the most; send it in parts", param="file"
+    if size > max_bytes:
+        raise bad_request(f"file: has {size:,} bytes, and {max_bytes:,} are the most; send it in parts", param="file")
+    unpacked = _unpacked_size(upload.content)
+    if unpacked > _MAX_UNPACK_RATIO * max_bytes:
+        raise bad_request(
+            f"file: unpacks to {unpacked:,} bytes, and {_MAX_UNPACK_RATIO * max_bytes:,} are the most; send it in parts",
+            param="file",
         )
 
 
-def decoding_memory(upload: Upload, suffix: str) -> int:
+def estimate_memory(upload: UploadedFile, suffix: str) -> int:
     """Estimate the bytes of memory that it takes to read a file and to write it anew, at most."""
-    size = max(len(upload.content), _unpacked(upload.content))
-    return len(upload.content) + _MEMORY.get(suffix, _USUAL_MEMORY) * size
+    size = max(len(upload.content), _unpacked_size(upload.content))
+    return len(upload.content) + _MEMORY_FACTORS.get(suffix, _DEFAULT_MEMORY_FACTOR) * size
 
 
-def _unpacked(content: bytes) -> int:
+def _unpacked_size(content: bytes) -> int:
     """Bytes of all that an office document holds; none of what is no zip, which its reader refuses."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
@@ -140,19 +143,19 @@ def _unpacked(content: bytes) -> int:
 
 
 @contextmanager
-def placed(upload: Upload) -> Iterator[Path]:
+def save_upload(upload: UploadedFile) -> Iterator[Path]:
     """A file in a folder of its own while the block runs; errors call it by the name that it came with."""
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        path = Path(folder) / f"file{suffix_of(upload)}"
+        path = Path(folder) / f"file{check_suffix(upload)}"
         path.write_bytes(upload.content)
         try:
             yield path
         except DataError as error:
-            told = str(error).replace(str(path), upload.name[:80])
-            raise wrong(f"file: {told}", param="file") from None
+            message = str(error).replace(str(path), upload.name[:80])
+            raise bad_request(f"file: {message}", param="file") from None
 
 
-def opened(path: Path, *, source: str | None, target: str) -> Translatable:
+def open_translatable(path: Path, *, source: str | None, target: str) -> TranslatableFile:
     """What is in a file.
 
     Args:
@@ -163,14 +166,14 @@ def opened(path: Path, *, source: str | None, target: str) -> Translatable:
     Raises:
         DataError: it is damaged, or of another format than its name says.
     """
-    if path.suffix == _PLAIN:
-        return _Text(decoded(read_bytes(path), path=path), path)
-    return _Document(read_document(path, source=source, target=target))
+    if path.suffix == _TEXT_SUFFIX:
+        return _PlainTextFile(decode_text(read_file_bytes(path), path=path), path)
+    return _DocumentFile(read_document(path, source=source, target=target))
 
 
 @final
 @dataclass(frozen=True)
-class Kept:
+class StoredFile:
     """A translated file that waits.
 
     Attributes:
@@ -182,47 +185,47 @@ class Kept:
     content: bytes
 
     @property
-    def disposition(self) -> str:
+    def content_disposition(self) -> str:
         """The header that says so, in letters that every client reads, and in all."""
         simple = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)
         return f"attachment; filename=\"{simple}\"; filename*=UTF-8''{quote(self.name, safe='')}"
 
 
 @final
-class Shelf:
+class TranslatedFileStore:
     """Where translated files wait to be fetched, in memory, under names that nobody guesses.
 
     Args:
-        size: bytes of all together; the oldest go where there are more, but for the newest.
-        most: how many there are at one time, likewise.
+        max_bytes: bytes of all together; the oldest go where there are more, but for the newest.
+        max_files: how many there are at one time, likewise.
         seconds: after which one is gone.
     """
 
-    def __init__(self, *, size: int, most: int = 100, seconds: float = 600.0) -> None:
-        self._size = size
-        self._most = most
+    def __init__(self, *, max_bytes: int, max_files: int = 100, seconds: float = 600.0) -> None:
+        self._max_bytes = max_bytes
+        self._max_files = max_files
         self._seconds = seconds
-        self._kept: dict[str, Kept] = {}
+        self._files: dict[str, StoredFile] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._files)
 
-    def put(self, kept: Kept) -> str:
+    def add_file(self, stored_file: StoredFile) -> str:
         """The name under which it waits."""
-        name = secrets.token_urlsafe(24) + Path(kept.name).suffix
-        self._kept[name] = kept
-        while len(self._kept) > 1 and (len(self._kept) > self._most or self._bytes > self._size):
-            del self._kept[next(iter(self._kept))]
-        asyncio.get_running_loop().call_later(self._seconds, self._kept.pop, name, None)
+        name = secrets.token_urlsafe(24) + Path(stored_file.name).suffix
+        self._files[name] = stored_file
+        while len(self._files) > 1 and (len(self._files) > self._max_files or self._total_bytes > self._max_bytes):
+            del self._files[next(iter(self._files))]
+        asyncio.get_running_loop().call_later(self._seconds, self._files.pop, name, None)
         return name
 
-    def get(self, name: str) -> Kept:
-        """What waits under a name; `Refusal` where nothing does."""
-        if name not in self._kept:
+    def get_file(self, name: str) -> StoredFile:
+        """What waits under a name; `HTTPError` where nothing does."""
+        if name not in self._files:
             minutes = self._seconds / 60
-            raise missing(f"no file waits here; files are kept for {minutes:g} minutes, so translate it again")
-        return self._kept[name]
+            raise not_found(f"no file waits here; files are kept for {minutes:g} minutes, so translate it again")
+        return self._files[name]
 
     @property
-    def _bytes(self) -> int:
-        return sum(len(each.content) for each in self._kept.values())
+    def _total_bytes(self) -> int:
+        return sum(len(stored_file.content) for stored_file in self._files.values())

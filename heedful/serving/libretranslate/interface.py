@@ -10,256 +10,278 @@ from typing import Any, Final, final
 
 from starlette.responses import Response
 
-from heedful.data.identification import Identified
-from heedful.serving.house import House
-from heedful.serving.interruption import interruptible
-from heedful.serving.languages import called
+from heedful.data.language_identification import LanguagePrediction
+from heedful.serving.http_errors import bad_request
+from heedful.serving.interruption import run_interruptible
+from heedful.serving.languages import language_name
+from heedful.serving.libretranslate.directions import AUTO, DirectedModel, TranslationDirections
 from heedful.serving.libretranslate.files import (
     FORMATS,
-    MANY,
-    Kept,
-    Shelf,
+    MULTILINGUAL_SUFFIX,
+    StoredFile,
+    TranslatedFileStore,
     check_size,
-    decoding_memory,
-    opened,
-    placed,
-    suffix_of,
+    check_suffix,
+    estimate_memory,
+    open_translatable,
+    save_upload,
 )
-from heedful.serving.libretranslate.interpreters import AUTO, Interpreter, Interpreters
 from heedful.serving.libretranslate.messages import (
-    Detected,
+    DefaultLanguages,
     DetectMessage,
-    FileMessage,
     FrontendSettings,
-    Language,
-    Named,
-    Pair,
-    Translated,
-    TranslatedFile,
+    LanguageDetection,
+    LanguageOption,
+    LanguageTargets,
+    TranslateFileMessage,
+    TranslateFileResult,
     TranslateMessage,
-    read_asked,
-    told,
+    TranslateResult,
+    format_error,
+    read_fields,
 )
-from heedful.serving.libretranslate.texts import Order
-from heedful.serving.refusal import wrong
-from heedful.serving.routes import Asked, Route
-from heedful.serving.settings import Limits
-from heedful.tasks.translation.face import Translator
+from heedful.serving.libretranslate.texts import TextJob
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.routes import RequestContext, Route
+from heedful.serving.settings import ServerLimits
+from heedful.tasks.translation.translator import Translator
 
 _GROUP: Final = "LibreTranslate"
-_TYPING: Final = 500
+_TYPING_PAUSE: Final = 500
 """Milliseconds without a key after which a page asks for a translation."""
-_KEPT: Final = 10
+_MAX_STORED_FILES: Final = 10
 """Files of the largest size for which there is room on the shelf."""
 
 
-def routes(house: House) -> Iterator[Route]:
+def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     """Those of this protocol, where some model is known to translate one language to another."""
-    desk = _Desk(house)
-    if not desk.interpreters.ways:
+    handlers = _LibreTranslateHandlers(registry)
+    if not handlers.directions.models_by_pair:
         return
-    source, target = next(iter(desk.interpreters.ways))
-    both = {"source": source, "target": target}
-    yield from _asking(desk, both)
-    yield from _showing(desk)
+    source, target = next(iter(handlers.directions.models_by_pair))
+    example_languages = {"source": source, "target": target}
+    yield from _iter_task_routes(handlers, example_languages)
+    yield from _iter_info_routes(handlers)
 
 
-def _asking(desk: _Desk, both: Mapping[str, str]) -> Iterator[Route]:
-    """What has something done; `both` are languages, for examples."""
-    asking: dict[str, Any] = {
-        "reads": read_asked,
-        "holds_key": True,
-        "dialect": told,
-        "barred": 403,
+def _iter_task_routes(handlers: _LibreTranslateHandlers, example_languages: Mapping[str, str]) -> Iterator[Route]:
+    """What has something done; `example_languages` are languages, for examples."""
+    common_options: dict[str, Any] = {
+        "read_fields": read_fields,
+        "key_in_body": True,
+        "format_error": format_error,
+        "unauthorized_status": 403,
         "group": _GROUP,
     }
     yield Route(
         path="/translate",
-        answer=desk.translate,
-        about="translate a text, or several",
-        takes=TranslateMessage,
-        gives=Translated,
+        handler=handlers.translate,
+        summary="translate a text, or several",
+        request_type=TranslateMessage,
+        response_type=TranslateResult,
         examples=(
-            {"q": "A dog runs.", **both},
-            {"q": ["<p>A dog <b>runs</b>.</p>", "Hello!"], **both, "format": "html", "alternatives": 2},
+            {"q": "A dog runs.", **example_languages},
+            {"q": ["<p>A dog <b>runs</b>.</p>", "Hello!"], **example_languages, "format": "html", "alternatives": 2},
         ),
-        **asking,
+        **common_options,
     )
     yield Route(
         path="/detect",
-        answer=desk.detect,
-        about="which language a text is in",
-        takes=DetectMessage,
-        gives=Detected,
-        many=True,
+        handler=handlers.detect,
+        summary="which language a text is in",
+        request_type=DetectMessage,
+        response_type=LanguageDetection,
+        is_list=True,
         examples=({"q": "A dog runs."},),
-        **asking,
+        **common_options,
     )
     yield Route(
         path="/translate_file",
-        answer=desk.translate_file,
-        about="translate a file",
-        takes=FileMessage,
-        gives=TranslatedFile,
-        files=True,
-        examples=(both,),
-        **asking,
+        handler=handlers.translate_file,
+        summary="translate a file",
+        request_type=TranslateFileMessage,
+        response_type=TranslateFileResult,
+        accepts_files=True,
+        examples=(example_languages,),
+        **common_options,
     )
 
 
-def _showing(desk: _Desk) -> Iterator[Route]:
+def _iter_info_routes(handlers: _LibreTranslateHandlers) -> Iterator[Route]:
     """What shows what there is."""
-    showing: dict[str, Any] = {"method": "GET", "dialect": told, "group": _GROUP, "free": True}
+    common_options: dict[str, Any] = {"method": "GET", "format_error": format_error, "group": _GROUP, "public": True}
     yield Route(
         path="/download_file/{name}",
-        answer=desk.download_file,
-        about="fetch a translated file",
-        media="application/octet-stream",
-        **showing,
+        handler=handlers.download_file,
+        summary="fetch a translated file",
+        media_type="application/octet-stream",
+        **common_options,
     )
     yield Route(
         path="/languages",
-        answer=desk.languages,
-        about="what is translated to what",
-        gives=Language,
-        many=True,
-        **showing,
+        handler=handlers.list_languages,
+        summary="what is translated to what",
+        response_type=LanguageTargets,
+        is_list=True,
+        **common_options,
     )
     yield Route(
         path="/frontend/settings",
-        answer=desk.settings,
-        about="what a page needs to know",
-        gives=FrontendSettings,
-        **showing,
+        handler=handlers.describe_settings,
+        summary="what a page needs to know",
+        response_type=FrontendSettings,
+        **common_options,
     )
 
 
 @final
-class _Desk:
+class _LibreTranslateHandlers:
     """Answers what is asked of a house."""
 
-    def __init__(self, house: House) -> None:
-        self.interpreters = Interpreters(house.of(Translator))
-        self._shelf = Shelf(size=_KEPT * house.settings.limits.file)
+    def __init__(self, registry: ModelRegistry) -> None:
+        self.directions = TranslationDirections(registry.find_models(Translator))
+        self._file_store = TranslatedFileStore(max_bytes=_MAX_STORED_FILES * registry.settings.limits.file)
 
-    async def translate(self, asked: Asked, message: TranslateMessage) -> Translated:
+    async def translate(self, context: RequestContext, message: TranslateMessage) -> TranslateResult:
         """Texts, each from its own language where that is to be found out."""
         texts = message.texts
-        _check(texts, message.alternatives, asked.house.settings.limits)
-        target = self.interpreters.language(message.target, param="target")
-        sources = [self._source(text, message.source, target=target) for text in texts]
-        found = await self._translated(asked, message, target=target, sources=[each.language for each in sources])
-        detected = [_detected(each) for each in sources] if message.source == AUTO else None
-        others = [each[1:] for each in found] if message.alternatives else None
+        _check_limits(texts, message.alternatives, context.registry.settings.limits)
+        target = self.directions.match_served(message.target, param="target")
+        sources = [self._identify_source(text, message.source, target=target) for text in texts]
+        translations = await self._translate_texts(
+            context, message, target=target, sources=[item.language for item in sources]
+        )
+        detected_languages = [_format_detection(item) for item in sources] if message.source == AUTO else None
+        alternatives = [item[1:] for item in translations] if message.alternatives else None
         if isinstance(message.q, list):
-            return Translated(
-                translatedText=[each[0] for each in found], detectedLanguage=detected, alternatives=others
+            return TranslateResult(
+                translatedText=[item[0] for item in translations],
+                detectedLanguage=detected_languages,
+                alternatives=alternatives,
             )
-        return Translated(
-            translatedText=found[0][0],
-            detectedLanguage=detected and detected[0],
-            alternatives=others and others[0],
+        return TranslateResult(
+            translatedText=translations[0][0],
+            detectedLanguage=detected_languages and detected_languages[0],
+            alternatives=alternatives and alternatives[0],
         )
 
-    async def detect(self, asked: Asked, message: DetectMessage) -> Sequence[Detected]:
+    async def detect(self, context: RequestContext, message: DetectMessage) -> Sequence[LanguageDetection]:
         """The languages that a text may be in, the most probable first."""
-        _check([message.q], 0, asked.house.settings.limits)
-        first, *others = map(_detected, self.interpreters.ranked(message.q))
-        return [first, *(each for each in others if each.confidence or not first.confidence)]
+        _check_limits([message.q], 0, context.registry.settings.limits)
+        first, *alternatives = map(_format_detection, self.directions.rank_languages(message.q))
+        return [first, *(candidate for candidate in alternatives if candidate.confidence or not first.confidence)]
 
-    async def translate_file(self, asked: Asked, message: FileMessage) -> TranslatedFile:
+    async def translate_file(self, context: RequestContext, message: TranslateFileMessage) -> TranslateFileResult:
         """A file, for whose translation there is an address then."""
         upload = message.file
-        check_size(upload, most=asked.house.settings.limits.file)
-        suffix = suffix_of(upload)
-        if suffix == MANY and message.source == AUTO:
-            raise wrong(f"source: a {MANY} holds many languages; say which one is read", param="source")
-        target = self.interpreters.language(message.target, param="target")
-        named = None if message.source == AUTO else self.interpreters.language(message.source, param="source")
+        check_size(upload, max_bytes=context.registry.settings.limits.file)
+        suffix = check_suffix(upload)
+        if suffix == MULTILINGUAL_SUFFIX and message.source == AUTO:
+            raise bad_request(
+                f"source: a {MULTILINGUAL_SUFFIX} holds many languages; say which one is read", param="source"
+            )
+        target = self.directions.match_served(message.target, param="target")
+        source_language = (
+            None if message.source == AUTO else self.directions.match_served(message.source, param="source")
+        )
         content = upload.content
-        async with asked.house.decoding.reserve_async(decoding_memory(upload, suffix), asked.term, name="file"):
-            with placed(upload) as path:
-                parse = partial(opened, path, source=named, target=target)
-                file = await asked.house.files.run(asked.term, partial(interruptible, asked.term, parse))
-                source = named or self._source(file.beginning(), AUTO, target=target).language
-                interpreter = self.interpreters.between(source, target)
-                if interpreter is not None:
-                    order = Order(interpreter, asked.term, asked.house.settings.limits.tokens)
-                    work = partial(interruptible, asked.term, partial(file.translated, order))
-                    content = await interpreter.model.ask(asked.term, work)
-        name = self._shelf.put(Kept(f"{Path(upload.name).stem}_{target}{suffix}", content))
-        return TranslatedFile(translatedFileUrl=f"{asked.request.base_url}download_file/{name}")
+        async with context.registry.decoding_memory.reserve_async(
+            estimate_memory(upload, suffix), context.deadline, name="file"
+        ):
+            with save_upload(upload) as path:
+                parse = partial(open_translatable, path, source=source_language, target=target)
+                file = await context.registry.file_queue.run(
+                    context.deadline, partial(run_interruptible, context.deadline, parse)
+                )
+                source = source_language or self._identify_source(file.sample_text(), AUTO, target=target).language
+                directed_model = self.directions.find_model(source, target)
+                if directed_model is not None:
+                    job = TextJob(directed_model, context.deadline, context.registry.settings.limits.tokens)
+                    work = partial(run_interruptible, context.deadline, partial(file.translate, job))
+                    content = await directed_model.model.run(context.deadline, work)
+        name = self._file_store.add_file(StoredFile(f"{Path(upload.name).stem}_{target}{suffix}", content))
+        return TranslateFileResult(translatedFileUrl=f"{context.request.base_url}download_file/{name}")
 
-    async def download_file(self, asked: Asked) -> Response:
+    async def download_file(self, context: RequestContext) -> Response:
         """A translated file."""
-        kept = self._shelf.get(asked.request.path_params["name"])
-        headers = {"Content-Disposition": kept.disposition, "Cache-Control": "no-store"}
-        return Response(kept.content, media_type="application/octet-stream", headers=headers)
+        stored_file = self._file_store.get_file(context.request.path_params["name"])
+        headers = {"Content-Disposition": stored_file.content_disposition, "Cache-Control": "no-store"}
+        return Response(stored_file.content, media_type="application/octet-stream", headers=headers)
 
-    async def languages(self, _asked: Asked) -> Sequence[Language]:
+    async def list_languages(self, _context: RequestContext) -> Sequence[LanguageTargets]:
         """All, also those that nothing is made of."""
         return [
-            Language(code=code, name=called(code), targets=list(self.interpreters.targets(code)))
-            for code in self.interpreters.languages
+            LanguageTargets(code=code, name=language_name(code), targets=list(self.directions.find_targets(code)))
+            for code in self.directions.languages
         ]
 
-    async def settings(self, asked: Asked) -> FrontendSettings:
+    async def describe_settings(self, context: RequestContext) -> FrontendSettings:
         """What a page shows and allows."""
-        settings = asked.house.settings
-        source, target = next(iter(self.interpreters.ways))
-        first = Named(code=source, name=called(source))
-        if self.interpreters.profiles is not None:
-            first = Named(code=AUTO, name="Detect language")
+        settings = context.registry.settings
+        source, target = next(iter(self.directions.models_by_pair))
+        default_source = LanguageOption(code=source, name=language_name(source))
+        if self.directions.profiles is not None:
+            default_source = LanguageOption(code=AUTO, name="Detect language")
         return FrontendSettings(
             charLimit=settings.limits.characters,
-            frontendTimeout=_TYPING,
+            frontendTimeout=_TYPING_PAUSE,
             apiKeys=settings.access.keys is not None,
             keyRequired=settings.access.keys is not None,
             suggestions=False,
             filesTranslation=True,
             supportedFilesFormat=list(FORMATS),
-            language=Pair(source=first, target=Named(code=target, name=called(target))),
+            language=DefaultLanguages(
+                source=default_source, target=LanguageOption(code=target, name=language_name(target))
+            ),
         )
 
-    def _source(self, text: str, asked: str, *, target: str) -> Identified:
-        if asked == AUTO:
-            return self.interpreters.identified(text, target=target)
-        return Identified(self.interpreters.language(asked, param="source"), 1.0)
+    def _identify_source(self, text: str, requested: str, *, target: str) -> LanguagePrediction:
+        if requested == AUTO:
+            return self.directions.identify_source(text, target=target)
+        return LanguagePrediction(self.directions.match_served(requested, param="source"), 1.0)
 
-    async def _translated(
-        self, asked: Asked, message: TranslateMessage, *, target: str, sources: Sequence[str]
+    async def _translate_texts(
+        self, context: RequestContext, message: TranslateMessage, *, target: str, sources: Sequence[str]
     ) -> list[list[str]]:
         """The translations of each text, best first; those that one model makes are made together."""
-        found = [[text] for text in message.texts]
-        places: defaultdict[Interpreter | None, list[int]] = defaultdict(list)
-        for place, source in enumerate(sources):
-            places[self.interpreters.between(source, target)].append(place)
-        places.pop(None, None)
-        for interpreter, own in places.items():
-            assert interpreter is not None
-            order = Order(interpreter, asked.term, asked.house.settings.limits.tokens, message.alternatives)
-            translate = partial(interruptible, asked.term, order.html) if message.format == "html" else order.plain
-            work = partial(translate, [message.texts[place] for place in own])
-            for place, texts in zip(own, await interpreter.model.ask(asked.term, work), strict=True):
-                found[place] = texts
-        return found
+        translations = [[text] for text in message.texts]
+        indices_by_model: defaultdict[DirectedModel | None, list[int]] = defaultdict(list)
+        for index, source in enumerate(sources):
+            indices_by_model[self.directions.find_model(source, target)].append(index)
+        indices_by_model.pop(None, None)
+        for directed_model, indices in indices_by_model.items():
+            assert directed_model is not None
+            job = TextJob(
+                directed_model, context.deadline, context.registry.settings.limits.tokens, message.alternatives
+            )
+            translate = (
+                partial(run_interruptible, context.deadline, job.translate_html)
+                if message.format == "html"
+                else job.translate_plain
+            )
+            work = partial(translate, [message.texts[index] for index in indices])
+            for index, texts in zip(indices, await directed_model.model.run(context.deadline, work), strict=True):
+                translations[index] = texts
+        return translations
 
 
-def _detected(found: Identified) -> Detected:
-    return Detected(confidence=round(100 * found.probability, 1), language=found.language)
+def _format_detection(identified: LanguagePrediction) -> LanguageDetection:
+    return LanguageDetection(confidence=round(100 * identified.probability, 1), language=identified.language)
 
 
-def _check(texts: Sequence[str], alternatives: int, limits: Limits) -> None:
-    """`Refusal` where more is asked than is done for anybody."""
+def _check_limits(texts: Sequence[str], alternatives: int, limits: ServerLimits) -> None:
+    """`HTTPError` where more is asked than is done for anybody."""
     characters = sum(map(len, texts))
     if characters > limits.characters:
-        raise wrong(
+        raise bad_request(
             f"q: {characters:,} characters, and {limits.characters:,} are the most of a request; send fewer", param="q"
         )
     if len(texts) > limits.batch:
-        raise wrong(f"q: {len(texts):,} texts, and {limits.batch:,} are the most of a request; send fewer", param="q")
+        raise bad_request(
+            f"q: {len(texts):,} texts, and {limits.batch:,} are the most of a request; send fewer", param="q"
+        )
     if alternatives > limits.alternatives:
-        raise wrong(
+        raise bad_request(
             f"alternatives: {alternatives:,}, and {limits.alternatives:,} are the most; ask for fewer",
             param="alternatives",
         )

@@ -10,14 +10,14 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from heedful.serving.openai.writing import Absent, Strict
-from heedful.serving.own.hearing import heard
-from heedful.serving.own.messages import Transcribe
-from heedful.serving.own.sent import read_sent
-from heedful.serving.routes import Answer, Asked
+from heedful.serving.api.requests import TranscribeRequest
+from heedful.serving.api.speech import transcribe_sound
+from heedful.serving.api.uploads import read_upload_fields
+from heedful.serving.openai.generation import OpenAIMessage, UnsupportedField
+from heedful.serving.routes import HandlerResult, RequestContext
 
 
-class TranscriptionRequest(Strict):
+class TranscriptionRequest(OpenAIMessage):
     """A sound of which to write what is said."""
 
     file: str | bytes
@@ -30,14 +30,14 @@ class TranscriptionRequest(Strict):
     """above 0 draws each token; 0 is the model's own way, as its recipe says"""
     language: Annotated[str, Field(max_length=40)] | None = None
     """of the sound; a model writes the one that it learned, so this is only told again by `verbose_json`"""
-    prompt: Absent = None
-    stream: Absent = None
-    timestamp_granularities: Absent = None
-    include: Absent = None
-    chunking_strategy: Absent = None
+    prompt: UnsupportedField = None
+    stream: UnsupportedField = None
+    timestamp_granularities: UnsupportedField = None
+    include: UnsupportedField = None
+    chunking_strategy: UnsupportedField = None
 
 
-class TranscriptionUsage(Strict):
+class TranscriptionUsage(OpenAIMessage):
     """How much was heard."""
 
     type: Literal["duration"]
@@ -45,7 +45,7 @@ class TranscriptionUsage(Strict):
     """begun ones"""
 
 
-class Transcript(Strict):
+class TranscriptionResponse(OpenAIMessage):
     """What is said; with `verbose_json` more of it."""
 
     text: str
@@ -56,21 +56,21 @@ class Transcript(Strict):
     """seconds of the sound"""
 
 
-async def read_form(request: Request) -> Mapping[str, Any]:
-    """As `read_sent` has it; lists are called with brackets in forms."""
-    return {name.removesuffix("[]"): value for name, value in (await read_sent(request)).items()}
+async def read_transcription_form(request: Request) -> Mapping[str, Any]:
+    """As `read_upload_fields` has it; lists are called with brackets in forms."""
+    return {name.removesuffix("[]"): value for name, value in (await read_upload_fields(request)).items()}
 
 
-async def transcribe(asked: Asked, message: TranscriptionRequest) -> Answer:
+async def answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
     """What is said."""
-    drawn = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
-    own = Transcribe(model=message.model, sound=message.file, **drawn)  # type: ignore[arg-type]  # of a table
-    _, (found,) = await heard(asked, own, name="file")
+    sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
+    transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
+    _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file")
     if message.response_format == "text":
-        return PlainTextResponse(f"{found['text']}\n")
-    usage = TranscriptionUsage(type="duration", seconds=math.ceil(found["seconds"]))
+        return PlainTextResponse(f"{record['text']}\n")
+    usage = TranscriptionUsage(type="duration", seconds=math.ceil(record["seconds"]))
     if message.response_format != "verbose_json":
-        return Transcript(text=found["text"], usage=usage)
-    return Transcript(
-        text=found["text"], usage=usage, task="transcribe", language=message.language, duration=found["seconds"]
+        return TranscriptionResponse(text=record["text"], usage=usage)
+    return TranscriptionResponse(
+        text=record["text"], usage=usage, task="transcribe", language=message.language, duration=record["seconds"]
     )

@@ -1,4 +1,4 @@
-"""`/v1/chat/completions` of OpenAI's interface: models of conversation say what comes next."""
+"""`/v1/answer_chat/completions` of OpenAI's interface: models of conversation say what comes next."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from typing import Annotated, Any, Literal, final
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from heedful.serving.house import Model
-from heedful.serving.openai.events import streamed
-from heedful.serving.openai.writing import Absent, Ending, Strict, Usage, Way, Writing, require_within, way_of
-from heedful.serving.refusal import wrong
-from heedful.serving.routes import MOST, Answer, Asked
-from heedful.tasks.conversation.data import Turn
-from heedful.tasks.conversation.face import Partner
+from heedful.serving.http_errors import bad_request
+from heedful.serving.openai.events import stream_chunks
+from heedful.serving.openai.generation import (
+    FinishReason,
+    GenerationPlan,
+    OpenAIMessage,
+    TextGenerationRequest,
+    TokenUsage,
+    UnsupportedField,
+    build_plan,
+    check_limits,
+)
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext
+from heedful.tasks.conversation.data import DialogueTurn
+from heedful.tasks.conversation.predictor import ChatPredictor
 
-_REFUSED = {
+_UNSUPPORTED_ROLES = {
     "system": "the model has learned from dialogues and takes no instructions; leave the message out",
     "developer": "the model has learned from dialogues and takes no instructions; leave the message out",
     "tool": "no tools are called here; leave the message out",
@@ -26,118 +35,124 @@ _REFUSED = {
 }
 
 
-class ChatPart(Strict):
+class ChatTextPart(OpenAIMessage):
     """A piece of what somebody says."""
 
     type: Literal["text"]
     text: str
 
 
-class ChatMessage(Strict):
+class ChatMessage(OpenAIMessage):
     """What somebody says."""
 
     role: Literal["user", "assistant"]
     """user: who talks to the model; assistant: the model"""
-    content: str | list[ChatPart]
+    content: str | list[ChatTextPart]
     """a text, or pieces of one"""
     name: Annotated[str, Field(min_length=1)] | None = None
     """which speaker of the dialogues that were learned; needed for users where these have more than two"""
-    tool_calls: Absent = None
+    tool_calls: UnsupportedField = None
     """not done here"""
-    function_call: Absent = None
+    function_call: UnsupportedField = None
     """not done here"""
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, message: Any) -> Any:
+    def _check_role(cls, message: Any) -> Any:
         role = message.get("role") if isinstance(message, Mapping) else None
-        if isinstance(role, str) and role in _REFUSED:
-            raise PydanticCustomError("role", "role {role}: {why}", {"role": repr(role), "why": _REFUSED[role]})
+        if isinstance(role, str) and role in _UNSUPPORTED_ROLES:
+            raise PydanticCustomError(
+                "role", "role {role}: {why}", {"role": repr(role), "why": _UNSUPPORTED_ROLES[role]}
+            )
         return message
 
     @field_validator("content", mode="before")
     @classmethod
-    def _said(cls, content: Any) -> Any:
-        parts = content if isinstance(content, list) else ()
+    def _check_content(cls, content: Any) -> Any:
+        text_parts = content if isinstance(content, list) else ()
         if not isinstance(content, str | list):
             raise PydanticCustomError("content", "must be a text, or a list of pieces of text")
-        for part in parts:
-            if not (isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)):
+        for text_part in text_parts:
+            if not (
+                isinstance(text_part, Mapping)
+                and text_part.get("type") == "text"
+                and isinstance(text_part.get("text"), str)
+            ):
                 raise PydanticCustomError("content", "must be pieces of text: objects whose type is text, with a text")
         return content
 
     @property
-    def text(self) -> str:
+    def full_text(self) -> str:
         """All of it."""
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return self.content if isinstance(self.content, str) else "".join(text_part.text for text_part in self.content)
 
 
-class ChatRequest(Writing):
+class ChatCompletionRequest(TextGenerationRequest):
     """A dialogue, and how it is to go on."""
 
     messages: list[ChatMessage]
     """what was said so far; nothing: the model begins"""
-    max_tokens: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     """most tokens of the reply; the model's own unless given"""
-    max_completion_tokens: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     """the same, as it is called now"""
     n: Annotated[int, Field(ge=1, le=1)] | None = None
     """replies: one is made here"""
-    logprobs: Absent = None
+    logprobs: UnsupportedField = None
     """how probable tokens were: not told here"""
-    top_logprobs: Absent = None
+    top_logprobs: UnsupportedField = None
     """likewise"""
-    tools: Absent = None
+    tools: UnsupportedField = None
     """not done here"""
-    functions: Absent = None
+    functions: UnsupportedField = None
     """not done here"""
     response_format: dict[str, Any] | None = None
     """nothing but text is written here"""
     modalities: list[str] | None = None
     """likewise"""
-    audio: Absent = None
+    audio: UnsupportedField = None
     """not done here"""
-    web_search_options: Absent = None
+    web_search_options: UnsupportedField = None
     """not done here"""
 
     @field_validator("response_format")
     @classmethod
-    def _text(cls, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
-        if wanted is not None and wanted.get("type") != "text":
+    def _check_response_format(cls, response_format: dict[str, Any] | None) -> dict[str, Any] | None:
+        if response_format is not None and response_format.get("type") != "text":
             raise PydanticCustomError("format", "nothing but text is written here; leave it out")
-        return wanted
+        return response_format
 
     @field_validator("modalities")
     @classmethod
-    def _written(cls, wanted: list[str] | None) -> list[str] | None:
-        if wanted not in (None, ["text"]):
+    def _check_modalities(cls, modalities: list[str] | None) -> list[str] | None:
+        if modalities not in (None, ["text"]):
             raise PydanticCustomError("modalities", "nothing but text is written here; leave it out")
-        return wanted
+        return modalities
 
     @property
-    def most(self) -> int | None:
+    def max_reply_tokens(self) -> int | None:
         """Tokens of the reply."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
 
-class ChatReply(Strict):
+class ChatReplyMessage(OpenAIMessage):
     """What the model says."""
 
     role: Literal["assistant"]
     content: str
 
 
-class ChatChoice(Strict):
+class ChatChoice(OpenAIMessage):
     """A reply."""
 
     index: int
-    message: ChatReply
+    message: ChatReplyMessage
     logprobs: None
-    finish_reason: Ending
+    finish_reason: FinishReason
     """stop: ended by itself, or at a string of `stop`; length: had as many tokens as it may"""
 
 
-class ChatCompletion(Strict):
+class ChatCompletion(OpenAIMessage):
     """What a model of conversation says next."""
 
     id: str
@@ -145,66 +160,77 @@ class ChatCompletion(Strict):
     created: int
     model: str
     choices: list[ChatChoice]
-    usage: Usage
+    usage: TokenUsage
 
 
-class ChatDelta(Strict):
+class ChatDelta(OpenAIMessage):
     """What is new of a reply."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
 
 
-class ChatPiece(Strict):
+class ChatChunkChoice(OpenAIMessage):
     """A piece of a reply."""
 
     index: int
     delta: ChatDelta
     logprobs: None
-    finish_reason: Ending | None
+    finish_reason: FinishReason | None
 
 
-class ChatChunk(Strict):
+class ChatChunk(OpenAIMessage):
     """An event of a stream."""
 
     id: str
     object: Literal["chat.completion.chunk"]
     created: int
     model: str
-    choices: list[ChatPiece]
-    usage: Usage | None = None
+    choices: list[ChatChunkChoice]
+    usage: TokenUsage | None = None
 
 
-async def chat(asked: Asked, message: ChatRequest) -> Answer:
+async def answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
     """The reply to a dialogue."""
-    model = asked.house.model(Partner, message.model, use="talk")
-    partner: Partner = model.face
-    own = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
-    limits = require_within(asked, message, [each.text for each in message.messages], tokens=own)
+    model = context.registry.get_model(ChatPredictor, message.model, action="talk")
+    predictor: ChatPredictor = model.predictor
+    token_fields = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
+    limits = check_limits(
+        context, message, [chat_message.full_text for chat_message in message.messages], requested_tokens=token_fields
+    )
     if len(message.messages) > limits.batch:
-        raise wrong(
+        raise bad_request(
             f"messages: {len(message.messages):,}; a request may have {limits.batch:,}: send the newest",
             param="messages",
         )
-    script = partner.script
-    way = way_of(message, partner.generation, special=script.special, size=script.size, tokens=message.most, first=1)
-    way = replace(way, limit=min(way.limit, limits.tokens))
-    job = ChatJob(asked, message, model, way, tuple(_turns(partner, message.messages)))
+    script = predictor.encoder
+    plan = build_plan(
+        message,
+        predictor.generation,
+        special=script.special_ids,
+        vocab_size=script.vocab_size,
+        max_tokens=message.max_reply_tokens,
+        stream_index=1,
+    )
+    plan = replace(plan, limit=min(plan.limit, limits.tokens))
+    job = ChatJob(context, message, model, plan, tuple(_convert_turns(predictor, message.messages)))
     if message.stream:
-        return await streamed(asked, model, job.stream)
-    return await model.ask(asked.term, job.whole)
+        return await stream_chunks(context, model, job.stream)
+    return await model.run(context.deadline, job.run)
 
 
-def _turns(partner: Partner, messages: Sequence[ChatMessage]) -> Iterator[Turn]:
+def _convert_turns(predictor: ChatPredictor, messages: Sequence[ChatMessage]) -> Iterator[DialogueTurn]:
     """What was said, by the names of who learned it; what is empty is left out."""
-    names = partner.script.speakers.names
-    for number, each in enumerate(messages):
-        if each.name is None and each.role == "user" and len(names) > 2:
-            known = ", ".join(name for name in names if name != partner.speaker)
-            raise wrong(f"messages.{number}.name: several speak to this model ({known}); say who", param="messages")
-        speaker = each.name or (partner.speaker if each.role == "assistant" else partner.other)
-        if each.text.strip():
-            yield Turn(speaker, each.text)
+    names = predictor.encoder.speakers.names
+    for number, message in enumerate(messages):
+        if message.name is None and message.role == "user" and len(names) > 2:
+            speakers = ", ".join(name for name in names if name != predictor.speaker)
+            raise bad_request(
+                f"messages.{number}.name: several speak to this model ({speakers}); say who", param="messages"
+            )
+        speaker = message.name or (predictor.speaker if message.role == "assistant" else predictor.other_speaker)
+        if message.full_text.strip():
+            yield DialogueTurn(speaker, message.full_text)
 
 
 @final
@@ -212,77 +238,94 @@ def _turns(partner: Partner, messages: Sequence[ChatMessage]) -> Iterator[Turn]:
 class ChatJob:
     """A request as it is worked for, in a thread of its own."""
 
-    asked: Asked
-    message: ChatRequest
-    model: Model[Partner]
-    way: Way
-    turns: tuple[Turn, ...]
+    context: RequestContext
+    message: ChatCompletionRequest
+    model: LoadedModel[ChatPredictor]
+    plan: GenerationPlan
+    turns: tuple[DialogueTurn, ...]
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether nobody waits any more."""
-        return self.asked.term.over
+        return self.context.deadline.is_over
 
-    def whole(self) -> Mapping[str, Any]:
+    def run(self) -> Mapping[str, Any]:
         """The reply at once."""
-        way = self.way
-        (reply,) = self.model.face.reply(
-            [self.turns], search=way.search, limit=way.limit, stop=way.stop, first=way.first, until=self.over
+        plan = self.plan
+        (reply,) = self.model.predictor.reply(
+            [self.turns],
+            search=plan.search,
+            limit=plan.limit,
+            stop=plan.stop,
+            first=plan.stream_index,
+            until=self.is_over,
         )
-        self.asked.term.check()
+        self.context.deadline.raise_if_over()
         choice = ChatChoice(
             index=0,
-            message=ChatReply(role="assistant", content=reply.text),
+            message=ChatReplyMessage(role="assistant", content=reply.text),
             logprobs=None,
             finish_reason="stop" if reply.finished or reply.stop is not None else "length",
         )
-        found = ChatCompletion(
-            id=self._id,
+        completion = ChatCompletion(
+            id=self._completion_id,
             object="chat.completion",
             created=self.created,
             model=self.model.name,
             choices=[choice],
-            usage=Usage.of(self._read, len(reply.tokens)),
+            usage=TokenUsage.from_counts(self._num_prompt_tokens, len(reply.tokens)),
         )
-        return found.model_dump(mode="json", exclude_unset=True)
+        return completion.model_dump(mode="json", exclude_unset=True)
 
-    def stream(self, say: Callable[[Mapping[str, Any]], None]) -> None:
+    def stream(self, emit: Callable[[Mapping[str, Any]], None]) -> None:
         """The reply as it is written."""
-        way, eos = self.way, self.model.face.script.special.eos
-        growing = self.model.face.stream(
-            self.turns, search=way.search, limit=way.limit, stop=way.stop, number=way.first, until=self.over
+        plan, eos = self.plan, self.model.predictor.encoder.special_ids.eos
+        text_stream = self.model.predictor.stream(
+            self.turns,
+            search=plan.search,
+            limit=plan.limit,
+            stop=plan.stop,
+            number=plan.stream_index,
+            until=self.is_over,
         )
-        usage = {"usage": None} if self.message.tells_usage else {}
+        usage = {"usage": None} if self.message.includes_usage else {}
         delta = {"role": "assistant", "content": ""}
-        for piece in growing:
+        for piece in text_stream:
             if delta:
-                say(self._chunk(delta, **usage))
+                emit(self._build_chunk(delta, **usage))
                 delta = {}
-            say(self._chunk({"content": piece}, **usage))
-        self.asked.term.check()
-        ended = growing.stop is not None or growing.ids[-1:] == [eos]
-        say(self._chunk(delta, ended="stop" if ended else "length", **usage))
-        if self.message.tells_usage:
-            written = len(growing.ids) - growing.ids.count(eos)
-            say({**self._chunk({}, usage=Usage.of(self._read, written)), "choices": []})
+            emit(self._build_chunk({"content": piece}, **usage))
+        self.context.deadline.raise_if_over()
+        is_stopped = text_stream.stop is not None or text_stream.ids[-1:] == [eos]
+        emit(self._build_chunk(delta, finish_reason="stop" if is_stopped else "length", **usage))
+        if self.message.includes_usage:
+            num_tokens = len(text_stream.ids) - text_stream.ids.count(eos)
+            emit(
+                {
+                    **self._build_chunk({}, usage=TokenUsage.from_counts(self._num_prompt_tokens, num_tokens)),
+                    "choices": [],
+                }
+            )
 
     @property
-    def _id(self) -> str:
-        return f"chatcmpl-{self.asked.id}"
+    def _completion_id(self) -> str:
+        return f"chatcmpl-{self.context.id}"
 
     @property
-    def _read(self) -> int:
+    def _num_prompt_tokens(self) -> int:
         """Tokens of the dialogue that are read."""
-        return len(self.model.face.script.read(self.turns))
+        return len(self.model.predictor.encoder.encode_source(self.turns))
 
-    def _chunk(self, delta: Mapping[str, Any], *, ended: Ending | None = None, **usage: Any) -> Mapping[str, Any]:
-        piece = ChatPiece(index=0, delta=ChatDelta(**delta), logprobs=None, finish_reason=ended)
-        found = ChatChunk(
-            id=self._id,
+    def _build_chunk(
+        self, delta: Mapping[str, Any], *, finish_reason: FinishReason | None = None, **usage: Any
+    ) -> Mapping[str, Any]:
+        choice = ChatChunkChoice(index=0, delta=ChatDelta(**delta), logprobs=None, finish_reason=finish_reason)
+        chunk = ChatChunk(
+            id=self._completion_id,
             object="chat.completion.chunk",
             created=self.created,
             model=self.model.name,
-            choices=[piece],
+            choices=[choice],
             **usage,
         )
-        return found.model_dump(mode="json", exclude_unset=True)
+        return chunk.model_dump(mode="json", exclude_unset=True)

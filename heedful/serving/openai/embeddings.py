@@ -12,13 +12,13 @@ from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from heedful.data.tokenizers import Tokenizer
-from heedful.serving.openai.writing import Strict
-from heedful.serving.refusal import wrong
-from heedful.serving.routes import MOST, Answer, Asked
-from heedful.tasks.embedder import Embeds
+from heedful.serving.http_errors import bad_request
+from heedful.serving.openai.generation import OpenAIMessage
+from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext
+from heedful.tasks.embedder import TextEmbedder
 
 
-class EmbeddingRequest(Strict):
+class EmbeddingRequest(OpenAIMessage):
     """Texts of which vectors are to be made."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -27,21 +27,21 @@ class EmbeddingRequest(Strict):
     """a text, or several"""
     encoding_format: Literal["float", "base64"] | None = None
     """as numbers, or the bytes of little-endian single precision in base64, which OpenAI's own clients ask for"""
-    dimensions: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    dimensions: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
     """of a vector: as many as the model makes, or the request is refused"""
     normalise: bool | None = None
-    """make each vector one long, as `heedful embed --normalise` (not of OpenAI's)"""
+    """make each vector one long, as `heedful answer_embedding --normalise` (not of OpenAI's)"""
 
     @field_validator("input", mode="before")
     @classmethod
-    def _texts(cls, given: Any) -> Any:
-        if isinstance(given, list) and given and not all(isinstance(each, str) for each in given):
+    def _check_input(cls, texts: Any) -> Any:
+        if isinstance(texts, list) and texts and not all(isinstance(text, str) for text in texts):
             raise PydanticCustomError(
                 "input", "must be a text or a list of texts; lists of token ids are not read here"
             )
-        if given == [] or not isinstance(given, str | list):
+        if texts == [] or not isinstance(texts, str | list):
             raise PydanticCustomError("input", "must be a text, or a list of one text or several")
-        return given
+        return texts
 
     @property
     def texts(self) -> list[str]:
@@ -49,7 +49,7 @@ class EmbeddingRequest(Strict):
         return [self.input] if isinstance(self.input, str) else self.input
 
 
-class Embedding(Strict):
+class EmbeddingItem(OpenAIMessage):
     """The vector of a text."""
 
     object: Literal["embedding"]
@@ -58,61 +58,65 @@ class Embedding(Strict):
     embedding: list[float] | str
 
 
-class EmbeddingUsage(Strict):
+class EmbeddingUsage(OpenAIMessage):
     """How many tokens were read."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class Embeddings(Strict):
+class EmbeddingResponse(OpenAIMessage):
     """The vectors of all texts, in their order."""
 
     object: Literal["list"]
-    data: list[Embedding]
+    data: list[EmbeddingItem]
     model: str
     usage: EmbeddingUsage
 
 
-async def embed(asked: Asked, message: EmbeddingRequest) -> Answer:
+async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -> HandlerResult:
     """A vector for each text."""
-    model = asked.house.model((Embeds,), message.model, use="make vectors of texts")
-    limits, texts = asked.house.settings.limits, message.texts
+    model = context.registry.get_model((TextEmbedder,), message.model, action="make vectors of texts")
+    limits, texts = context.registry.settings.limits, message.texts
     if len(texts) > limits.batch:
-        raise wrong(f"input: {len(texts):,} texts; a request may have {limits.batch:,}: send fewer", param="input")
+        raise bad_request(
+            f"input: {len(texts):,} texts; a request may have {limits.batch:,}: send fewer", param="input"
+        )
     if (characters := sum(map(len, texts))) > limits.characters:
-        raise wrong(
+        raise bad_request(
             f"input: {characters:,} characters of text; a request may have {limits.characters:,}: send fewer",
             param="input",
         )
 
-    def work() -> Embeddings:
-        vectors = model.face.embed(texts)
-        asked.term.check()
+    def work() -> EmbeddingResponse:
+        vectors = model.predictor.embed(texts)
+        context.deadline.raise_if_over()
         if message.dimensions not in (None, vectors.shape[1]):
-            raise wrong(f"dimensions: vectors of this model have {vectors.shape[1]}; leave it out", param="dimensions")
+            raise bad_request(
+                f"dimensions: vectors of this model have {vectors.shape[1]}; leave it out", param="dimensions"
+            )
         if message.normalise:
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
         data = [
-            Embedding(object="embedding", index=index, embedding=_written(vector, message.encoding_format))
+            EmbeddingItem(object="embedding", index=index, embedding=_encode_vector(vector, message.encoding_format))
             for index, vector in enumerate(vectors)
         ]
-        read = _tokens(model.face, texts)
-        usage = EmbeddingUsage(prompt_tokens=read, total_tokens=read)
-        return Embeddings(object="list", data=data, model=model.name, usage=usage)
+        num_tokens = _count_tokens(model.predictor, texts)
+        usage = EmbeddingUsage(prompt_tokens=num_tokens, total_tokens=num_tokens)
+        return EmbeddingResponse(object="list", data=data, model=model.name, usage=usage)
 
-    return await model.ask(asked.term, work)
+    return await model.run(context.deadline, work)
 
 
-def _written(vector: Float[np.ndarray, " d"], form: str | None) -> list[float] | str:
-    single = np.ascontiguousarray(vector, dtype="<f4")
-    if form == "base64":
-        return base64.b64encode(single.tobytes()).decode("ascii")
-    numbers: list[float] = single.tolist()
+def _encode_vector(vector: Float[np.ndarray, " d"], encoding: str | None) -> list[float] | str:
+    float32_vector = np.ascontiguousarray(vector, dtype="<f4")
+    if encoding == "base64":
+        return base64.b64encode(float32_vector.tobytes()).decode("ascii")
+    numbers: list[float] = float32_vector.tolist()
     return numbers
 
 
-def _tokens(face: Any, texts: Sequence[str]) -> int:
+def _count_tokens(predictor: Any, texts: Sequence[str]) -> int:
     """Of texts, as a face reads them: its first vocabulary is the one of what it reads."""
-    tokenizer = next(each for each in vars(face).values() if isinstance(each, Tokenizer))
+    tokenizer = next(attribute for attribute in vars(predictor).values() if isinstance(attribute, Tokenizer))
     return sum(len(tokenizer.encode(text)) for text in texts)

@@ -8,22 +8,26 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from heedful.serving import streams
-from heedful.serving.house import Model
-from heedful.serving.routes import Asked, ours
-from heedful.serving.streams import Wording
+from heedful.serving import sse
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext, openai_error
+from heedful.serving.sse import EventFormat
 
-Said = Mapping[str, Any]
+ChunkEvent = Mapping[str, Any]
 """An event."""
 
 
-def _event(content: Said) -> str:
-    return f"data: {json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n\n"
+def _format_event(chunk: ChunkEvent) -> str:
+    return f"data: {json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n\n"
 
 
-_WORDING: Final = Wording(event=_event, refusal=lambda refusal: _event(ours(refusal)), end="data: [DONE]\n\n")
+_EVENT_FORMAT: Final = EventFormat(
+    event=_format_event, error=lambda refusal: _format_event(openai_error(refusal)), end="data: [DONE]\n\n"
+)
 
 
-async def streamed(asked: Asked, model: Model[Any], work: Callable[[Callable[[Said], None]], object]) -> Response:
-    """What `work` says; see `heedful.serving.streams.streamed`."""
-    return await streams.streamed(asked, model, work, wording=_WORDING)
+async def stream_chunks(
+    context: RequestContext, model: LoadedModel[Any], work: Callable[[Callable[[ChunkEvent], None]], object]
+) -> Response:
+    """What `work` says; see `heedful.serving.sse.stream_response`."""
+    return await sse.stream_response(context, model, work, event_format=_EVENT_FORMAT)

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
-from heedful.serving.house import House, Model
-from heedful.serving.openai.audio import Transcript, TranscriptionRequest, read_form, transcribe
-from heedful.serving.openai.chat import ChatCompletion, ChatRequest, chat
-from heedful.serving.openai.completion import Completion, CompletionRequest
-from heedful.serving.openai.completions import complete
-from heedful.serving.openai.embeddings import EmbeddingRequest, Embeddings, embed
-from heedful.serving.openai.writing import Strict
-from heedful.serving.routes import Answer, Asked, Route
-from heedful.serving.uses import is_served
-from heedful.tasks.conversation.face import Partner
-from heedful.tasks.embedder import Embeds
-from heedful.tasks.language.face import Writer
+from heedful.serving.capabilities import has_capable_model
+from heedful.serving.openai.audio import (
+    TranscriptionRequest,
+    TranscriptionResponse,
+    answer_transcription,
+    read_transcription_form,
+)
+from heedful.serving.openai.chat import ChatCompletion, ChatCompletionRequest, answer_chat
+from heedful.serving.openai.completion import CompletionRequest, CompletionResponse
+from heedful.serving.openai.completion_jobs import answer_completion
+from heedful.serving.openai.embeddings import EmbeddingRequest, EmbeddingResponse, answer_embedding
+from heedful.serving.openai.generation import OpenAIMessage
+from heedful.serving.registry import LoadedModel, ModelRegistry
+from heedful.serving.routes import HandlerResult, RequestContext, Route
+from heedful.tasks.conversation.predictor import ChatPredictor
+from heedful.tasks.embedder import TextEmbedder
+from heedful.tasks.language.predictor import TextGenerator
 
 _GROUP: Final = "OpenAI"
 
 
-class ModelCard(Strict):
+class ModelCard(OpenAIMessage):
     """A model that is served."""
 
     id: str
@@ -32,73 +37,83 @@ class ModelCard(Strict):
     owned_by: str
 
 
-class ModelList(Strict):
+class ModelList(OpenAIMessage):
     """All models that are served."""
 
     object: Literal["list"]
     data: list[ModelCard]
 
 
-def routes(house: House) -> Iterator[Route]:
+def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     """The models, and what there are models for."""
     yield Route(
-        path="/v1/models", method="GET", answer=_models, gives=ModelList, about="models that are served", group=_GROUP
+        path="/v1/models",
+        method="GET",
+        handler=_answer_models,
+        response_type=ModelList,
+        summary="models that are served",
+        group=_GROUP,
     )
     yield Route(
-        path="/v1/models/{name:path}", method="GET", answer=_model, gives=ModelCard, about="one of them", group=_GROUP
+        path="/v1/models/{name:path}",
+        method="GET",
+        handler=_answer_model,
+        response_type=ModelCard,
+        summary="one of them",
+        group=_GROUP,
     )
-    if house.of(Writer):
+    if registry.find_models(TextGenerator):
         yield Route(
             path="/v1/completions",
-            answer=complete,
-            takes=CompletionRequest,
-            gives=Completion,
-            about="a language model goes on with prompts",
+            handler=answer_completion,
+            request_type=CompletionRequest,
+            response_type=CompletionResponse,
+            summary="a language model goes on with prompts",
             group=_GROUP,
             examples=({"prompt": "Once upon a time", "max_tokens": 20, "temperature": 0}, {"prompt": "", "seed": 1}),
         )
-    if house.of(Partner):
+    if registry.find_models(ChatPredictor):
         yield Route(
             path="/v1/chat/completions",
-            answer=chat,
-            takes=ChatRequest,
-            gives=ChatCompletion,
-            about="a model of conversation says what comes next",
+            handler=answer_chat,
+            request_type=ChatCompletionRequest,
+            response_type=ChatCompletion,
+            summary="a model of conversation says what comes next",
             group=_GROUP,
             examples=({"messages": [{"role": "user", "content": "I want to eat something cheap."}]},),
         )
-    if house.of(Embeds):  # type: ignore[type-abstract]  # a protocol
+    if registry.find_models(TextEmbedder):  # type: ignore[type-abstract]  # a protocol
         yield Route(
             path="/v1/embeddings",
-            answer=embed,
-            takes=EmbeddingRequest,
-            gives=Embeddings,
-            about="vectors of texts",
+            handler=answer_embedding,
+            request_type=EmbeddingRequest,
+            response_type=EmbeddingResponse,
+            summary="vectors of texts",
             group=_GROUP,
             examples=({"input": ["A dog runs.", "A cat sleeps."], "encoding_format": "float"},),
         )
-    if is_served(house, "transcribe"):
+    if has_capable_model(registry, "transcribe"):
         yield Route(
             path="/v1/audio/transcriptions",
-            answer=transcribe,
-            takes=TranscriptionRequest,
-            gives=Transcript,
-            about="a model of speech writes what is said",
-            reads=read_form,
-            files=True,
+            handler=answer_transcription,
+            request_type=TranscriptionRequest,
+            response_type=TranscriptionResponse,
+            summary="a model of speech writes what is said",
+            read_fields=read_transcription_form,
+            accepts_files=True,
             group=_GROUP,
-            also=(("text/plain", "with `response_format` = text"),),
+            other_media_types=(("text/plain", "with `response_format` = text"),),
         )
 
 
-async def _models(asked: Asked) -> Answer:
-    cards = [_card(model) for model in asked.house.models.values()]
+async def _answer_models(context: RequestContext) -> HandlerResult:
+    cards = [_build_card(model) for model in context.registry.models.values()]
     return ModelList(object="list", data=cards)
 
 
-async def _model(asked: Asked) -> Answer:
-    return _card(asked.house.model(object, asked.request.path_params["name"], use="answer"))
+async def _answer_model(context: RequestContext) -> HandlerResult:
+    return _build_card(context.registry.get_model(object, context.request.path_params["name"], action="answer"))
 
 
-def _card(model: Model[Any]) -> ModelCard:
+def _build_card(model: LoadedModel[Any]) -> ModelCard:
     return ModelCard(id=model.name, object="model", created=model.created, owned_by="heedful")

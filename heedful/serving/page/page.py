@@ -10,67 +10,75 @@ from typing import Final
 
 from starlette.responses import Response
 
-from heedful.serving.house import House
-from heedful.serving.refusal import missing
-from heedful.serving.routes import Asked, Route
+from heedful.serving.http_errors import not_found
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.routes import RequestContext, Route
 
-_TYPES: Final = {
+_MEDIA_TYPES: Final = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_SHARED: Final = ("style.css", "dom.js", "colour.js")
+_VIEWER_FILES: Final = ("style.css", "dom.js", "colour.js")
 """Files of the inspector that the page uses too."""
 
-_POLICY: Final = (
+_CONTENT_POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; media-src data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
 """As every answer has it, but for pictures, sounds and clips that somebody chose, which the page shows."""
 
 
-def routes(house: House) -> Iterator[Route]:
+def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     """The page and what it is made of, where the settings want it; everybody may have it."""
-    if not house.settings.page:
+    if not registry.settings.page:
         return
-    yield Route(path="/", method="GET", answer=_front, about="the page", free=True, group="page", media="text/html")
+    yield Route(
+        path="/",
+        method="GET",
+        handler=_answer_index,
+        summary="the page",
+        public=True,
+        group="page",
+        media_type="text/html",
+    )
     yield Route(
         path="/page/{name}",
         method="GET",
-        answer=_file,
-        about="what the page is made of",
-        free=True,
+        handler=_answer_file,
+        summary="what the page is made of",
+        public=True,
         group="page",
-        media="text/plain",
+        media_type="text/plain",
     )
 
 
-async def _front(asked: Asked) -> Response:
-    answer = _sent(asked, "index.html")
-    answer.headers["Content-Security-Policy"] = _POLICY
-    return answer
+async def _answer_index(context: RequestContext) -> Response:
+    response = _build_file_response(context, "index.html")
+    response.headers["Content-Security-Policy"] = _CONTENT_POLICY
+    return response
 
 
-async def _file(asked: Asked) -> Response:
-    return _sent(asked, asked.request.path_params["name"])
+async def _answer_file(context: RequestContext) -> Response:
+    return _build_file_response(context, context.request.path_params["name"])
 
 
-def _sent(asked: Asked, name: str) -> Response:
+def _build_file_response(context: RequestContext, name: str) -> Response:
     """A file, or that whoever asks has it already."""
-    if name not in files():
-        raise missing("the page has no such file")
-    content = files()[name]
+    if name not in load_page_files():
+        raise not_found("the page has no such file")
+    content = load_page_files()[name]
     headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
-    if asked.request.headers.get("if-none-match") == headers["ETag"]:
+    if context.request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 @cache
-def files() -> Mapping[str, bytes]:
+def load_page_files() -> Mapping[str, bytes]:
     """All files of the page by their names."""
-    own = resources.files("heedful.serving") / "page"
-    viewer = resources.files("heedful.inspection") / "viewer"
-    found = [each for each in own.iterdir() if each.name.rpartition(".")[2] in _TYPES]
-    return {each.name: each.read_bytes() for each in (*found, *(viewer / name for name in _SHARED))}
+    page_folder = resources.files("heedful.serving") / "page"
+    viewer_folder = resources.files("heedful.inspection") / "viewer"
+    page_files = [file for file in page_folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES]
+    return {file.name: file.read_bytes() for file in (*page_files, *(viewer_folder / name for name in _VIEWER_FILES))}

@@ -12,16 +12,23 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal
 
-from heedful.data.labelled import Choice, Labelled
-from heedful.data.questions import Question
-from heedful.data.readers import Reader
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.questions import ExtractiveQuestion
+from heedful.data.readers import ExampleReader
 from heedful.errors import DataError
-from heedful.metrics.answers import answer_metrics, token_f1
-from heedful.metrics.classes import Matthews, accuracy, exact_groups, f1, macro_f1, parity
-from heedful.metrics.correlation import Correlation
-from heedful.metrics.metric import Metric, Ratio, grouped, mean
+from heedful.metrics.answers import compute_answer_metrics, token_f1
+from heedful.metrics.classification import (
+    MatthewsCorrelation,
+    accuracy,
+    f1_score,
+    group_exact_match,
+    group_parity,
+    macro_f1_score,
+)
+from heedful.metrics.correlation import CorrelationMetric
+from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric, group_metric
 
-Head = Literal["classes", "pair", "regression", "choice", "spans"]
+HeadType = Literal["classes", "pair", "regression", "choice", "spans"]
 """What a model must answer: a class of one text or of two, a number, one of several candidates, a part of a text."""
 
 Split = Literal["train", "dev", "test"]
@@ -38,28 +45,28 @@ MetricName = Literal[
     "exact_match",
     "answer_f1",
 ]
-_OF_GROUPS: Final[frozenset[str]] = frozenset({"exact_groups", "f1a", "parity"})
-Example = Labelled | Choice | Question
+_GROUP_METRICS: Final[frozenset[str]] = frozenset({"exact_groups", "f1a", "parity"})
+Example = LabelledExample | MultipleChoiceExample | ExtractiveQuestion
 Prediction = str | float | int
 
 
 @dataclass(frozen=True)
-class Source:
+class BenchmarkFile:
     """A file of a task.
 
     Attributes:
-        files: its name; several where it is published under more than one.
+        names: its name; several where it is published under more than one.
         fields: the columns or fields that are read.
-        read: the reader of a file.
+        open_reader: the reader of a file.
     """
 
-    files: tuple[str, ...]
+    names: tuple[str, ...]
     fields: str
-    read: Callable[[Path], Reader[Example]]
+    open_reader: Callable[[Path], ExampleReader[Example]]
 
 
 @dataclass(frozen=True)
-class Definition:
+class BenchmarkDefinition:
     """A task of a benchmark.
 
     Attributes:
@@ -68,24 +75,24 @@ class Definition:
         head: what a model must answer.
         metrics: the official ones; where there are two, their mean is the task's score in its benchmark.
         folders: the name of its folder; several where it is published under more than one.
-        sources: its files.
+        files: its files.
         texts: how the model's input is made of the fields.
-        labels: the classes; none for regression, choice and spans. The last is the positive one where `f1` is a metric.
+        labels: the classes; none for regression, choice and spans. The last is the positive one where `f1_score` is a metric.
         trained_on: the task whose model is evaluated, where this one has no training data.
     """
 
     name: str
     title: str
-    head: Head
+    head: HeadType
     metrics: tuple[MetricName, ...]
     folders: tuple[str, ...]
-    sources: Mapping[Split, Source]
+    files: Mapping[Split, BenchmarkFile]
     texts: str
     labels: tuple[str, ...] = ()
     trained_on: str | None = None
 
-    def reader(self, folder: Path, split: Split) -> Reader[Example]:
-        """The examples of a split: `Labelled`, `Choice` or `Question` as the head has it.
+    def open_split(self, folder: Path, split: Split) -> ExampleReader[Example]:
+        """The examples of a split: `LabelledExample`, `MultipleChoiceExample` or `ExtractiveQuestion` as the head has it.
 
         Args:
             folder: the folder of the task, or of the benchmark with the task's folder in it; files may end with `.gz`.
@@ -94,24 +101,24 @@ class Definition:
         Raises:
             DataError: the split does not exist, or its file is not there.
         """
-        if split not in self.sources:
-            more = f"; it is for models of {self.trained_on}" if self.trained_on else ""
-            raise DataError(f"{self.name} has no {split} split, only {', '.join(self.sources)}{more}")
-        source = self.sources[split]
-        names = [f"{name}{suffix}" for name in source.files for suffix in ("", ".gz")]
-        for place in (*(folder / inner for inner in self.folders), folder):
+        if split not in self.files:
+            hint = f"; it is for models of {self.trained_on}" if self.trained_on else ""
+            raise DataError(f"{self.name} has no {split} split, only {', '.join(self.files)}{hint}")
+        file = self.files[split]
+        names = [f"{name}{suffix}" for name in file.names for suffix in ("", ".gz")]
+        for candidate_folder in (*(folder / inner for inner in self.folders), folder):
             for name in names:
-                if (place / name).is_file():
-                    return source.read(place / name)
-        packed = [path.name for name in self.folders for path in sorted(folder.glob(f"{name}.*")) if path.is_file()]
-        remedy = f"unpack {packed[0]}" if packed else "name the folder that holds it"
+                if (candidate_folder / name).is_file():
+                    return file.open_reader(candidate_folder / name)
+        archives = [path.name for name in self.folders for path in sorted(folder.glob(f"{name}.*")) if path.is_file()]
+        remedy = f"unpack {archives[0]}" if archives else "name the folder that holds it"
         raise DataError(
-            f"{folder}: no {' or '.join(source.files)} of {self.name}, here or in {' or '.join(self.folders)}; {remedy}"
+            f"{folder}: no {' or '.join(file.names)} of {self.name}, here or in {' or '.join(self.folders)}; {remedy}"
         )
 
 
 @dataclass(frozen=True)
-class Baseline:
+class MajorityBaseline:
     """What answers the same to every example, and what it reaches.
 
     Attributes:
@@ -126,8 +133,8 @@ class Baseline:
     answers: Sequence[Prediction] = field(default=(), repr=False)
 
 
-def metrics_of(
-    definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]
+def compute_metrics(
+    definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> dict[str, Metric]:
     """The task's metrics; where parts of a question are measured together, whole questions are weighed.
 
@@ -143,26 +150,32 @@ def metrics_of(
     if len(predictions) != len(examples):
         raise DataError(f"{len(predictions):,} predictions but {len(examples):,} examples: each needs its own")
     for example in examples:
-        if (isinstance(example, Labelled) and example.label is None) or (
-            isinstance(example, Choice) and example.right is None
+        if (isinstance(example, LabelledExample) and example.label is None) or (
+            isinstance(example, MultipleChoiceExample) and example.correct_indices is None
         ):
-            raise DataError(f"{example.place}: no label; only a split with labels can be measured")
-    found: dict[str, Metric] = {name: _metric(name, definition, predictions, examples) for name in definition.metrics}
-    if not _OF_GROUPS & found.keys():
-        return found
-    groups = _groups(examples)
+            raise DataError(f"{example.location}: no label; only a split with labels can be measured")
+    metrics: dict[str, Metric] = {
+        name: _compute_metric(name, definition, predictions, examples) for name in definition.metrics
+    }
+    if not _GROUP_METRICS & metrics.keys():
+        return metrics
+    groups = _group_keys(examples)
     return {
-        name: grouped(metric, groups) if name not in _OF_GROUPS and isinstance(metric, Ratio) else metric
-        for name, metric in found.items()
+        name: group_metric(metric, groups) if name not in _GROUP_METRICS and isinstance(metric, RatioMetric) else metric
+        for name, metric in metrics.items()
     }
 
 
-def measure(definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-    """The values of `metrics_of`."""
-    return {name: metric.value for name, metric in metrics_of(definition, predictions, examples).items()}
+def compute_metric_values(
+    definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
+) -> dict[str, float]:
+    """The values of `compute_metrics`."""
+    return {name: metric.value for name, metric in compute_metrics(definition, predictions, examples).items()}
 
 
-def majority(definition: Definition, train: Iterable[Example], evaluated: Sequence[Example]) -> Baseline:
+def compute_majority_baseline(
+    definition: BenchmarkDefinition, train: Iterable[Example], evaluated: Sequence[Example]
+) -> MajorityBaseline:
     """The baseline that knows labels but no texts: learned from `train`, measured on `evaluated`.
 
     It says the most frequent class (of equally frequent ones the first in the alphabet), the mean number, the most
@@ -170,17 +183,19 @@ def majority(definition: Definition, train: Iterable[Example], evaluated: Sequen
     are names (ReCoRD, RuCoS), it takes the one that shares most words with the others.
 
     Raises:
-        DataError: nothing to learn from, or the errors of `measure`.
+        DataError: nothing to learn from, or the errors of `compute_metric_values`.
     """
-    seen = list(train)
-    if not seen:
+    training_examples = list(train)
+    if not training_examples:
         raise DataError(f"{definition.name}: no training examples, so nothing is the most frequent label")
     if definition.head == "spans":
-        return _always(definition, "", evaluated)
+        return _constant_baseline(definition, "", evaluated)
     if definition.head == "choice" and "answer_f1" in definition.metrics:
-        chosen = [_typical(example.names) for example in evaluated if isinstance(example, Choice)]
-        return Baseline(None, measure(definition, chosen, evaluated), chosen)
-    labels = [label for example in seen for label in _golds(example)]
+        answers = [
+            _choose_typical(example.names) for example in evaluated if isinstance(example, MultipleChoiceExample)
+        ]
+        return MajorityBaseline(None, compute_metric_values(definition, answers, evaluated), answers)
+    labels = [label for example in training_examples for label in _references(example)]
     if not labels:
         raise DataError(f"{definition.name}: no labels among the training examples; take the training split")
     prediction: Prediction
@@ -189,71 +204,79 @@ def majority(definition: Definition, train: Iterable[Example], evaluated: Sequen
     else:
         counts = Counter(labels)
         prediction = min(counts, key=lambda label: (-counts[label], str(label)))
-    return _always(definition, prediction, evaluated)
+    return _constant_baseline(definition, prediction, evaluated)
 
 
-def _always(definition: Definition, prediction: Prediction, evaluated: Sequence[Example]) -> Baseline:
+def _constant_baseline(
+    definition: BenchmarkDefinition, prediction: Prediction, evaluated: Sequence[Example]
+) -> MajorityBaseline:
     answers = [prediction] * len(evaluated)
-    return Baseline(prediction, measure(definition, answers, evaluated), answers)
+    return MajorityBaseline(prediction, compute_metric_values(definition, answers, evaluated), answers)
 
 
-def _golds(example: Example) -> Sequence[str | float | int]:
-    if isinstance(example, Choice):
-        return list(example.right or ())
-    if isinstance(example, Question) or example.label is None:
+def _references(example: Example) -> Sequence[str | float | int]:
+    if isinstance(example, MultipleChoiceExample):
+        return list(example.correct_indices or ())
+    if isinstance(example, ExtractiveQuestion) or example.label is None:
         return []
     return [example.label] if isinstance(example.label, str) else [float(example.label)]
 
 
-def _typical(names: Sequence[str]) -> int:
+def _choose_typical(names: Sequence[str]) -> int:
     """The candidate that shares most words with the others, the first of those."""
-    shared = [sum(token_f1(name, [other]) for other in names if other is not name) for name in names]
-    return shared.index(max(shared))
+    shared_words = [sum(token_f1(name, [other]) for other in names if other is not name) for name in names]
+    return shared_words.index(max(shared_words))
 
 
-def _groups(examples: Sequence[Example]) -> list[str]:
+def _group_keys(examples: Sequence[Example]) -> list[str]:
     """What each belongs to."""
     groups = []
     for example in examples:
-        if not isinstance(example, Labelled) or example.group is None:
-            raise DataError(f"{example.place}: belongs to no group; its file lacks the field that names it")
+        if not isinstance(example, LabelledExample) or example.group is None:
+            raise DataError(f"{example.location}: belongs to no group; its file lacks the field that names it")
         groups.append(example.group)
     return groups
 
 
-def _metric(
-    name: MetricName, definition: Definition, predictions: Sequence[Prediction], examples: Sequence[Example]
+def _compute_metric(
+    name: MetricName, definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Metric:
     """One metric; none of the others is prepared, because not every metric suits every task."""
     if definition.head in ("choice", "spans"):
-        right = [p in _golds(example) for p, example in zip(predictions, examples, strict=True)]
-        return mean(right) if name == "accuracy" else _answered(predictions, examples)[name]
-    golds, labels = [gold for example in examples for gold in _golds(example)], definition.labels
-    made: dict[MetricName, Callable[[], Metric]] = {
-        "accuracy": lambda: accuracy(predictions, golds),
-        "f1": lambda: f1(predictions, golds, positive=labels[-1]),
-        "macro_f1": lambda: macro_f1(predictions, golds, classes=labels),
-        "matthews": lambda: Matthews(predictions, golds),
-        "pearson": lambda: Correlation([float(p) for p in predictions], [float(g) for g in golds]),
-        "spearman": lambda: Correlation([float(p) for p in predictions], [float(g) for g in golds], ranked=True),
-        "exact_groups": lambda: exact_groups(
-            [p == labels[-1] for p in predictions], [g == labels[-1] for g in golds], groups=_groups(examples)
+        is_correct = [p in _references(example) for p, example in zip(predictions, examples, strict=True)]
+        return (
+            build_mean_metric(is_correct)
+            if name == "accuracy"
+            else _compute_answer_metrics(predictions, examples)[name]
+        )
+    references, labels = [gold for example in examples for gold in _references(example)], definition.labels
+    metric_builders: dict[MetricName, Callable[[], Metric]] = {
+        "accuracy": lambda: accuracy(predictions, references),
+        "f1": lambda: f1_score(predictions, references, positive=labels[-1]),
+        "macro_f1": lambda: macro_f1_score(predictions, references, classes=labels),
+        "matthews": lambda: MatthewsCorrelation(predictions, references),
+        "pearson": lambda: CorrelationMetric([float(p) for p in predictions], [float(g) for g in references]),
+        "spearman": lambda: CorrelationMetric(
+            [float(p) for p in predictions], [float(g) for g in references], use_ranks=True
         ),
-        "f1a": lambda: grouped(f1(predictions, golds, positive=labels[-1]), _groups(examples)),
-        "parity": lambda: parity(predictions, groups=_groups(examples)),
+        "exact_groups": lambda: group_exact_match(
+            [p == labels[-1] for p in predictions], [g == labels[-1] for g in references], groups=_group_keys(examples)
+        ),
+        "f1a": lambda: group_metric(f1_score(predictions, references, positive=labels[-1]), _group_keys(examples)),
+        "parity": lambda: group_parity(predictions, groups=_group_keys(examples)),
     }
-    return made[name]()
+    return metric_builders[name]()
 
 
-def _answered(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Metric]:
+def _compute_answer_metrics(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Metric]:
     """Exact match and F1; the number of a candidate is the answer that is its name."""
-    answers, golds = [], []
+    answers, references = [], []
     for prediction, example in zip(predictions, examples, strict=True):
-        assert not isinstance(example, Labelled), "labels have no words to compare"
-        if isinstance(example, Choice):
+        assert not isinstance(example, LabelledExample), "labels have no words to compare"
+        if isinstance(example, MultipleChoiceExample):
             answers.append(example.names[int(prediction)])
-            golds.append(list(example.golds))
+            references.append(list(example.gold_answers))
         else:
             answers.append(str(prediction))
-            golds.append([answer.text for answer in example.answers])
-    return answer_metrics(answers, golds)
+            references.append([answer.text for answer in example.answers])
+    return compute_answer_metrics(answers, references)

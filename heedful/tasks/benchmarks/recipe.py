@@ -6,41 +6,41 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from heedful.errors import RecipeError
-from heedful.recipes.section import InputPath, Section
-from heedful.recipes.text import Name
+from heedful.recipes.config import Config, InputPath
+from heedful.recipes.text import NonEmptyName
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Reader
-    from heedful.tasks.benchmarks.definitions import Definition, Example
+    from heedful.data.readers import ExampleReader
+    from heedful.tasks.benchmarks.definitions import BenchmarkDefinition, Example
 
 
-class BenchmarkConfig(Section):
+class BenchmarkConfig(Config):
     """A split of a benchmark task, from the files as they are published (`heedful describe --tasks`)."""
 
     kind: Literal["benchmark"] = "benchmark"
-    benchmark: Name
+    benchmark: NonEmptyName
     """name of the task, such as sst-2 or superglue/copa"""
     folder: InputPath
     """the folder with its files, or that of the whole benchmark"""
     split: Literal["train", "dev", "test"]
     """which part; test often has no labels"""
 
-    def definition(self, *heads: str) -> Definition:
+    def get_definition(self, *heads: str) -> BenchmarkDefinition:
         """What is known of the task, if it asks for one of these."""
-        from heedful.tasks.benchmarks.table import find
+        from heedful.tasks.benchmarks.table import find_definition
 
-        found = find(self.benchmark)
-        if found.head not in heads:
-            task = "spans" if found.head == "spans" else "classification"
+        definition = find_definition(self.benchmark)
+        if definition.head not in heads:
+            task = "spans" if definition.head == "spans" else "classification"
             raise RecipeError(f'benchmark = "{self.benchmark}": is for recipes with task = "{task}"')
-        return found
+        return definition
 
-    def reader(self, *heads: str) -> Reader[Example]:
+    def reader(self, *heads: str) -> ExampleReader[Example]:
         """The examples of the split."""
-        return self.definition(*heads).reader(self.folder, self.split)
+        return self.get_definition(*heads).open_split(self.folder, self.split)
 
 
-def kind_of_file(table: Mapping[str, Any], *, csv: str, other: str) -> str:
+def guess_file_kind(table: Mapping[str, Any], *, csv: str, other: str) -> str:
     """A benchmark where one is named, else what the file's name says: lines of JSON, a CSV file, or something else."""
     if "benchmark" in table or "folder" in table:
         return "benchmark"

@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from typing import Final
 
 from heedful.errors import RecipeError
-from heedful.tasks.benchmarks import answering, glue, superglue, swag
-from heedful.tasks.benchmarks.definitions import Definition
+from heedful.tasks.benchmarks import glue, question_answering, superglue, swag
+from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
 
-DEFINITIONS: Final[Mapping[str, Definition]] = {
+DEFINITIONS: Final[Mapping[str, BenchmarkDefinition]] = {
     definition.name: definition
-    for table in (glue.TASKS, superglue.TASKS, swag.TASKS, answering.TASKS)
+    for table in (glue.TASKS, superglue.TASKS, swag.TASKS, question_answering.TASKS)
     for definition in table
 }
 
 
-def find(name: str) -> Definition:
+def find_definition(name: str) -> BenchmarkDefinition:
     """The task called `name`; its benchmark may be left out where only one has such a task.
 
     Raises:
         RecipeError: there is none, or several.
     """
-    wanted = name.lower()
-    if wanted in DEFINITIONS:
-        return DEFINITIONS[wanted]
-    found = [key for key in DEFINITIONS if key.partition("/")[2] == wanted]
-    if len(found) == 1:
-        return DEFINITIONS[found[0]]
-    if found:
-        raise RecipeError(f"{name!r} is a task of several benchmarks: say {' or '.join(found)}")
+    lower_name = name.lower()
+    if lower_name in DEFINITIONS:
+        return DEFINITIONS[lower_name]
+    matches = [key for key in DEFINITIONS if key.partition("/")[2] == lower_name]
+    if len(matches) == 1:
+        return DEFINITIONS[matches[0]]
+    if matches:
+        raise RecipeError(f"{name!r} is a task of several benchmarks: say {' or '.join(matches)}")
     raise RecipeError(f"there is no task {name!r}; heedful describe --tasks lists them")

@@ -13,18 +13,25 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from heedful.data.batches import PairBatch, pair_batch
+from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.corpus import Corpus
-from heedful.data.pictures import Framing, read_picture
-from heedful.data.readers import Reader, Record, columns, json_file, placed_lines, read_lines
+from heedful.data.pictures import SquareResize, read_picture
+from heedful.data.readers import (
+    ExampleReader,
+    JsonRecord,
+    read_json_object,
+    read_lines,
+    read_numbered_lines,
+    split_columns,
+)
 from heedful.errors import DataError
-from heedful.tasks.captions import CAPTIONS, SEEN
-from heedful.tasks.sight import Sight
-from heedful.tasks.task import Rows
+from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE
+from heedful.tasks.objective import RowIndices
+from heedful.tasks.picture_features import PictureFeatures
 
 
 @dataclass(frozen=True)
-class Box:
+class BoundingBox:
     """Where something lies that captions may name, in pixels of the picture as it is shown."""
 
     name: str
@@ -35,18 +42,18 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Captioned:
+class CaptionedPicture:
     """A picture and all that is said of it."""
 
     picture: Path
     captions: tuple[str, ...]
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[BoundingBox, ...] = ()
 
 
-class CaptionReader(Reader[Captioned]):
+class CaptionReader(ExampleReader[CaptionedPicture]):
     """Pictures of a folder, in the order in which a file of captions first names them.
 
-    Abstract: `told` says what the file's form is. Pictures that are missing are examples too: who reads them says so.
+    Abstract: `read_captions` says what the file's form is. Pictures that are missing are examples too: who reads them says so.
 
     Args:
         path: the captions.
@@ -62,28 +69,28 @@ class CaptionReader(Reader[Captioned]):
         folder = path.parent if pictures is None else pictures
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder of pictures; check the path")
-        wanted = None if only is None else {line.strip() for line in read_lines(only)}
+        allowed_names = None if only is None else {line.strip() for line in read_lines(only)}
         captions: dict[str, list[str]] = {}
-        for name, caption in self.told(path):
-            if wanted is None or name in wanted:
+        for name, caption in self.read_captions(path):
+            if allowed_names is None or name in allowed_names:
                 captions.setdefault(name, []).append(caption)
-        boxes = self.boxes(path)
+        boxes = self.read_boxes(path)
         self.examples = [
-            Captioned(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(boxes.get(name, ())))
+            CaptionedPicture(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(boxes.get(name, ())))
             for name, texts in captions.items()
         ]
-        self.paths = (*self.paths, *(each.picture for each in self.examples if each.picture.is_file()))
+        self.paths = (*self.paths, *(example.picture for example in self.examples if example.picture.is_file()))
 
-    def told(self, path: Path) -> Iterator[tuple[str, str]]:
+    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
         """The name of a picture and a caption, again and again."""
         raise NotImplementedError
 
-    def boxes(self, path: Path) -> Mapping[str, Sequence[Box]]:
+    def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
         """What is named where in each picture; nobody knows, in most forms."""
         return {}
 
     @final
-    def __iter__(self) -> Iterator[Captioned]:
+    def __iter__(self) -> Iterator[CaptionedPicture]:
         return iter(self.examples)
 
 
@@ -114,13 +121,13 @@ class CaptionColumns(CaptionReader):
         self._numbered = numbered
         super().__init__(path, pictures=pictures, only=only)
 
-    def told(self, path: Path) -> Iterator[tuple[str, str]]:
+    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
         """Line by line."""
         picture, caption = self._columns
-        for number, place, line in placed_lines(path):
+        for number, location, line in read_numbered_lines(path):
             if number == 1 and self._header:
                 continue
-            fields = columns(line, max(self._columns) + 1, place=place)
+            fields = split_columns(line, max(self._columns) + 1, location=location)
             name = fields[picture].strip()
             yield re.sub(r"#\d+$", "", name) if self._numbered else name, fields[caption]
 
@@ -139,50 +146,64 @@ class CocoCaptions(CaptionReader):
         self._instances = instances
         super().__init__(path, pictures=pictures, only=only, others=() if instances is None else (instances,))
 
-    def told(self, path: Path) -> Iterator[tuple[str, str]]:
+    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
         """Annotation by annotation."""
-        yield from ((name, each.text("caption")) for name, each in _annotations(json_file(path)) if "caption" in each)
+        yield from (
+            (name, annotation.get_text("caption"))
+            for name, annotation in _iter_annotations(read_json_object(path))
+            if "caption" in annotation
+        )
 
-    def boxes(self, path: Path) -> Mapping[str, Sequence[Box]]:
+    def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
         """Those of both files."""
-        found: dict[str, list[Box]] = {}
+        boxes: dict[str, list[BoundingBox]] = {}
         for file in (path, self._instances):
             if file is None:
                 continue
-            whole = json_file(file)
-            kinds = {each.integer("id"): each.text("name") for each in _inners(whole, "categories")}
-            for name, each in _annotations(whole):
-                if "bbox" not in each:
+            document = read_json_object(file)
+            category_names = {
+                record.get_int("id"): record.get_text("name") for record in _list_records(document, "categories")
+            }
+            for name, record in _iter_annotations(document):
+                if "bbox" not in record:
                     continue
-                kind, sides = each.integer("category_id"), each.fields["bbox"]
-                if kind not in kinds:
-                    raise DataError(f"{each.place}: its category {kind} is not among the categories; mend the file")
-                if not isinstance(sides, list) or len(sides) != 4 or not all(type(n) in (int, float) for n in sides):
-                    raise DataError(f"{each.place}: bbox is not left, top, width and height; mend the file")
-                found.setdefault(name, []).append(Box(kinds[kind], *map(float, sides)))
-        return found
+                category, corners = record.get_int("category_id"), record.fields["bbox"]
+                if category not in category_names:
+                    raise DataError(
+                        f"{record.location}: its category {category} is not among the categories; mend the file"
+                    )
+                if (
+                    not isinstance(corners, list)
+                    or len(corners) != 4
+                    or not all(type(n) in (int, float) for n in corners)
+                ):
+                    raise DataError(f"{record.location}: bbox is not left, top, width and height; mend the file")
+                boxes.setdefault(name, []).append(BoundingBox(category_names[category], *map(float, corners)))
+        return boxes
 
 
-def _annotations(whole: Record) -> Iterator[tuple[str, Record]]:
+def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
     """The file name of the picture that each annotation is of."""
-    names = {each.integer("id"): each.text("file_name") for each in whole.inners("images")}
-    for each in whole.inners("annotations"):
-        number = each.integer("image_id")
+    names = {record.get_int("id"): record.get_text("file_name") for record in document.get_objects("images")}
+    for record in document.get_objects("annotations"):
+        number = record.get_int("image_id")
         if number not in names:
-            raise DataError(f"{each.place}: its picture {number} is not among the images; mend the file")
-        yield names[number], each
+            raise DataError(f"{record.location}: its picture {number} is not among the images; mend the file")
+        yield names[number], record
 
 
-def _inners(whole: Record, name: str) -> list[Record]:
-    return whole.inners(name) if name in whole else []
+def _list_records(document: JsonRecord, name: str) -> list[JsonRecord]:
+    return document.get_objects(name) if name in document else []
 
 
-def seen_by(sight: Sight, framing: Framing) -> Callable[[Captioned], Shaped[np.ndarray, "1 ..."]]:
+def make_picture_loader(
+    picture_features: PictureFeatures, framing: SquareResize
+) -> Callable[[CaptionedPicture], Shaped[np.ndarray, "1 ..."]]:
     """What is kept of an example's picture, its only item; raises `DataError` where it cannot be read."""
-    return lambda example: sight(framing(read_picture(example.picture)))[None]
+    return lambda example: picture_features(framing(read_picture(example.picture)))[None]
 
 
-def collate_captions(corpus: Corpus, rows: Rows, *, bos: int) -> PairBatch[Tensor]:
-    """Pictures and their captions, of what `by_caption` gave."""
-    pictures, _ = corpus[SEEN].block(rows)
-    return pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTIONS].padded(rows), bos=bos)
+def collate_captions(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[Tensor]:
+    """Pictures and their captions, of what `split_by_caption` gave."""
+    pictures, _ = corpus[INPUT_SIDE].collate_arrays(rows)
+    return build_pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)

@@ -8,11 +8,11 @@ from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from heedful.errors import RecipeError
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
 
 if TYPE_CHECKING:
-    from heedful.tasks.captioning.face import Captioner
+    from heedful.tasks.captioning.predictor import Captioner
 
 _RECIPE = """\
 # Written by: heedful quickstart captioning. Go on with it: heedful train {recipe} --training.steps 2000
@@ -63,51 +63,55 @@ class CaptioningDemonstration(Demonstration):
     objects: tuple[int, ...] = (1, 2)
     """how many shapes pictures may have, from 1 to 9; three and four need more updates"""
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """Pictures, their captions and boxes in COCO's form, and the recipe beside them."""
-        from heedful.data.pictures import require_pillow
-        from heedful.tasks.captioning.scenes import coco, scenes
+        from heedful.data.pictures import import_pillow
+        from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 
         if not self.objects or not all(1 <= count <= 9 for count in self.objects):
             raise RecipeError(f"--objects: {' '.join(map(str, self.objects))}; give numbers from 1 to 9")
         if self.size < 1:
             raise RecipeError(f"--size: {self.size}; must be at least 1")
-        require_pillow()
+        import_pillow()
         recipe = self.output / "recipe.toml"
         files: dict[str, str | bytes] = {}
         for part, count in (("train", self.size), ("validation", min(self.size, 300)), ("test", min(self.size, 500))):
-            drawn, table = coco(scenes(part, count, objects=self.objects, seed=self.seed), stem=part)
-            files |= {f"pictures/{name}": content for name, content in drawn.items()} | {f"{part}.json": table}
-        run = value(str(self.output / "run"))
+            picture_files, coco_json = build_coco_files(
+                generate_scenes(part, count, objects=self.objects, seed=self.seed), stem=part
+            )
+            files |= {f"pictures/{name}": content for name, content in picture_files.items()} | {
+                f"{part}.json": coco_json
+            }
+        run = format_value(str(self.output / "run"))
         content = _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)
         write_files(self.output, {**files, recipe.name: content})
-        say(f"{self.size:,} pictures of shapes, such as {self.output / 'pictures/train00000.png'}\n")
+        print_now(f"{self.size:,} pictures of shapes, such as {self.output / 'pictures/train00000.png'}\n")
         return recipe
 
-    def show(self, face: Captioner, run: Path) -> None:
+    def show_results(self, predictor: Captioner, run_folder: Path) -> None:
         """Scores, some captions, and a page of where the model looked."""
         from heedful.inspection.page import write_page
-        from heedful.tasks.caption_page import caption_page
+        from heedful.tasks.caption_page import build_caption_page
         from heedful.tasks.captioning.data import CocoCaptions
-        from heedful.tasks.captioning.exam import caption_exam
+        from heedful.tasks.captioning.evaluation import build_caption_evaluator
 
         test, train = (
             list(CocoCaptions(self.output / f"{part}.json", pictures=self.output / "pictures"))
             for part in ("test", "train")
         )
-        exam = caption_exam(test, train=train)
-        told = exam.ask(face)
-        metrics = exam.metrics(told)
-        say(f"\n{len(test)} pictures whose captions were never in the training part:")
-        say(f"  exact match {metrics['exact match'].value:.1f} %   CIDEr-D {metrics['CIDEr-D'].value:.2f}")
-        say(f"  looked at what it named: {metrics['pointing'].value:.1f} % of all times\n")
-        for each, text in list(zip(test, told.texts, strict=True))[:_SHOWN]:
-            verdict = "" if text in each.captions else f"   (should be: {each.captions[0]})"
-            say(f"  {each.picture.name}  {text}{verdict}")
-        page, names = run.parent / "captions.html", [str(each.picture) for each in test[:_SHOWN]]
-        write_page(caption_page(face, names), page)
-        say(f"\nwhat it looked at, word by word: {page}  (open it in a browser)\n\nwhere to go next")
-        command("caption", run, names[0], "--page", "page.html")
-        command("evaluate", run)
-        say("  heedful train RECIPE    with a recipe for your own pictures; begin with a copy of")
-        say(f"                          {run.parent / 'recipe.toml'}")
+        evaluator = build_caption_evaluator(test, train=train)
+        outputs = evaluator.predict_labels(predictor)
+        metrics = evaluator.compute_metrics(outputs)
+        print_now(f"\n{len(test)} pictures whose captions were never in the training part:")
+        print_now(f"  exact match {metrics['exact match'].value:.1f} %   CIDEr-D {metrics['CIDEr-D'].value:.2f}")
+        print_now(f"  looked at what it named: {metrics['pointing'].value:.1f} % of all times\n")
+        for example, text in list(zip(test, outputs.texts, strict=True))[:_SHOWN]:
+            verdict = "" if text in example.captions else f"   (should be: {example.captions[0]})"
+            print_now(f"  {example.picture.name}  {text}{verdict}")
+        page, names = run_folder.parent / "captions.html", [str(example.picture) for example in test[:_SHOWN]]
+        write_page(build_caption_page(predictor, names), page)
+        print_now(f"\nwhat it looked at, word by word: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("caption", run_folder, names[0], "--page", "page.html")
+        print_command("evaluate", run_folder)
+        print_now("  heedful train RECIPE    with a recipe for your own pictures; begin with a copy of")
+        print_now(f"                          {run_folder.parent / 'recipe.toml'}")

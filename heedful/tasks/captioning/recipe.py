@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.looking import LookingArchitecture
+from heedful.architectures.memory_models import MemoryModelArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
+from heedful.recipes.config import FieldRole, InputPath, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe
-from heedful.recipes.section import InputPath, Mark, kind_from, misfit
-from heedful.recipes.text import Column, FileConfig, TokenizerConfig
-from heedful.recipes.training import Weight, WritingTrainingConfig
+from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig
+from heedful.recipes.training import DecoderTrainingConfig, NonNegativeFloat
 
 if TYPE_CHECKING:
-    from heedful.data.pictures import Framing
+    from heedful.data.pictures import SquareResize
 
 
 class CaptionFileConfig(FileConfig):
@@ -34,9 +34,9 @@ class TsvCaptionsConfig(CaptionFileConfig):
     read_by: ClassVar = "heedful.tasks.captioning.data:CaptionColumns"
 
     kind: Literal["tsv"] = "tsv"
-    picture_column: Column = 0
+    picture_column: ColumnIndex = 0
     """column of the file names, counted from 0; a picture may stand on several lines"""
-    caption_column: Column = 1
+    caption_column: ColumnIndex = 1
     """column of the captions, counted from 0"""
     header: bool = False
     """whether the first line names the columns"""
@@ -45,7 +45,7 @@ class TsvCaptionsConfig(CaptionFileConfig):
 
     @field_validator("caption_column")
     @classmethod
-    def _differs(cls, caption_column: int, info: ValidationInfo) -> int:
+    def _check_columns_differ(cls, caption_column: int, info: ValidationInfo) -> int:
         if caption_column == info.data.get("picture_column"):
             raise ValueError("must be another column than picture_column")
         return caption_column
@@ -61,13 +61,13 @@ class CocoCaptionsConfig(CaptionFileConfig):
     """another such file, whose boxes say where what captions name lies"""
 
 
-def _kind_of_captions(table: Mapping[str, Any]) -> str:
+def _guess_captions_kind(table: Mapping[str, Any]) -> str:
     """By the file's name."""
     return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
 
 
 CaptionsConfig = Annotated[
-    TsvCaptionsConfig | CocoCaptionsConfig, Field(discriminator="kind"), kind_from(_kind_of_captions)
+    TsvCaptionsConfig | CocoCaptionsConfig, Field(discriminator="kind"), add_inferred_kind(_guess_captions_kind)
 ]
 
 
@@ -78,24 +78,24 @@ class CaptioningDataConfig(DataConfig):
     """the pictures to learn from"""
     validation: CaptionsConfig
     """the pictures that checkpoints are compared on"""
-    test: Annotated[CaptionsConfig | None, Mark.FREE] = None
+    test: Annotated[CaptionsConfig | None, FieldRole.FREE] = None
     """the pictures that `heedful evaluate` takes, instead of those of validation"""
-    picture_size: Annotated[int, Field(ge=8, le=2048), Mark.ENCODES] = 224
+    picture_size: Annotated[int, Field(ge=8, le=2048), FieldRole.ENCODING] = 224
     """pixels along each side, as the model sees pictures"""
-    fit: Annotated[Literal["crop", "stretch", "pad"], Mark.ENCODES] = "crop"
+    fit: Annotated[Literal["crop", "stretch", "pad"], FieldRole.ENCODING] = "crop"
     """what becomes of pictures that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
-    max_length: Annotated[int, Field(ge=2), Mark.ENCODES] = 64
+    max_length: Annotated[int, Field(ge=2), FieldRole.ENCODING] = 64
     """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
 
     @property
-    def framing(self) -> Framing:
+    def framing(self) -> SquareResize:
         """How pictures become squares."""
-        from heedful.data.pictures import Framing
+        from heedful.data.pictures import SquareResize
 
-        return Framing(self.picture_size, self.fit)
+        return SquareResize(self.picture_size, self.fit)
 
 
-class CaptionerConfig(LookingArchitecture):
+class CaptionerConfig(MemoryModelArchitecture):
     """A network that looks at pictures, and a decoder that writes of them."""
 
     kind: Literal["captioner"] = "captioner"
@@ -103,22 +103,22 @@ class CaptionerConfig(LookingArchitecture):
     """what looks at pictures"""
 
 
-class CaptioningTrainingConfig(WritingTrainingConfig):
+class CaptioningTrainingConfig(DecoderTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    doubly_stochastic: Annotated[Weight, Mark.FIXED] = 0.0
+    doubly_stochastic: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """lambda: weight of the sum over regions of (1 - all attention that a caption pays to it)^2, which makes it look
     everywhere (Xu et al. 2015, eq. 14; there 1)"""
-    monitor: Annotated[Literal["loss", "bleu", "cider"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
 
 
 class CaptioningRecipe(MemoryRecipe):
     """Pictures are told in words."""
 
-    made_by: ClassVar = "heedful.tasks.captioning.run:KIND"
+    made_by: ClassVar = "heedful.tasks.captioning.task:TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
-    forms: ClassVar = "heedful.tasks.captioning.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.captioning.data_formats:DATA_FORMATS"
 
     task: Literal["captioning"] = "captioning"
     """what is learned"""
@@ -128,24 +128,24 @@ class CaptioningRecipe(MemoryRecipe):
     """how captions are cut into tokens"""
     model: CaptionerConfig = CaptionerConfig()
     """the architecture"""
-    training: Annotated[CaptioningTrainingConfig, Mark.FREE]
+    training: Annotated[CaptioningTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
     """how the finished model writes unless a command is told otherwise; a picture counts as one token"""
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: CaptionerConfig, info: ValidationInfo) -> CaptionerConfig:
+    def _check_sizes(cls, model: CaptionerConfig, info: ValidationInfo) -> CaptionerConfig:
         data = info.data.get("data")
         if data is None:
             return model
-        if data.picture_size % model.pictures.step:
-            raise misfit(
+        if data.picture_size % model.pictures.region_stride:
+            raise config_error(
                 "data.picture_size",
-                f"= {data.picture_size} must be a multiple of {model.pictures.step}, the pixels of a region of "
+                f"= {data.picture_size} must be a multiple of {model.pictures.region_stride}, the pixels of a region of "
                 "model.pictures",
             )
-        longest = model.longest
+        longest = model.length_limit
         if longest is not None:
-            longest.require(data.max_length, "a caption")
+            longest.require_above(data.max_length, "a caption")
         return model

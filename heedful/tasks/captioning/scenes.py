@@ -17,21 +17,21 @@ from typing import Final, TypeAlias
 import numpy as np
 from jaxtyping import UInt8
 
-from heedful.data.pictures import png
+from heedful.data.pictures import encode_png
 from heedful.data.shapes import COLOURS, SHAPES
 
-Box: TypeAlias = tuple[float, float, float, float]
+BoxSides: TypeAlias = tuple[float, float, float, float]
 """Left, top, width and height, in pixels."""
 
-CELLS: Final = 3
+GRID_SIDE: Final = 3
 _ROWS: Final = ("top", "middle", "bottom")
 _COLUMNS: Final = ("left", "centre", "right")
-_SHARES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 100)}
+_HASH_RANGES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 100)}
 """Of a hundred captions, by a hash of theirs."""
 
 
 @dataclass(frozen=True)
-class Thing:
+class GridShape:
     """A shape in a cell of the grid, counted row by row."""
 
     colour: str
@@ -44,14 +44,14 @@ class Thing:
         return f"{self.colour} {self.shape}"
 
     @property
-    def place(self) -> str:
+    def position_name(self) -> str:
         """Where it lies, in words."""
-        row, column = divmod(self.cell, CELLS)
+        row, column = divmod(self.cell, GRID_SIDE)
         return f"{_ROWS[row]} {_COLUMNS[column]}"
 
 
 @dataclass(frozen=True)
-class Scene:
+class CaptionedScene:
     """A picture, what is said of it, and where what is named lies.
 
     Attributes:
@@ -62,10 +62,12 @@ class Scene:
 
     picture: UInt8[np.ndarray, "size size 3"]
     captions: tuple[str, ...]
-    boxes: Mapping[str, Box]
+    boxes: Mapping[str, BoxSides]
 
 
-def scenes(part: str, count: int, *, objects: Sequence[int] = (1, 2), size: int = 48, seed: int = 1) -> Iterator[Scene]:
+def generate_scenes(
+    part: str, count: int, *, objects: Sequence[int] = (1, 2), size: int = 48, seed: int = 1
+) -> Iterator[CaptionedScene]:
     """Scenes of a part of the data, which has no caption in common with the other parts.
 
     Args:
@@ -75,36 +77,36 @@ def scenes(part: str, count: int, *, objects: Sequence[int] = (1, 2), size: int 
         size: pixels along each side.
         seed: of all chance.
     """
-    first, behind = _SHARES[part]
-    dice = np.random.default_rng([seed, first, size, *objects])
+    start, stop = _HASH_RANGES[part]
+    rng = np.random.default_rng([seed, start, size, *objects])
     while count:
-        things = _things(int(dice.choice(objects)), dice)
-        captions = told(things)
-        if first <= int(hashlib.sha256(captions[0].encode()).hexdigest(), 16) % 100 < behind:
-            yield _scene(things, captions, size=size, dice=dice)
+        shapes = _sample_shapes(int(rng.choice(objects)), rng)
+        captions = describe_shapes(shapes)
+        if start <= int(hashlib.sha256(captions[0].encode()).hexdigest(), 16) % 100 < stop:
+            yield _render_scene(shapes, captions, size=size, rng=rng)
             count -= 1
 
 
-def told(things: Sequence[Thing]) -> tuple[str, ...]:
+def describe_shapes(shapes: Sequence[GridShape]) -> tuple[str, ...]:
     """All that may be said of things in the order of their cells."""
-    if len(things) == 1:
-        return (f"a {things[0].name} at the {things[0].place}",)
-    there, back = f"a {things[0].name}", ""
-    for one, next_ in pairwise(things):
-        same = one.cell // CELLS == next_.cell // CELLS
-        there += f" {'left of' if same else 'above'} a {next_.name}"
-        back = f" {'right of' if same else 'below'} a {one.name}{back}"
-    return there, f"a {things[-1].name}{back}"
+    if len(shapes) == 1:
+        return (f"a {shapes[0].name} at the {shapes[0].position_name}",)
+    forward, backward = f"a {shapes[0].name}", ""
+    for shape, next_shape in pairwise(shapes):
+        same_row = shape.cell // GRID_SIDE == next_shape.cell // GRID_SIDE
+        forward += f" {'left of' if same_row else 'above'} a {next_shape.name}"
+        backward = f" {'right of' if same_row else 'below'} a {shape.name}{backward}"
+    return forward, f"a {shapes[-1].name}{backward}"
 
 
-def coco(found: Iterable[Scene], *, stem: str) -> tuple[dict[str, bytes], str]:
+def build_coco_files(scenes: Iterable[CaptionedScene], *, stem: str) -> tuple[dict[str, bytes], str]:
     """Files of scenes: each picture as PNG by its name, and captions and boxes together as COCO has them."""
     files: dict[str, bytes] = {}
     images, annotations = [], []
     names = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]
-    for number, scene in enumerate(found):
+    for number, scene in enumerate(scenes):
         name = f"{stem}{number:05}.png"
-        files[name] = png(scene.picture)
+        files[name] = encode_png(scene.picture)
         images.append({"id": number, "file_name": name})
         annotations += [{"image_id": number, "caption": caption} for caption in scene.captions]
         annotations += [
@@ -115,31 +117,33 @@ def coco(found: Iterable[Scene], *, stem: str) -> tuple[dict[str, bytes], str]:
     return files, json.dumps({"images": images, "annotations": annotations, "categories": categories})
 
 
-def _things(count: int, dice: np.random.Generator) -> list[Thing]:
+def _sample_shapes(count: int, rng: np.random.Generator) -> list[GridShape]:
     """Of different names, in the order of their cells."""
-    kinds = dice.permutation(len(COLOURS) * len(SHAPES))[:count]
-    cells = np.sort(dice.permutation(CELLS**2)[:count])
+    kinds = rng.permutation(len(COLOURS) * len(SHAPES))[:count]
+    cells = np.sort(rng.permutation(GRID_SIDE**2)[:count])
     colours, shapes = list(COLOURS), list(SHAPES)
     return [
-        Thing(colours[kind % len(colours)], shapes[kind // len(colours)], int(cell))
+        GridShape(colours[kind % len(colours)], shapes[kind // len(colours)], int(cell))
         for kind, cell in zip(kinds, cells, strict=True)
     ]
 
 
-def _scene(things: Sequence[Thing], captions: tuple[str, ...], *, size: int, dice: np.random.Generator) -> Scene:
+def _render_scene(
+    shapes: Sequence[GridShape], captions: tuple[str, ...], *, size: int, rng: np.random.Generator
+) -> CaptionedScene:
     """Draws them on a dark ground with noise, each somewhere in its cell."""
-    ground = dice.uniform(0, 60, 3) + dice.normal(0, 6, (size, size, 3))
+    canvas = rng.uniform(0, 60, 3) + rng.normal(0, 6, (size, size, 3))
     y, x = np.mgrid[0:size, 0:size] + 0.5
-    cell, boxes = size / CELLS, {}
-    for thing in things:
-        r = cell * dice.uniform(0.33, 0.43)
-        row, column = divmod(thing.cell, CELLS)
-        shift = dice.uniform(-1, 1, 2) * (0.5 * cell - r)
+    cell, boxes = size / GRID_SIDE, {}
+    for shape in shapes:
+        radius = cell * rng.uniform(0.33, 0.43)
+        row, column = divmod(shape.cell, GRID_SIDE)
+        shift = rng.uniform(-1, 1, 2) * (0.5 * cell - radius)
         centre_x, centre_y = (column + 0.5) * cell + shift[0], (row + 0.5) * cell + shift[1]
-        cover = np.clip(0.5 - SHAPES[thing.shape](x - centre_x, y - centre_y, r), 0, 1)
-        colour = np.array(COLOURS[thing.colour]) + dice.uniform(-20, 20, 3)
-        ground += cover[:, :, None] * (colour - ground)
-        inside = np.argwhere(cover > 0.5)
+        coverage = np.clip(0.5 - SHAPES[shape.shape](x - centre_x, y - centre_y, radius), 0, 1)
+        colour = np.array(COLOURS[shape.colour]) + rng.uniform(-20, 20, 3)
+        canvas += coverage[:, :, None] * (colour - canvas)
+        inside = np.argwhere(coverage > 0.5)
         (top, left), (bottom, right) = inside.min(0), inside.max(0) + 1
-        boxes[thing.name] = (float(left), float(top), float(right - left), float(bottom - top))
-    return Scene(np.clip(ground, 0, 255).astype(np.uint8), captions, boxes)
+        boxes[shape.name] = (float(left), float(top), float(right - left), float(bottom - top))
+    return CaptionedScene(np.clip(canvas, 0, 255).astype(np.uint8), captions, boxes)

@@ -10,22 +10,22 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from heedful.data.batches import paired_tokens
-from heedful.data.corpus import Corpus, Encoding, Items
-from heedful.data.labelled import Choice, Labelled
-from heedful.data.labels import Labels
-from heedful.data.sequences import frame
+from heedful.data.batches import to_segmented_tokens
+from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
+from heedful.data.encoder_inputs import encode_texts
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.tasks.classification.recipe import Verdict
-from heedful.values import Tokens
+from heedful.tasks.classification.recipe import AnswerType
+from heedful.tensors import Tokens
 
-_NUMBERS = 2**32
+_UINT32_RANGE = 2**32
 """Values of a side that keeps what has no vocabulary."""
 
 
 @dataclass(frozen=True)
-class ExampleBatch:
+class ClassificationBatch:
     """Texts and what is to be said of them.
 
     Attributes:
@@ -40,9 +40,14 @@ class ExampleBatch:
     labels: Int[Tensor, " N"] | Float[Tensor, " N"]
 
 
-def example_encoding(
-    tokenizer: Tokenizer, labels: Labels | None, *, answered: Verdict, max_length: int, paired: bool = False
-) -> Encoding[Labelled | Choice]:
+def build_example_encoding(
+    tokenizer: Tokenizer,
+    labels: LabelVocabulary | None,
+    *,
+    answer_type: AnswerType,
+    max_length: int,
+    requires_pairs: bool = False,
+) -> ExampleEncoder[LabelledExample | MultipleChoiceExample]:
     """The rows of an example one after the other, where each begins and its second part, what was cut, and the label.
 
     Choices without a right candidate are left out as empty: there is nothing to learn from them.
@@ -50,33 +55,35 @@ def example_encoding(
     Args:
         tokenizer: of the texts.
         labels: the classes; None where there are none.
-        answered: what is said of an example.
+        answer_type: what is said of an example.
         max_length: ids of a row at most.
-        paired: whether the model reads nothing but two texts together; encoding a single one is then a `DataError`.
+        requires_pairs: whether the model reads nothing but two texts together; encoding a single one is then a `DataError`.
     """
 
-    def encode(example: Labelled | Choice) -> Sequence[Sequence[float]]:
-        texts = example.candidates if isinstance(example, Choice) else (example.texts,)
-        if paired and any(len(each) < 2 for each in texts):
+    def encode_example(example: LabelledExample | MultipleChoiceExample) -> Sequence[Sequence[float]]:
+        texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
+        if requires_pairs and any(len(text_tuple) < 2 for text_tuple in texts):
             raise DataError(
-                f"{example.place}: one text alone, and this model reads two together; name the field of the second "
+                f"{example.location}: one text alone, and this model reads two together; name the field of the second "
                 "(pair), take a task of pairs, or choose another model.kind"
             )
-        rows = [frame(tokenizer, each, max_length=max_length) for each in texts]
+        rows = [encode_texts(tokenizer, text_tuple, max_length=max_length) for text_tuple in texts]
         return (
-            _label(example, labels, answered=answered),
+            _encode_label(example, labels, answer_type=answer_type),
             [len(row.ids) for row in rows],
             [row.segments.count(0) for row in rows],
-            [row.cut for row in rows],
+            [row.num_truncated for row in rows],
             [number for row in rows for number in row.ids],
         )
 
-    said = Items("<f4") if answered == "number" else _NUMBERS
-    sizes = {"lengths": max_length + 1, "first": max_length + 1, "cut": _NUMBERS, "tokens": tokenizer.size}
-    return Encoding({"label": said, **sizes}, encode, identity=_identity)
+    label_side = ArraySpec("<f4") if answer_type == "number" else _UINT32_RANGE
+    sizes = {"lengths": max_length + 1, "first": max_length + 1, "cut": _UINT32_RANGE, "tokens": tokenizer.size}
+    return ExampleEncoder({"label": label_side, **sizes}, encode_example, identity_key=_example_identity)
 
 
-def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answered: Verdict) -> ExampleBatch:
+def collate_examples(
+    corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answer_type: AnswerType
+) -> ClassificationBatch:
     """The examples in `rows`, padded on the right."""
     ids: list[np.ndarray] = []
     firsts, counts, labels = [], [], []
@@ -88,42 +95,48 @@ def collate_examples(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answere
         labels.append(corpus["label"][row])
     flat = np.concatenate(labels) if labels else np.zeros(0, dtype=np.uint32)
     # older corpora keep the bits of a number as a whole one
-    known = flat.view(np.float32) if answered == "number" else flat.astype(np.int64)
-    return ExampleBatch(paired_tokens(ids, firsts), torch.tensor(counts), torch.from_numpy(known.copy()))
+    values = flat.view(np.float32) if answer_type == "number" else flat.astype(np.int64)
+    return ClassificationBatch(to_segmented_tokens(ids, firsts), torch.tensor(counts), torch.from_numpy(values.copy()))
 
 
-def example_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+def compute_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
     """Ids that each example takes in a batch: its rows padded to the longest of them; twice, as batches are planned."""
-    side = corpus["lengths"]
-    starts = np.concatenate(([0], np.cumsum(side.lengths)))[:-1]
-    longest = np.maximum.reduceat(side.stream, starts).astype(np.int64) * side.lengths
+    row_lengths = corpus["lengths"]
+    starts = np.concatenate(([0], np.cumsum(row_lengths.lengths)))[:-1]
+    longest = np.maximum.reduceat(row_lengths.stream, starts).astype(np.int64) * row_lengths.lengths
     return np.stack([longest, longest], 1)
 
 
-def _identity(example: Labelled | Choice) -> object:
-    if isinstance(example, Choice):
-        return example.candidates, example.right
+def _example_identity(example: LabelledExample | MultipleChoiceExample) -> object:
+    if isinstance(example, MultipleChoiceExample):
+        return example.candidates, example.correct_indices
     return example.texts, example.label
 
 
-def _label(example: Labelled | Choice, labels: Labels | None, *, answered: Verdict) -> list[int] | list[float]:
-    if isinstance(example, Choice):
-        if example.right is None:
-            raise _unlabelled(example.place)
-        return [int(number in example.right) for number in range(len(example.names))] if example.right else []
+def _encode_label(
+    example: LabelledExample | MultipleChoiceExample, labels: LabelVocabulary | None, *, answer_type: AnswerType
+) -> list[int] | list[float]:
+    if isinstance(example, MultipleChoiceExample):
+        if example.correct_indices is None:
+            raise _missing_label_error(example.location)
+        return (
+            [int(number in example.correct_indices) for number in range(len(example.names))]
+            if example.correct_indices
+            else []
+        )
     if example.label is None:
-        raise _unlabelled(example.place)
-    if answered == "number":
+        raise _missing_label_error(example.location)
+    if answer_type == "number":
         return [float(example.label)]
     assert labels is not None, "classes have names"
-    number = labels.id(str(example.label))
+    number = labels.get_id(str(example.label))
     if number is None:
         raise DataError(
-            f"{example.place}: the label {example.label!r} does not occur in the training text; mend it, or add an "
+            f"{example.location}: the label {example.label!r} does not occur in the training text; mend it, or add an "
             "example with it there"
         )
     return [number]
 
 
-def _unlabelled(place: str) -> DataError:
+def _missing_label_error(place: str) -> DataError:
     return DataError(f"{place}: no label; only texts with labels can be learned from and measured")

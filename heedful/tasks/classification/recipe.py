@@ -12,25 +12,31 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.errors import RecipeError
+from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.recipe import PARTS
-from heedful.recipes.section import Count, InputPath, Mark, Section, kind_from, misfit
-from heedful.recipes.text import Name
-from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
-from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
+from heedful.recipes.text import NonEmptyName
+from heedful.recipes.training import (
+    FineTuningScheduleConfig,
+    FineTuningTrainingConfig,
+    FloatBelowOne,
+    LinearConfig,
+    NonNegativeFloat,
+)
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_fit import KEYS
+from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
-    from heedful.data.labelled import Choice, Column, Labelled
-    from heedful.data.readers import Reader
-    from heedful.tasks.benchmarks.definitions import Definition
+    from heedful.data.labelled import ColumnKey, LabelledExample, MultipleChoiceExample
+    from heedful.data.readers import ExampleReader
+    from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
 
 
-Verdict = Literal["class", "number", "choice"]
+AnswerType = Literal["class", "number", "choice"]
 """What is said of a text: a class, a number, or which of several candidates is right."""
 
 
-class LabelledFileConfig(Section):
+class LabelledFileConfig(Config):
     """One file of labelled texts.
 
     Abstract: its form decides how it is read.
@@ -39,29 +45,29 @@ class LabelledFileConfig(Section):
     kind: str
     path: InputPath
     """the file"""
-    text: Name = "text"
+    text: NonEmptyName = "text"
     """name of the field that holds the text"""
-    pair: Name | None = None
+    pair: NonEmptyName | None = None
     """name of the field that holds a second text, where two are judged together"""
-    label: Name = "label"
+    label: NonEmptyName = "label"
     """name of the field that holds the label"""
 
     @property
-    def verdict(self) -> Verdict | None:
+    def file_answer_type(self) -> AnswerType | None:
         """What is said of each text, where the file alone tells."""
         return None
 
     @property
-    def paired(self) -> bool:
+    def has_pairs(self) -> bool:
         """Whether two texts are judged together."""
         return self.pair is not None
 
     @property
-    def _texts(self) -> list[str]:
+    def _text_fields(self) -> list[str]:
         return [self.text] if self.pair is None else [self.text, self.pair]
 
     @abstractmethod
-    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
+    def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
         """A text or two with a label for each line; `numbers` where labels are no classes."""
 
 
@@ -69,40 +75,40 @@ class LabelledJsonlConfig(LabelledFileConfig):
     """One file with a JSON object on each line, plain or gzipped."""
 
     kind: Literal["jsonl"] = "jsonl"
-    candidates: Name | None = None
+    candidates: NonEmptyName | None = None
     """name of the field that holds a list of candidates, each of which is read behind the text; label is then the
     number of the right one, from 0"""
 
     @field_validator("candidates")
     @classmethod
-    def _instead_of_a_pair(cls, candidates: str | None, info: ValidationInfo) -> str | None:
+    def _check_no_pair(cls, candidates: str | None, info: ValidationInfo) -> str | None:
         if candidates is not None and info.data.get("pair") is not None:
             raise ValueError("names the second texts, and so does pair: leave one of them away")
         return candidates
 
     @model_serializer(mode="wrap")
-    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize_without_candidates(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # what a text was encoded from is told by these keys, and runs of earlier versions had no candidates
         table: dict[str, Any] = serialise(self)
         return {key: value for key, value in table.items() if key != "candidates" or value is not None}
 
     @property
-    def verdict(self) -> Verdict | None:
+    def file_answer_type(self) -> AnswerType | None:
         """A choice, where there are candidates."""
         return None if self.candidates is None else "choice"
 
     @property
-    def paired(self) -> bool:
+    def has_pairs(self) -> bool:
         """Whether two texts are judged together."""
-        return super().paired or self.candidates is not None
+        return super().has_pairs or self.candidates is not None
 
-    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
+    def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
         """A text or two with a label, or candidates, for each line."""
         from heedful.data.labelled import ChoicesJsonl, LabelledJsonl
 
         if self.candidates is not None:
             return ChoicesJsonl(self.path, text=self.text, candidates=self.candidates, label=self.label)
-        return LabelledJsonl(self.path, texts=self._texts, label=self.label, number=numbers)
+        return LabelledJsonl(self.path, texts=self._text_fields, label=self.label, number=numbers)
 
 
 class LabelledTsvConfig(LabelledFileConfig):
@@ -114,21 +120,21 @@ class LabelledTsvConfig(LabelledFileConfig):
 
     @field_validator("header")
     @classmethod
-    def _counted(cls, header: bool, info: ValidationInfo) -> bool:
+    def _check_column_numbers(cls, header: bool, info: ValidationInfo) -> bool:
         for key in ("text", "pair", "label"):
             column = info.data.get(key)
             if not header and column is not None and not column.isdecimal():
                 raise ValueError(f'must be true where columns have names, and {key} = "{column}" is no number')
         return header
 
-    def reader(self, *, numbers: bool = False) -> Reader[Labelled | Choice]:
+    def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
         """A text or two with a label for each line; `numbers` where labels are no classes."""
         from heedful.data.labelled import LabelledCsv, LabelledTsv
 
-        kind = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
-        names = [*self._texts, self.label]
-        columns: list[Column] = list(names) if self.header else [int(name) for name in names]
-        return kind(self.path, texts=columns[:-1], label=columns[-1], number=numbers, header=self.header)
+        reader_class = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
+        names = [*self._text_fields, self.label]
+        columns: list[ColumnKey] = list(names) if self.header else [int(name) for name in names]
+        return reader_class(self.path, texts=columns[:-1], label=columns[-1], number=numbers, header=self.header)
 
 
 class LabelledCsvConfig(LabelledTsvConfig):
@@ -140,11 +146,11 @@ class LabelledCsvConfig(LabelledTsvConfig):
 LabelledTextConfig = Annotated[
     LabelledTsvConfig | LabelledCsvConfig | LabelledJsonlConfig | BenchmarkConfig,
     Field(discriminator="kind"),
-    kind_from(partial(kind_of_file, csv="csv", other="tsv")),
+    add_inferred_kind(partial(guess_file_kind, csv="csv", other="tsv")),
 ]
 
 
-ANSWERED: Final[Mapping[str, Verdict]] = {
+ANSWER_TYPES: Final[Mapping[str, AnswerType]] = {
     "classes": "class",
     "pair": "class",
     "regression": "number",
@@ -153,7 +159,7 @@ ANSWERED: Final[Mapping[str, Verdict]] = {
 """By what a benchmark task asks for."""
 
 
-_OF_PAIRS: Final = ("pair", "regression")
+_PAIR_HEADS: Final = ("pair", "regression")
 """Benchmark tasks that ask for these have two texts in each example."""
 
 
@@ -168,21 +174,21 @@ class ClassificationDataConfig(FineTuningDataConfig):
     """the labelled texts to learn from"""
     validation: LabelledTextConfig
     """the labelled texts that checkpoints are compared on"""
-    test: Annotated[LabelledTextConfig | None, Mark.FREE] = None
+    test: Annotated[LabelledTextConfig | None, FieldRole.FREE] = None
     """the labelled texts that `heedful evaluate` takes, instead of those of validation"""
-    examples: Count | None = None
+    examples: PositiveInt | None = None
     """how many of the examples in train are learned from, drawn by the seed, a smaller number among a larger one's;
     all if not given"""
-    numbers: Annotated[bool, Mark.ENCODES] = False
+    numbers: Annotated[bool, FieldRole.ENCODING] = False
     """whether labels are numbers instead of classes (regression); a benchmark task knows by itself"""
-    positive: Name | None = None
+    positive: NonEmptyName | None = None
     """the class whose precision and recall the metric f1 is about; a benchmark task knows by itself"""
-    max_length: Annotated[int, Field(ge=8), Mark.ENCODES] = 128
+    max_length: Annotated[int, Field(ge=8), FieldRole.ENCODING] = 128
     """longest sequence, in tokens with its begin and ends; of longer texts the longer one loses its end"""
 
     @field_validator("positive")
     @classmethod
-    def _of_classes(cls, positive: str | None, info: ValidationInfo) -> str | None:
+    def _check_positive_class(cls, positive: str | None, info: ValidationInfo) -> str | None:
         if positive is not None and info.data.get("numbers"):
             raise ValueError("names a class, and where data.numbers = true there are none: leave one of them away")
         if positive is not None and _has_candidates(info):
@@ -191,80 +197,80 @@ class ClassificationDataConfig(FineTuningDataConfig):
 
     @field_validator("numbers")
     @classmethod
-    def _of_labels(cls, numbers: bool, info: ValidationInfo) -> bool:
+    def _check_numbers(cls, numbers: bool, info: ValidationInfo) -> bool:
         if numbers and _has_candidates(info):
             raise ValueError("must be false where there are candidates, whose labels are no numbers to be learned")
         return numbers
 
-    def reader(self, part: str) -> Reader[Labelled | Choice]:
+    def reader(self, part: str) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
         """Labelled texts, or candidates."""
         config: LabelledTextConfig = getattr(self, part)
         if isinstance(config, BenchmarkConfig):
-            return cast("Reader[Labelled | Choice]", config.reader(*ANSWERED))
+            return cast("ExampleReader[LabelledExample | MultipleChoiceExample]", config.reader(*ANSWER_TYPES))
         return config.reader(numbers=self.numbers)
 
-    def definition(self, part: str = "train") -> Definition | None:
+    def get_definition(self, part: str = "train") -> BenchmarkDefinition | None:
         """The benchmark task that a part is of; None for files of one's own."""
         config = getattr(self, part)
-        return config.definition(*ANSWERED) if isinstance(config, BenchmarkConfig) else None
+        return config.get_definition(*ANSWER_TYPES) if isinstance(config, BenchmarkConfig) else None
 
     @property
-    def answered(self) -> Verdict:
+    def answer_type(self) -> AnswerType:
         """What is said of each text.
 
         Raises:
             RecipeError: two parts are of different tasks.
         """
-        found = {part: self._answered(part) for part in PARTS if getattr(self, part) is not None}
-        for part, answered in found.items():
-            if answered != found["train"]:
+        types_by_part = {part: self._part_answer_type(part) for part in PARTS if getattr(self, part) is not None}
+        for part, answered in types_by_part.items():
+            if answered != types_by_part["train"]:
                 raise RecipeError(
-                    f"data.{part}: asks for a {answered} where data.train asks for a {found['train']}; take parts of "
+                    f"data.{part}: asks for a {answered} where data.train asks for a {types_by_part['train']}; take parts of "
                     "one task, or set data.numbers"
                 )
-        return found["train"]
+        return types_by_part["train"]
 
-    def _answered(self, part: str) -> Verdict:
-        definition, config = self.definition(part), getattr(self, part)
+    def _part_answer_type(self, part: str) -> AnswerType:
+        definition, config = self.get_definition(part), getattr(self, part)
         if definition is not None:
-            return ANSWERED[definition.head]
-        return config.verdict or ("number" if self.numbers else "class")
+            return ANSWER_TYPES[definition.head]
+        return config.file_answer_type or ("number" if self.numbers else "class")
 
     @property
-    def pairs(self) -> bool:
+    def has_pairs(self) -> bool:
         """Whether each training example has two texts."""
         if isinstance(self.train, BenchmarkConfig):
-            return self.train.definition(*ANSWERED).head in _OF_PAIRS
-        return self.train.paired
+            return self.train.get_definition(*ANSWER_TYPES).head in _PAIR_HEADS
+        return self.train.has_pairs
 
     @property
-    def marked(self) -> bool:
+    def has_marked_words(self) -> bool:
         """Whether a word that is asked about stands between asterisks in the texts of the benchmark task."""
-        definition = self.definition()
+        definition = self.get_definition()
         return definition is not None and "asterisks" in definition.texts
 
     @property
     def positive_class(self) -> str | None:
         """The class that F1 is about; None where that is not said."""
-        definition = self.definition()
+        definition = self.get_definition()
         if self.positive is not None or definition is None:
             return self.positive
         return definition.labels[-1] if {"f1", "f1a"} & {*definition.metrics} else None
 
 
-class ClassificationTrainingConfig(FineTuningConfig):
+class ClassificationTrainingConfig(FineTuningTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
-    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right class and spread over all"""
-    decorrelation: Annotated[Weight | None, Mark.FIXED] = None
+    decorrelation: Annotated[NonNegativeFloat | None, FieldRole.FIXED] = None
     """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
     model.summary.kind = "self_attentive" """
-    monitor: Annotated[Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"], Mark.FIXED] = (
-        "loss"
-    )
+    monitor: Annotated[
+        Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"], FieldRole.FIXED
+    ] = "loss"
     """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
     metrics that classes or numbers have"""
 
@@ -272,12 +278,12 @@ class ClassificationTrainingConfig(FineTuningConfig):
 class ClassificationRecipe(FineTuningRecipe):
     """A text, or two together, get a class or a number, or one of several candidates is chosen."""
 
-    made_by: ClassVar = "heedful.tasks.classification.run:KIND"
-    forms: ClassVar = "heedful.tasks.classification.forms:FORMS"
-    fitted: ClassVar = (
+    made_by: ClassVar = "heedful.tasks.classification.task:TASK"
+    forms: ClassVar = "heedful.tasks.classification.data_formats:DATA_FORMATS"
+    auto_keys: ClassVar = (
         "tokenizer",
         *(f"model.{key}" for key in ("kind", "embedding_dropout", "summary", "bag")),
-        *KEYS,
+        *FITTED_KEYS,
         *(f"training.{key}" for key in ("layer_decay", "average")),
     )
 
@@ -287,19 +293,19 @@ class ClassificationRecipe(FineTuningRecipe):
     """the table [data] names the texts to train and validate on"""
     model: ClassifierConfig = EncoderClassifierConfig()
     """the architecture; with `init` that of that model, of which only dropout, summary and d_hidden can be changed"""
-    training: Annotated[ClassificationTrainingConfig, Mark.FREE]
+    training: Annotated[ClassificationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
     @field_validator("model")
     @classmethod
-    def _is_given_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+    def _check_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
         data = info.data.get("data")
-        if data is None or not model.paired:
+        if data is None or not model.requires_pairs:
             return model
         for part in ("train", "validation", "test"):
             text = getattr(data, part)
-            if text is not None and not isinstance(text, BenchmarkConfig) and not text.paired:
-                raise misfit(
+            if text is not None and not isinstance(text, BenchmarkConfig) and not text.has_pairs:
+                raise config_error(
                     f"data.{part}.pair",
                     f'must name the second text: a model of kind "{model.kind}" reads two texts together',
                 )
@@ -307,22 +313,24 @@ class ClassificationRecipe(FineTuningRecipe):
 
     @field_validator("model")
     @classmethod
-    def _votes_for_classes(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+    def _check_voting(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
         data = info.data.get("data")
-        if data is not None and model.votes is not None and data.answered != "class":
-            raise misfit("model.bag", f"votes for classes, and a {data.answered} is asked for here: leave it away")
+        if data is not None and model.ngram_inverse_penalty is not None and data.answer_type != "class":
+            raise config_error(
+                "model.bag", f"votes for classes, and a {data.answer_type} is asked for here: leave it away"
+            )
         return model
 
     @field_validator("training")
     @classmethod
-    def _has_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
+    def _check_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
         model = info.data.get("model")
         if model is None:
             return training
         if model.has_hops and training.decorrelation is None:
             return training.model_copy(update={"decorrelation": 1.0})
         if training.decorrelation and not model.has_hops:
-            raise misfit(
+            raise config_error(
                 "training.decorrelation",
                 f"= {training.decorrelation} pushes hops apart, and this model has none: set model.summary.kind = "
                 '"self_attentive" or leave training.decorrelation away',

@@ -13,23 +13,23 @@ import numpy as np
 import torch
 from jaxtyping import Int, Integer
 
-from heedful.data.batches import PairBatch, padded, tokens_of
-from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, Encoding
-from heedful.data.labels import Labels
-from heedful.data.readers import Reader, Record, read_lines, records
-from heedful.data.tokenizers import Special, Tokenizer
+from heedful.data.batches import PairBatch, pad_rows, to_tokens
+from heedful.data.corpus import CHARACTERS_PER_TOKEN, Corpus, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
+from heedful.data.readers import ExampleReader, JsonRecord, read_lines, read_records
+from heedful.data.tokenizers import SpecialIds, Tokenizer
 from heedful.errors import DataError
 from heedful.files import NestedTooDeeplyError, parse_data
-from heedful.inspection.record import Span
-from heedful.tasks.kind import placed
-from heedful.values import Tokens
+from heedful.inspection.record import TokenSpan
+from heedful.tasks.task import prefix_data_errors
+from heedful.tensors import Tokens
 
-Part = Literal["train", "validation", "test"]
-_SHARES: Final[dict[Part, tuple[int, int]]] = {"train": (0, 3), "validation": (3, 4), "test": (4, 5)}
+DialoguePart = Literal["train", "validation", "test"]
+_PART_FIFTHS: Final[dict[DialoguePart, tuple[int, int]]] = {"train": (0, 3), "validation": (3, 4), "test": (4, 5)}
 """Fifths of CamRest's dialogues, in the order of the file."""
 
 
-class Turn(NamedTuple):
+class DialogueTurn(NamedTuple):
     """Who says what."""
 
     speaker: str
@@ -39,20 +39,20 @@ class Turn(NamedTuple):
 class Dialogue(NamedTuple):
     """Turns in their order, and where they stand."""
 
-    turns: tuple[Turn, ...]
-    place: str
+    turns: tuple[DialogueTurn, ...]
+    location: str
 
 
 class Exchange(NamedTuple):
     """A turn, those before it that are read, where the dialogue stands, and what is learned together with it."""
 
-    context: tuple[Turn, ...]
-    reply: Turn
-    place: str = ""
-    further: tuple[Turn, ...] = ()
+    context: tuple[DialogueTurn, ...]
+    reply: DialogueTurn
+    location: str = ""
+    further: tuple[DialogueTurn, ...] = ()
 
 
-class DialogueReader(Reader[Dialogue]):
+class DialogueReader(ExampleReader[Dialogue]):
     """Dialogues of a file.
 
     Abstract: how turns stand there belongs to the format.
@@ -60,29 +60,29 @@ class DialogueReader(Reader[Dialogue]):
 
     @final
     def __iter__(self) -> Iterator[Dialogue]:
-        for dialogue in self._dialogues():
+        for dialogue in self._read_dialogues():
             if not dialogue.turns:
-                raise DataError(f"{dialogue.place}: a dialogue without turns; mend it or take it out")
+                raise DataError(f"{dialogue.location}: a dialogue without turns; mend it or take it out")
             yield dialogue
 
     @abstractmethod
-    def _dialogues(self) -> Iterator[Dialogue]: ...
+    def _read_dialogues(self) -> Iterator[Dialogue]: ...
 
 
 @final
-class JsonlDialogues(DialogueReader):
+class JsonlDialogueReader(DialogueReader):
     """A JSON object on each line whose `turns` are objects with `speaker` and `text`; other fields are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
 
-    def _dialogues(self) -> Iterator[Dialogue]:
-        for _, record in records(self.paths[0]):
-            yield Dialogue(turns_of(record), record.place)
+    def _read_dialogues(self) -> Iterator[Dialogue]:
+        for _, record in read_records(self.paths[0]):
+            yield Dialogue(parse_turns(record), record.location)
 
 
 @final
-class CamRest(DialogueReader):
+class CamRestReader(DialogueReader):
     """CamRest676 (Wen et al. 2017): one JSON list behind lines of comment, a user and a system that take turns.
 
     Args:
@@ -90,11 +90,11 @@ class CamRest(DialogueReader):
         part: of the dialogues in the order of the file the first three fifths, the fourth or the last.
     """
 
-    def __init__(self, path: Path, *, part: Part) -> None:
+    def __init__(self, path: Path, *, part: DialoguePart) -> None:
         super().__init__(path)
         self._part = part
 
-    def _dialogues(self) -> Iterator[Dialogue]:
+    def _read_dialogues(self) -> Iterator[Dialogue]:
         path = self.paths[0]
         text = "\n".join("" if line.startswith("#") else line for line in read_lines(path))
         try:
@@ -105,63 +105,72 @@ class CamRest(DialogueReader):
             raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg}); fetch the file again") from None
         except ValueError as error:
             raise DataError(f"{path}: not valid JSON ({error}); is this the right file?") from None
-        found = Record({"dialogues": value}, place=str(path)).inners("dialogues")
-        first, last = (len(found) * fifths // 5 for fifths in _SHARES[self._part])
-        for record in found[first:last]:
-            pairs = [(each.inner("usr"), each.inner("sys")) for each in record.inners("dial")]
-            said = ((Turn("user", u.text("transcript")), Turn("system", s.text("sent"))) for u, s in pairs)
-            yield Dialogue(tuple(turn for both in said for turn in both if turn.text), record.place)
+        records = JsonRecord({"dialogues": value}, location=str(path)).get_objects("dialogues")
+        first, last = (len(records) * fifths // 5 for fifths in _PART_FIFTHS[self._part])
+        for record in records[first:last]:
+            pairs = [
+                (exchange.get_object("usr"), exchange.get_object("sys")) for exchange in record.get_objects("dial")
+            ]
+            turn_pairs = (
+                (DialogueTurn("user", u.get_text("transcript")), DialogueTurn("system", s.get_text("sent")))
+                for u, s in pairs
+            )
+            yield Dialogue(tuple(turn for pair in turn_pairs for turn in pair if turn.text), record.location)
 
 
-def turns_of(record: Record) -> tuple[Turn, ...]:
+def parse_turns(record: JsonRecord) -> tuple[DialogueTurn, ...]:
     """The turns of a JSON object; those of nothing but white space are left out."""
-    turns = (Turn(each.text("speaker"), each.text("text")) for each in record.inners("turns"))
-    found = []
+    turns = (
+        DialogueTurn(record_.get_text("speaker"), record_.get_text("text")) for record_ in record.get_objects("turns")
+    )
+    kept_turns = []
     for turn in turns:
         if not turn.speaker:
-            raise DataError(f"{record.place}: a turn without a speaker; name one")
+            raise DataError(f"{record.location}: a turn without a speaker; name one")
         if turn.text:
-            found.append(turn)
-    return tuple(found)
+            kept_turns.append(turn)
+    return tuple(kept_turns)
 
 
 @final
-class Exchanges(Reader[Exchange]):
+class ExchangeReader(ExampleReader[Exchange]):
     """What is learned from dialogues, or measured: turns behind those before them.
 
     Args:
         dialogues: whole ones.
         window: turns that are read, at most.
         replier: whose turns are replied; everybody's where None.
-        whole: all turns of a dialogue are one reply to nothing.
+        whole_dialogues: all turns of a dialogue are one reply to nothing.
     """
 
-    def __init__(self, dialogues: Reader[Dialogue], *, window: int, replier: str | None, whole: bool = False) -> None:
+    def __init__(
+        self, dialogues: ExampleReader[Dialogue], *, window: int, replier: str | None, whole_dialogues: bool = False
+    ) -> None:
         super().__init__(*dialogues.paths)
         self.dialogues = dialogues
         self._window = window
         self._replier = replier
-        self._whole = whole
+        self._whole_dialogues = whole_dialogues
 
     def __iter__(self) -> Iterator[Exchange]:
         for dialogue in self.dialogues:
-            if self._whole:
-                first, *others = dialogue.turns
-                yield Exchange((), first, dialogue.place, tuple(others))
+            if self._whole_dialogues:
+                first, *further_turns = dialogue.turns
+                yield Exchange((), first, dialogue.location, tuple(further_turns))
             else:
-                yield from exchanges(dialogue, window=self._window, replier=self._replier)
+                yield from iter_exchanges(dialogue, window=self._window, replier=self._replier)
 
 
-def exchanges(dialogue: Dialogue, *, window: int, replier: str | None = None) -> Iterator[Exchange]:
+def iter_exchanges(dialogue: Dialogue, *, window: int, replier: str | None = None) -> Iterator[Exchange]:
     """Each turn of `replier`, or of everybody, with the turns in the window before it."""
     for number, turn in enumerate(dialogue.turns):
         if replier is None or turn.speaker == replier:
-            yield Exchange(dialogue.turns[max(0, number - window) : number], turn, dialogue.place)
+            yield Exchange(dialogue.turns[max(0, number - window) : number], turn, dialogue.location)
 
 
 @final
 @dataclass(frozen=True)
-class Script:
+class DialogueEncoder:
     """How turns become ids: a token for who speaks, the text, and an end.
 
     Speakers have ids of their own, behind those of the text; a context begins with the begin of sequence, so that it is
@@ -175,96 +184,104 @@ class Script:
     """
 
     tokenizer: Tokenizer
-    speakers: Labels
+    speakers: LabelVocabulary
     window: int
     max_length: int
 
     @property
-    def size(self) -> int:
+    def vocab_size(self) -> int:
         """Ids there are."""
         return self.tokenizer.size + self.speakers.size
 
     @property
-    def special(self) -> Special:
+    def special_ids(self) -> SpecialIds:
         """The ids that no text is made of, speakers among them."""
-        own = self.tokenizer.special
-        others = own.others | frozenset(range(self.tokenizer.size, self.size))
-        return Special(own.bos, own.eos, own.unk, own.mask, others)
+        text_special = self.tokenizer.special
+        others = text_special.others | frozenset(range(self.tokenizer.size, self.vocab_size))
+        return SpecialIds(text_special.bos, text_special.eos, text_special.unk, text_special.mask, others)
 
-    def speaker(self, name: str) -> int:
+    def get_speaker_id(self, name: str) -> int:
         """The id that begins a speaker's turns; `DataError` where the training text does not know him."""
-        number = self.speakers.id(name)
-        if number is None:
+        index = self.speakers.get_id(name)
+        if index is None:
             raise DataError(f"speaker {name!r}: the training text knows {', '.join(map(repr, self.speakers.names))}")
-        return self.tokenizer.size + number
+        return self.tokenizer.size + index
 
-    def turn(self, turn: Turn) -> list[int]:
+    def encode_turn(self, turn: DialogueTurn) -> list[int]:
         """The ids of a turn; none where its text has none."""
         ids = self.tokenizer.encode(turn.text[: CHARACTERS_PER_TOKEN * self.max_length])
-        return [self.speaker(turn.speaker), *ids, self.tokenizer.special.eos] if ids else []
+        return [self.get_speaker_id(turn.speaker), *ids, self.tokenizer.special.eos] if ids else []
 
-    def context(self, turns: Sequence[Turn]) -> list[list[int]]:
+    def encode_context(self, turns: Sequence[DialogueTurn]) -> list[list[int]]:
         """The ids of the newest turns, as many as fit; of the newest, where it does not fit alone, its newer end."""
-        room, found = self.max_length - 1, list[list[int]]()
-        for ids in map(self.turn, reversed(turns[len(turns) - min(self.window, len(turns)) :])):
-            if len(ids) > room and any(found):
+        remaining, encoded_turns = self.max_length - 1, list[list[int]]()
+        for ids in map(self.encode_turn, reversed(turns[len(turns) - min(self.window, len(turns)) :])):
+            if len(ids) > remaining and any(encoded_turns):
                 break
-            found.append([*ids[:1], *ids[max(1, len(ids) - room + 1) :]])
-            room -= len(found[-1])
-        return found[::-1]
+            encoded_turns.append([*ids[:1], *ids[max(1, len(ids) - remaining + 1) :]])
+            remaining -= len(encoded_turns[-1])
+        return encoded_turns[::-1]
 
-    def read(self, turns: Sequence[Turn]) -> list[int]:
+    def encode_source(self, turns: Sequence[DialogueTurn]) -> list[int]:
         """All that is read of turns before a reply."""
-        return [self.tokenizer.special.bos, *(number for ids in self.context(turns) for number in ids)]
+        return [self.tokenizer.special.bos, *(number for ids in self.encode_context(turns) for number in ids)]
 
-    def encoding(self) -> Encoding[Exchange]:
+    def build_encoding(self) -> ExampleEncoder[Exchange]:
         """Two sides: the context, and the reply with who speaks and its end, and so all that is learned with it."""
 
-        def encode(exchange: Exchange) -> tuple[list[int], list[int] | None]:
-            with placed(exchange.place):
-                context = self.read(exchange.context)
-                reply = [number for turn in (exchange.reply, *exchange.further) for number in self.turn(turn)]
+        def encode_exchange(exchange: Exchange) -> tuple[list[int], list[int] | None]:
+            with prefix_data_errors(exchange.location):
+                context = self.encode_source(exchange.context)
+                reply = [number for turn in (exchange.reply, *exchange.further) for number in self.encode_turn(turn)]
             return context, reply if len(reply) <= self.max_length else None
 
-        def identity(exchange: Exchange) -> object:
+        def exchange_identity(exchange: Exchange) -> object:
             turns = (*exchange.context, exchange.reply, *exchange.further)
             return [(turn.speaker, turn.text) for turn in turns]
 
-        return Encoding({"source": self.size, "target": self.size}, encode, identity)
+        return ExampleEncoder(
+            {"source": self.vocab_size, "target": self.vocab_size}, encode_exchange, exchange_identity
+        )
 
-    def tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
+    def to_tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
         """Ids with -1 behind them as a model reads them; the segment of each is the number of who speaks."""
-        tokens = tokens_of(rows)
-        columns = np.maximum.accumulate(np.where(rows >= self.tokenizer.size, np.arange(rows.shape[1]), 0), axis=1)
-        speaking = np.take_along_axis(rows, columns, axis=1) - self.tokenizer.size
-        return Tokens(tokens.ids, tokens.positions, torch.from_numpy(np.maximum(speaking, 0)))
+        tokens = to_tokens(rows)
+        speaker_columns = np.maximum.accumulate(
+            np.where(rows >= self.tokenizer.size, np.arange(rows.shape[1]), 0), axis=1
+        )
+        speaker_indices = np.take_along_axis(rows, speaker_columns, axis=1) - self.tokenizer.size
+        return Tokens(tokens.ids, tokens.positions, torch.from_numpy(np.maximum(speaker_indices, 0)))
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
+    def to_pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as something to look at; a speaker is `<name>`."""
-        first = self.tokenizer.size
+        first_speaker_id = self.tokenizer.size
         return [
-            f"<{self.speakers.names[each - first]}>" if each >= first else self.tokenizer.pieces([each])[0]
-            for each in ids
+            f"<{self.speakers.names[token_id - first_speaker_id]}>"
+            if token_id >= first_speaker_id
+            else self.tokenizer.to_pieces([token_id])[0]
+            for token_id in ids
         ]
 
-    def spans(self, ids: Sequence[int]) -> tuple[Span, ...]:
+    def find_turn_spans(self, ids: Sequence[int]) -> tuple[TokenSpan, ...]:
         """The turns of a text, each from who speaks on; what stands before the first is nobody's."""
-        starts = [place for place, number in enumerate(ids) if number >= self.tokenizer.size]
+        starts = [index for index, token_id in enumerate(ids) if token_id >= self.tokenizer.size]
         names = [self.speakers.names[ids[start] - self.tokenizer.size] for start in starts]
-        return tuple(map(Span, names, starts, [*starts[1:], len(ids)]))
+        return tuple(map(TokenSpan, names, starts, [*starts[1:], len(ids)]))
 
-    def batch(
+    def build_batch(
         self, sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int]]
     ) -> PairBatch[Tokens]:
         """Contexts and replies side by side."""
-        return self._paired(padded(sources), padded(targets))
+        return self._shift_targets(pad_rows(sources), pad_rows(targets))
 
     def collate(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> PairBatch[Tokens]:
         """The exchanges in `rows`, padded on the right."""
-        return self._paired(corpus["source"].padded(rows), corpus["target"].padded(rows))
+        return self._shift_targets(corpus["source"].collate_ids(rows), corpus["target"].collate_ids(rows))
 
-    def _paired(self, source: Int[np.ndarray, "B S"], target: Int[np.ndarray, "B T"]) -> PairBatch[Tokens]:
+    def _shift_targets(self, source: Int[np.ndarray, "B S"], target: Int[np.ndarray, "B T"]) -> PairBatch[Tokens]:
         """What a reply is read from on, its speaker, is no label."""
         labels = target[:, 1:]
-        read = np.where(labels < 0, -1, target[:, :-1])
-        return PairBatch(self.tokens(source), self.tokens(read), torch.from_numpy(np.ascontiguousarray(labels)))
+        decoder_inputs = np.where(labels < 0, -1, target[:, :-1])
+        return PairBatch(
+            self.to_tokens(source), self.to_tokens(decoder_inputs), torch.from_numpy(np.ascontiguousarray(labels))
+        )

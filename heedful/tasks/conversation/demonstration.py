@@ -10,13 +10,20 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
-from heedful.recipes.toml import value
-from heedful.tasks.conversation.helpdesk import CUSTOMER, Customer, Desk, HelpDesk, Said, converse
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
+from heedful.recipes.toml import format_value
+from heedful.tasks.conversation.help_desk_simulator import (
+    CUSTOMER,
+    HelpDeskAgent,
+    HelpDeskSimulator,
+    SimulatedCustomer,
+    SpokenTurns,
+    simulate_dialogues,
+)
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
 
 if TYPE_CHECKING:
-    from heedful.tasks.conversation.data import Turn
-    from heedful.tasks.conversation.face import Partner
+    from heedful.tasks.conversation.data import DialogueTurn
+    from heedful.tasks.conversation.predictor import ChatPredictor
 
 _RECIPE: Final = """\
 # Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
@@ -78,71 +85,76 @@ class ConversationDemonstration(Demonstration):
     """dialogues to learn from"""
 
     @cached_property
-    def desk(self) -> HelpDesk:
+    def simulator(self) -> HelpDeskSimulator:
         """The dialogues."""
-        return HelpDesk(self.seed, self.size)
+        return HelpDeskSimulator(self.seed, self.size)
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """The dialogues as JSONL files and the recipe beside them, as a user would have them."""
         recipe = self.output / "recipe.toml"
-        dialogues = {part: list(self.desk.dialogues(part)) for part in ("train", "validation", "test")}
-        texts = {f"dialogues/{part}.jsonl": "".join(map(_line, each)) for part, each in dialogues.items()}
-        run = value(str(self.output / "run"))
+        dialogues = {part: list(self.simulator.generate_dialogues(part)) for part in ("train", "validation", "test")}
+        texts = {
+            f"dialogues/{part}.jsonl": "".join(map(_format_json_line, part_dialogues))
+            for part, part_dialogues in dialogues.items()
+        }
+        run = format_value(str(self.output / "run"))
         content = _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)
         write_files(self.output, {**texts, recipe.name: content})
-        say(f"{len(dialogues['train']):,} dialogues such as\n")
-        say(_shown(dialogues["train"][0]))
+        print_now(f"{len(dialogues['train']):,} dialogues such as\n")
+        print_now(_format_dialogue(dialogues["train"][0]))
         return recipe
 
-    def show(self, face: Partner, run: Path) -> None:
+    def show_results(self, predictor: ChatPredictor, run_folder: Path) -> None:
         """How many customers were helped, two dialogues, and a page with what the model looked at."""
-        from heedful.tasks.conversation.transcript import transcript
+        from heedful.tasks.conversation.transcript import render_transcript
 
-        customers = self.desk.customers("test", 4 * HelpDesk.kept["test"])
-        dialogues = converse(customers, Modelled(face))
+        customers = self.simulator.create_customers("test", 4 * HelpDeskSimulator.held_out_counts["test"])
+        dialogues = simulate_dialogues(customers, ModelAgent(predictor))
         helped = [customer.helped for customer in customers]
-        say(f"\n{len(customers)} customers called, with problems that were never in the dialogues:")
-        say(f"  {100 * sum(helped) / len(helped):.1f} % were helped\n")
-        stubborn = next(said for said, each in zip(dialogues, customers, strict=True) if each.stubborn)
-        say(f"{_shown(dialogues[0])}\n{_shown(stubborn)}")
-        page = run.parent / "transcript.html"
-        page.write_text(transcript(face, turns_of(stubborn)), encoding="utf-8")
-        say(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        command("chat", run)
-        command("evaluate", run)
-        say("  heedful train RECIPE    with a recipe for your own dialogues; begin with a copy of")
-        say(f"                          {run.parent / 'recipe.toml'}")
+        print_now(f"\n{len(customers)} customers called, with problems that were never in the dialogues:")
+        print_now(f"  {100 * sum(helped) / len(helped):.1f} % were helped\n")
+        stubborn_dialogue = next(
+            dialogue for dialogue, caller in zip(dialogues, customers, strict=True) if caller.stubborn
+        )
+        print_now(f"{_format_dialogue(dialogues[0])}\n{_format_dialogue(stubborn_dialogue)}")
+        page = run_folder.parent / "transcript.html"
+        page.write_text(render_transcript(predictor, to_turns(stubborn_dialogue)), encoding="utf-8")
+        print_now(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("chat", run_folder)
+        print_command("evaluate", run_folder)
+        print_now("  heedful train RECIPE    with a recipe for your own dialogues; begin with a copy of")
+        print_now(f"                          {run_folder.parent / 'recipe.toml'}")
 
 
 @final
 @dataclass(frozen=True)
-class Modelled(Desk):
+class ModelAgent(HelpDeskAgent):
     """A trained model answers customers."""
 
-    partner: Partner
+    partner: ChatPredictor
 
-    def reply(self, dialogues: Sequence[Said]) -> list[str]:
+    def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
         """As it would in a chat."""
-        return [reply.text for reply in self.partner.reply([turns_of(said) for said in dialogues])]
+        return [reply.text for reply in self.partner.reply([to_turns(dialogue) for dialogue in dialogues])]
 
 
-def success(partner: Partner, customers: Sequence[Customer]) -> float:
+def measure_success(partner: ChatPredictor, customers: Sequence[SimulatedCustomer]) -> float:
     """The share of customers whom a model helps."""
-    converse(customers, Modelled(partner))
+    simulate_dialogues(customers, ModelAgent(partner))
     return sum(customer.helped for customer in customers) / len(customers)
 
 
-def turns_of(said: Said) -> tuple[Turn, ...]:
+def to_turns(dialogue: SpokenTurns) -> tuple[DialogueTurn, ...]:
     """Turns as models have them."""
-    from heedful.tasks.conversation.data import Turn
+    from heedful.tasks.conversation.data import DialogueTurn
 
-    return tuple(Turn(speaker, text) for speaker, text in said)
+    return tuple(DialogueTurn(speaker, text) for speaker, text in dialogue)
 
 
-def _line(said: Said) -> str:
-    turns = [{"speaker": speaker, "text": text} for speaker, text in said]
+def _format_json_line(dialogue: SpokenTurns) -> str:
+    turns = [{"speaker": speaker, "text": text} for speaker, text in dialogue]
     return json.dumps({"turns": turns}) + "\n"
 
 
-def _shown(said: Said) -> str:
-    return "".join(f"  {'customer' if speaker == CUSTOMER else 'desk':>8}: {text}\n" for speaker, text in said)
+def _format_dialogue(dialogue: SpokenTurns) -> str:
+    return "".join(f"  {'customer' if speaker == CUSTOMER else 'desk':>8}: {text}\n" for speaker, text in dialogue)

@@ -9,21 +9,21 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import ConditionalModelConfig, DecoderOnlyConfig, TransformerConfig
 from heedful.architectures.stack import DecoderConfig
+from heedful.recipes.config import Config, FieldRole, InputPath, add_default_kind, add_inferred_kind, config_error
 from heedful.recipes.generation import GreedyContinuationConfig, SampledContinuationConfig
-from heedful.recipes.recipe import Architecture, DataConfig, TunedRecipe, known
-from heedful.recipes.section import InputPath, Mark, Section, default_kind, kind_from, misfit
-from heedful.recipes.text import FileConfig, Name, TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import Below1, TunedTrainingConfig, WritingTrainingConfig
+from heedful.recipes.recipe import ArchitectureConfig, DataConfig, FineTunableRecipe, is_model_known
+from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, FloatBelowOne
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Reader
-    from heedful.tasks.conversation.data import Dialogue, Exchanges
+    from heedful.data.readers import ExampleReader
+    from heedful.tasks.conversation.data import Dialogue, ExchangeReader
 
 
 class JsonlDialoguesConfig(FileConfig):
     """One file with a JSON object on each line whose `turns` have a `speaker` and a `text` each; plain or gzipped."""
 
-    read_by: ClassVar = "heedful.tasks.conversation.data:JsonlDialogues"
+    read_by: ClassVar = "heedful.tasks.conversation.data:JsonlDialogueReader"
 
     kind: Literal["jsonl"] = "jsonl"
 
@@ -31,25 +31,25 @@ class JsonlDialoguesConfig(FileConfig):
 class CamRestConfig(FileConfig):
     """The file of CamRest676, plain or gzipped, whose speakers are called user and system."""
 
-    read_by: ClassVar = "heedful.tasks.conversation.data:CamRest"
+    read_by: ClassVar = "heedful.tasks.conversation.data:CamRestReader"
 
     kind: Literal["camrest"] = "camrest"
     part: Literal["train", "validation", "test"]
     """of the dialogues in the order of the file the first three fifths, the fourth or the last"""
 
 
-def _kind_of_dialogues(table: Mapping[str, Any]) -> str:
+def _guess_dialogue_kind(table: Mapping[str, Any]) -> str:
     """CamRest is cut into parts."""
     return "camrest" if "part" in table else "jsonl"
 
 
 DialoguesConfig = Annotated[
-    JsonlDialoguesConfig | CamRestConfig, Field(discriminator="kind"), kind_from(_kind_of_dialogues)
+    JsonlDialoguesConfig | CamRestConfig, Field(discriminator="kind"), add_inferred_kind(_guess_dialogue_kind)
 ]
 
 
 ReplyingConfig = Annotated[
-    GreedyContinuationConfig | SampledContinuationConfig, Field(discriminator="kind"), default_kind("greedy")
+    GreedyContinuationConfig | SampledContinuationConfig, Field(discriminator="kind"), add_default_kind("greedy")
 ]
 
 
@@ -60,49 +60,49 @@ class ConversationDataConfig(DataConfig):
     """the dialogues to learn from"""
     validation: DialoguesConfig
     """the dialogues that checkpoints are compared on"""
-    test: Annotated[DialoguesConfig | None, Mark.FREE] = None
+    test: Annotated[DialoguesConfig | None, FieldRole.FREE] = None
     """the dialogues that `heedful evaluate` takes"""
-    replier: Name = "system"
+    replier: NonEmptyName = "system"
     """whose turns are measured and written"""
     learned: Literal["replier", "everybody", "dialogues"] = "replier"
     """whose turns are learned; or whole dialogues as one text each, which is fast: for models of kind "decoder_only",
     and dialogues that fit into max_length"""
-    window: Annotated[int, Field(ge=0), Mark.ENCODES] = 6
+    window: Annotated[int, Field(ge=0), FieldRole.ENCODING] = 6
     """turns before a reply that are read, at most; 0 replies to nothing"""
-    max_length: Annotated[int, Field(ge=4), Mark.ENCODES] = 128
+    max_length: Annotated[int, Field(ge=4), FieldRole.ENCODING] = 128
     """longest context, and longest reply, in tokens with those of speakers and ends; of longer contexts the oldest
     turns are not read, longer replies are left out of training"""
 
-    def reader(self, part: str) -> Exchanges:
+    def reader(self, part: str) -> ExchangeReader:
         """Turns behind those that are read before them; `DataError` where a file is missing."""
-        from heedful.tasks.conversation.data import Exchanges
+        from heedful.tasks.conversation.data import ExchangeReader
 
         config: JsonlDialoguesConfig | CamRestConfig = getattr(self, part)
         learned = self.learned if part == "train" else "replier"
-        dialogues: Reader[Dialogue] = config.reader()
+        dialogues: ExampleReader[Dialogue] = config.reader()
         replier = self.replier if learned == "replier" else None
-        return Exchanges(dialogues, window=self.window, replier=replier, whole=learned == "dialogues")
+        return ExchangeReader(dialogues, window=self.window, replier=replier, whole_dialogues=learned == "dialogues")
 
 
-class ConversationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
+class ConversationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     stacks: ClassVar = ("decoder",)
 
-    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right token and spread over all"""
-    monitor: Annotated[Literal["loss"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation dialogues: the likelihood"""
 
 
-class ConversationRecipe(TunedRecipe):
+class ConversationRecipe(FineTunableRecipe):
     """The next turn of a dialogue is written."""
 
-    made_by: ClassVar = "heedful.tasks.conversation.run:KIND"
+    made_by: ClassVar = "heedful.tasks.conversation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
-    forms: ClassVar = "heedful.tasks.conversation.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.conversation.data_formats:DATA_FORMATS"
     body: ClassVar = ""
-    origin: ClassVar = "a language model"
+    required_init: ClassVar = "a language model"
 
     task: Literal["conversation"] = "conversation"
     """what is learned"""
@@ -116,50 +116,50 @@ class ConversationRecipe(TunedRecipe):
     model: ConditionalModelConfig = TransformerConfig()
     """the architecture: an encoder and a decoder, or a language model that reads context and reply as one text; with
     `init` the latter, of which nothing but dropout can be changed"""
-    training: Annotated[ConversationTrainingConfig, Mark.FREE]
+    training: Annotated[ConversationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[ReplyingConfig, Mark.FREE] = GreedyContinuationConfig()
+    generation: Annotated[ReplyingConfig, FieldRole.FREE] = GreedyContinuationConfig()
     """how the finished model replies unless a command is told otherwise"""
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """Only with a language model."""
         return isinstance(model, DecoderConfig)
 
     @classmethod
-    def around(cls, model: Architecture) -> Architecture:
+    def wrap_architecture(cls, model: ArchitectureConfig) -> ArchitectureConfig:
         """A language model that reads context and reply as one text."""
         return DecoderOnlyConfig(decoder=model) if isinstance(model, DecoderConfig) else model
 
     @field_validator("training")
     @classmethod
-    def _suits(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
+    def _check_training(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
         model = info.data.get("model")
         return (
             training
-            if model is None or not known(info)
-            else training.suited(draws=model.draws, key="model.reading.weights")
+            if model is None or not is_model_known(info)
+            else training.fit_to_attention(is_sampled=model.samples_attention, key="model.reading.weights")
         )
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: ConditionalModelConfig, info: ValidationInfo) -> ConditionalModelConfig:
-        data, longest = info.data.get("data"), model.longest
-        if not known(info):
+    def _check_positions(cls, model: ConditionalModelConfig, info: ValidationInfo) -> ConditionalModelConfig:
+        data, longest = info.data.get("data"), model.length_limit
+        if not is_model_known(info):
             return model
-        if data is not None and data.learned == "dialogues" and not model.one_text:
-            raise misfit(
+        if data is not None and data.learned == "dialogues" and not model.is_single_text:
+            raise config_error(
                 "data.learned",
                 f'= "dialogues" leaves nothing for the encoder of a model of kind "{model.kind}" to read: set it to '
                 '"everybody", or model.kind = "decoder_only"',
             )
         if data is None or longest is None:
             return model
-        needed = model.places(data.max_length, data.max_length)
-        if longest.tokens < needed:
-            raise misfit(
+        num_positions = model.count_positions(data.max_length, data.max_length)
+        if longest.tokens < num_positions:
+            raise config_error(
                 longest.key,
-                f"= {longest.tokens} must be at least {needed}, which is what a context and a reply of "
+                f"= {longest.tokens} must be at least {num_positions}, which is what a context and a reply of "
                 f"data.max_length = {data.max_length} need",
             )
         return model

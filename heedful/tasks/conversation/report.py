@@ -6,52 +6,52 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
-from heedful.inspection.page import Table
-from heedful.tasks.conversation.exam import ORDER, ReplyExam, Surprised
-from heedful.tasks.report import Comparison, Report, number, span
+from heedful.inspection.page import PageTable
+from heedful.tasks.conversation.evaluation import NGRAM_ORDER, ReplyEvaluator, ReplyLikelihoods
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 
-_MAIN: Final = "word_perplexity"
+_MAIN_METRIC: Final = "word_perplexity"
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class ConversationReport(Report):
+class ConversationReport(EvaluationReport):
     """Perplexities of replies, with and without the turns before them, beside n-grams."""
 
-    exam: ReplyExam
-    answers: Surprised
+    evaluator: ReplyEvaluator
+    answers: ReplyLikelihoods
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """A line for each."""
         values = {name: metric.value for name, metric in self.metrics.items()}
         tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
         lines = [
-            f"{self.system.name}: {self.exam.part}, {self.exam.size:,} replies",
+            f"{self.system.name}: {self.evaluator.part}, {self.evaluator.size:,} replies",
             f"{'perplexity':<32}  {'per token':>10}  {'per word':>10}",
         ]
-        for shown, before, behind in (
+        for label, prefix, suffix in (
             ("the model", "", ""),
             ("the model without past turns", "", "_without_context"),
-            (f"Kneser-Ney, {ORDER}-grams", "kneser_ney_", ""),
+            (f"Kneser-Ney, {NGRAM_ORDER}-grams", "kneser_ney_", ""),
         ):
-            found = (values[f"{before}{name}{behind}"] for name in ("perplexity", "word_perplexity"))
-            lines.append(f"{shown:<32}  {next(found):>10.4f}  {next(found):>10.4f}")
+            perplexities = (values[f"{prefix}{name}{suffix}"] for name in ("perplexity", "word_perplexity"))
+            lines.append(f"{label:<32}  {next(perplexities):>10.4f}  {next(perplexities):>10.4f}")
         lines.append(f"{tokens:,} tokens and {words:,} words, the end of each reply among them")
         return "\n".join(lines)
 
-    def content(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same."""
         values = {name: metric.value for name, metric in self.metrics.items()}
-        return {"part": self.exam.part, "replies": self.exam.size, **values, **self.counts()}
+        return {"part": self.evaluator.part, "replies": self.evaluator.size, **values, **self.count_text()}
 
-    def counts(self) -> dict[str, int]:
+    def count_text(self) -> dict[str, int]:
         """How much text it was."""
         return {"tokens": int(self.answers.tokens.sum()), "words": int(self.answers.words.sum())}
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class ConversationComparison(Comparison):
+class ConversationComparison(RunComparison):
     """Perplexities per word, which need no common vocabulary."""
 
     reports: tuple[ConversationReport, ...]
@@ -59,53 +59,58 @@ class ConversationComparison(Comparison):
     @property
     def heading(self) -> str:
         """How much of which text."""
-        return f"{self.counted} of {self.recipes[0].task} on {self.exam.size:,} replies of {self.exam.text}"
+        return f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} replies of {self.exam.data_description}"
 
-    def results(self) -> Table:
+    def build_results_table(self) -> PageTable:
         """A row for each run."""
         rows = []
-        for report, kind in zip(self.reports, self.kinds, strict=True):
-            facts, values = report.system.told, {name: metric.value for name, metric in report.metrics.items()}
+        for report, model_name in zip(self.reports, self.model_names, strict=True):
+            summary, values = (
+                report.system.required_summary,
+                {name: metric.value for name, metric in report.metrics.items()},
+            )
             rows.append(
                 [
                     report.system.label,
-                    kind,
-                    f"{facts.parameters:,}",
-                    number(facts.minutes, ".1f"),
-                    f"{values[_MAIN]:.3f}",
-                    span(report.intervals[_MAIN], 3),
-                    number(report.tests[_MAIN].p_value if report.tests else None, ".3f"),
+                    model_name,
+                    f"{summary.parameters:,}",
+                    format_number(summary.minutes, ".1f"),
+                    f"{values[_MAIN_METRIC]:.3f}",
+                    format_interval(report.intervals[_MAIN_METRIC], 3),
+                    format_number(report.tests[_MAIN_METRIC].p_value if report.tests else None, ".3f"),
                     f"{values['word_perplexity_without_context']:.3f}",
                     f"{values['kneser_ney_word_perplexity']:.3f}",
                 ]
             )
         columns = ["run", "model", "parameters", "minutes", "word perplexity", "95 % interval", "p", "without context"]
-        return Table("", [*columns, "Kneser-Ney"], rows, self.notes())
+        return PageTable("", [*columns, "Kneser-Ney"], rows, self.collect_notes())
 
-    def remarks(self) -> Iterator[str]:
+    def table_notes(self) -> Iterator[str]:
         """What the columns mean."""
         if len(self.reports) > 1:
             yield (
                 f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
                 f"(paired bootstrap, {self.sampling.samples:,} samples of replies)"
             )
-        yield f"Kneser-Ney: {ORDER}-grams of the training dialogues in the tokens of the run"
+        yield f"Kneser-Ney: {NGRAM_ORDER}-grams of the training dialogues in the tokens of the run"
 
-    def pictures(self) -> list[str]:
+    def draw_plots(self) -> list[str]:
         """Perplexity by size, and how the runs learned."""
-        plot = self.by_size(_MAIN, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval")
-        return [plot, *self.curves()]
+        plot = self.plot_by_size(
+            _MAIN_METRIC, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval"
+        )
+        return [plot, *self.plot_loss_curves()]
 
-    def content(self) -> dict[str, Any]:
+    def build_json_fields(self) -> dict[str, Any]:
         """What was drawn."""
         sampling = {"samples": self.sampling.samples, "seed": self.sampling.seed}
         return {"part": self.exam.part, "replies": self.exam.size, **sampling}
 
-    def record(self, report: Report) -> dict[str, Any]:
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """All metrics, and the counts that they come from."""
         assert isinstance(report, ConversationReport)
         return {
-            **report.counts(),
-            "metrics": {name: asdict(each) for name, each in report.intervals.items()},
-            "against_first": {name: asdict(each) for name, each in report.tests.items()},
+            **report.count_text(),
+            "metrics": {name: asdict(value) for name, value in report.intervals.items()},
+            "against_first": {name: asdict(value) for name, value in report.tests.items()},
         }

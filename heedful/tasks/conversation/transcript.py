@@ -9,10 +9,10 @@ from typing import Final, final
 import numpy as np
 from jaxtyping import Float
 
-from heedful.inspection.page import html_page, page_text
-from heedful.tasks.conversation.data import Turn
-from heedful.tasks.conversation.face import Partner
-from heedful.tasks.inspecting import Scope
+from heedful.inspection.page import escape_page_text, render_html_page
+from heedful.tasks.conversation.data import DialogueTurn
+from heedful.tasks.conversation.predictor import ChatPredictor
+from heedful.tasks.inspection_records import InspectionSelection
 
 _STYLE: Final = (
     ".turn{max-width:44rem;margin:.8rem 0;padding:.5rem .9rem;border-radius:.8rem;background:#eef0f4}"
@@ -26,7 +26,7 @@ _STYLE: Final = (
 
 @final
 @dataclass(frozen=True)
-class Glance:
+class TurnAttention:
     """How much of a reply's attention went to one turn, and to each of its tokens, who speaks and its end included."""
 
     number: int
@@ -39,7 +39,7 @@ class Glance:
         return float(self.weights.sum())
 
 
-def glances(partner: Partner, turns: Sequence[Turn], reply: str) -> list[Glance]:
+def compute_turn_attention(predictor: ChatPredictor, turns: Sequence[DialogueTurn], reply: str) -> list[TurnAttention]:
     """Which of the turns before it a reply looked at; none where the model has no attention, or nothing was said.
 
     The mean over layers, heads and tokens of the reply. A decoder without an encoder looks at its reply too; here is
@@ -48,57 +48,60 @@ def glances(partner: Partner, turns: Sequence[Turn], reply: str) -> list[Glance]
     Raises:
         DataError: the reply is too long.
     """
-    context = partner.script.context(turns)
+    context = predictor.encoder.encode_context(turns)
     if not context:
         return []
-    record = partner.inspect(turns, reply, scope=Scope(walks=False, alternatives=1))
-    across = [each for each in record.maps if each.role == "cross"]
-    maps = across or [each for each in record.maps if each.role == "decoder"]
+    record = predictor.inspect(turns, reply, scope=InspectionSelection(attention_steps=False, alternatives=1))
+    cross_maps = [map_ for map_ in record.maps if map_.role == "cross"]
+    maps = cross_maps or [map_ for map_ in record.maps if map_.role == "decoder"]
     if not maps:
         return []
-    size, read = len(partner.script.turn(Turn(partner.speaker, reply))) - 1, 1 + sum(map(len, context))
-    looked = np.mean([each.weights[:, -size:, :read].mean((0, 1)) for each in maps], axis=0)[1:]
-    parts = np.split(looked / looked.sum(), np.cumsum([len(ids) for ids in context])[:-1])
+    size, num_source = (
+        len(predictor.encoder.encode_turn(DialogueTurn(predictor.speaker, reply))) - 1,
+        1 + sum(map(len, context)),
+    )
+    token_weights = np.mean([map_.weights[:, -size:, :num_source].mean((0, 1)) for map_ in maps], axis=0)[1:]
+    weights_by_turn = np.split(token_weights / token_weights.sum(), np.cumsum([len(ids) for ids in context])[:-1])
     first = len(turns) - len(context) + 1
     return [
-        Glance(number, tuple(partner.script.pieces(ids)), part)
-        for number, (ids, part) in enumerate(zip(context, parts, strict=True), first)
+        TurnAttention(number, tuple(predictor.encoder.to_pieces(ids)), weights)
+        for number, (ids, weights) in enumerate(zip(context, weights_by_turn, strict=True), first)
     ]
 
 
-def transcript(partner: Partner, turns: Sequence[Turn], *, title: str = "A conversation") -> str:
+def render_transcript(predictor: ChatPredictor, turns: Sequence[DialogueTurn], *, title: str = "A conversation") -> str:
     """The page of a dialogue, which needs nothing else; a reply of the model tells where it looked."""
-    return html_page(title, tables=[_Said(partner, tuple(turns))], pictures=[], style=_STYLE)
+    return render_html_page(title, tables=[_TurnList(predictor, tuple(turns))], pictures=[], style=_STYLE)
 
 
 @final
 @dataclass(frozen=True)
-class _Said:
+class _TurnList:
     """Turns below each other."""
 
-    partner: Partner
-    turns: tuple[Turn, ...]
+    predictor: ChatPredictor
+    turns: tuple[DialogueTurn, ...]
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """An element for each turn."""
-        return "\n".join(self._turn(number, turn) for number, turn in enumerate(self.turns, 1))
+        return "\n".join(self._render_turn(number, turn) for number, turn in enumerate(self.turns, 1))
 
-    def _turn(self, number: int, turn: Turn) -> str:
-        own = turn.speaker == self.partner.speaker
-        found = glances(self.partner, self.turns[: number - 1], turn.text) if own else []
-        looked = "".join(_looked(found)) if found else ""
-        name = f"{number} {page_text(turn.speaker)}"
-        return f'<div class="turn{" own" * own}"><b>{name}</b><p>{page_text(turn.text)}</p>{looked}</div>'
+    def _render_turn(self, number: int, turn: DialogueTurn) -> str:
+        is_own = turn.speaker == self.predictor.speaker
+        attention = compute_turn_attention(self.predictor, self.turns[: number - 1], turn.text) if is_own else []
+        attention_html = "".join(_render_attention(attention)) if attention else ""
+        name = f"{number} {escape_page_text(turn.speaker)}"
+        return f'<div class="turn{" own" * is_own}"><b>{name}</b><p>{escape_page_text(turn.text)}</p>{attention_html}</div>'
 
 
-def _looked(found: Sequence[Glance]) -> Iterator[str]:
-    most = max(found, key=lambda each: each.share)
-    strongest = max(float(each.weights.max()) for each in found)
-    yield f'<details class="looked"><summary>looked most at turn {most.number} ({most.share:.0%})</summary>'
-    for each in found:
-        yield f'<div>{each.number} <span class="bar" style="width:{8 * each.share:.2f}rem"></span> {each.share:.0%} '
-        for piece, weight in zip(each.pieces, each.weights.tolist(), strict=True):
-            strength = weight / strongest
-            yield f'<i style="background:rgba(60,141,90,{strength:.2f})">{page_text(piece)}</i> '
+def _render_attention(attention: Sequence[TurnAttention]) -> Iterator[str]:
+    top_turn = max(attention, key=lambda turn: turn.share)
+    max_weight = max(float(turn.weights.max()) for turn in attention)
+    yield f'<details class="looked"><summary>looked most at turn {top_turn.number} ({top_turn.share:.0%})</summary>'
+    for turn in attention:
+        yield f'<div>{turn.number} <span class="bar" style="width:{8 * turn.share:.2f}rem"></span> {turn.share:.0%} '
+        for piece, weight in zip(turn.pieces, turn.weights.tolist(), strict=True):
+            strength = weight / max_weight
+            yield f'<i style="background:rgba(60,141,90,{strength:.2f})">{escape_page_text(piece)}</i> '
         yield "</div>"
     yield "</details>"

@@ -16,45 +16,45 @@ from typing import Final, TypeAlias, final
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-from heedful.data.corpus import Encoding, Items
-from heedful.data.labels import Labels
-from heedful.data.pictures import picture_files, read_picture, resized
-from heedful.data.readers import Reader
+from heedful.data.corpus import ArraySpec, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
+from heedful.data.pictures import list_picture_files, read_picture, resize_picture
+from heedful.data.readers import ExampleReader
 from heedful.errors import DataError
 
-Shape: TypeAlias = tuple[int, int, int]
+PictureShape: TypeAlias = tuple[int, int, int]
 """Channels, height and width."""
-Pixels: TypeAlias = UInt8[np.ndarray, "C H W"]
-Many: TypeAlias = Sequence[Pixels] | np.ndarray
+PixelArray: TypeAlias = UInt8[np.ndarray, "C H W"]
+PictureSequence: TypeAlias = Sequence[PixelArray] | np.ndarray
 """Pictures of one shape, one after the other."""
 
-_LIGHT: Final = np.array([0.299, 0.587, 0.114])
+_LUMA_WEIGHTS: Final = np.array([0.299, 0.587, 0.114])
 """How light red, green and blue are (ITU-R BT.601)."""
-_GZIP: Final = b"\x1f\x8b"
-_IDX_BYTES: Final = 8
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_IDX_UNSIGNED_BYTE: Final = 8
 """Of IDX's types of numbers the one for unsigned bytes."""
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class LabelledPicture:
     """A picture, its class, and where it is from."""
 
-    pixels: Pixels
+    pixels: PixelArray
     label: str
-    place: str
+    location: str
 
     @property
-    def key(self) -> int:
+    def content_hash(self) -> int:
         """A hash of what is to be seen."""
-        return picture_key(self.pixels)
+        return hash_pixels(self.pixels)
 
 
-def picture_key(pixels: Pixels) -> int:
+def hash_pixels(pixels: PixelArray) -> int:
     """A hash of what is to be seen, so that chance may depend on a picture and on nothing around it."""
     return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little")
 
 
-class Pictures(Reader[Picture]):
+class PictureReader(ExampleReader[LabelledPicture]):
     """Pictures with classes, all of them or some.
 
     Some are taken in the order of a hash of what is to be seen. So parts that do not overlap have no picture in common,
@@ -69,47 +69,49 @@ class Pictures(Reader[Picture]):
         stop: where to end; None at the last.
     """
 
-    def __init__(self, *paths: Path, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+    def __init__(self, *paths: Path, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
         super().__init__(*paths)
         self.shape = shape
         self._start, self._stop = start, stop
 
     @abstractmethod
-    def every(self) -> Iterable[Picture]:
+    def iter_pictures(self) -> Iterable[LabelledPicture]:
         """All of them, as they stand."""
 
     @final
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[LabelledPicture]:
         if self._start == 0 and self._stop is None:
-            return iter(self.every())
-        found = sorted(self.every(), key=lambda picture: picture.key)
-        stop = len(found) if self._stop is None else self._stop
-        if not self._start < stop <= len(found):
+            return iter(self.iter_pictures())
+        pictures = sorted(self.iter_pictures(), key=lambda picture: picture.content_hash)
+        stop = len(pictures) if self._stop is None else self._stop
+        if not self._start < stop <= len(pictures):
             raise DataError(
-                f"{self.paths[0]}: holds {len(found):,} pictures, of which those from {self._start:,} to {stop:,} are "
+                f"{self.paths[0]}: holds {len(pictures):,} pictures, of which those from {self._start:,} to {stop:,} are "
                 "wanted; set start and stop to numbers that fit"
             )
-        return iter(found[_apart(found, self._start) : _apart(found, stop)])
+        return iter(pictures[_skip_duplicates(pictures, self._start) : _skip_duplicates(pictures, stop)])
 
 
-def _apart(found: list[Picture], place: int) -> int:
+def _skip_duplicates(pictures: list[LabelledPicture], index: int) -> int:
     """The first place from this one on that does not stand between two pictures that are the same."""
-    while 0 < place < len(found) and found[place].key == found[place - 1].key:
-        place += 1
-    return place
+    while 0 < index < len(pictures) and pictures[index].content_hash == pictures[index - 1].content_hash:
+        index += 1
+    return index
 
 
 @final
-class Idx(Pictures):
+class IdxPictures(PictureReader):
     """Two files of IDX, of bytes: pictures, and the number of each one's class; plain or gzipped."""
 
-    def __init__(self, path: Path, *, labels: Path, shape: Shape, start: int = 0, stop: int | None = None) -> None:
+    def __init__(
+        self, path: Path, *, labels: Path, shape: PictureShape, start: int = 0, stop: int | None = None
+    ) -> None:
         super().__init__(path, labels, shape=shape, start=start, stop=stop)
 
-    def every(self) -> Iterator[Picture]:
+    def iter_pictures(self) -> Iterator[LabelledPicture]:
         """Named by their numbers, from 0."""
         images, labels = self.paths
-        pictures, numbers = _idx(images, axes=(3, 4)), _idx(labels, axes=(1,))
+        pictures, numbers = _read_idx(images, axes=(3, 4)), _read_idx(labels, axes=(1,))
         if len(pictures) != len(numbers):
             raise DataError(
                 f"{images} has {len(pictures):,} pictures and {labels} {len(numbers):,} labels; name files that belong "
@@ -117,23 +119,23 @@ class Idx(Pictures):
             )
         # colours stand last in files
         pictures = pictures.transpose(0, 3, 1, 2) if pictures.ndim == 4 else pictures[:, None]
-        _require_shape(pictures.shape[1:], self.shape, place=images)
+        _require_shape(pictures.shape[1:], self.shape, path=images)
         for number, (pixels, label) in enumerate(zip(pictures, numbers, strict=True)):
-            yield Picture(pixels, str(label), f"{images}:{number}")
+            yield LabelledPicture(pixels, str(label), f"{images}:{number}")
 
 
-def _idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
+def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
     """The array in a file, which has one of these numbers of axes."""
-    content = _bytes(path)
+    content = _read_bytes(path)
     try:
         zeros, kind, count = struct.unpack_from(">HBB", content)
         sides = struct.unpack_from(f">{count}I", content, 4)
     except struct.error:
         raise DataError(f"{path}: too short to be a file of IDX; fetch it again or name another") from None
-    if (zeros, kind) != (0, _IDX_BYTES) or count not in axes:
-        wanted = " or ".join(map(str, axes))
+    if (zeros, kind) != (0, _IDX_UNSIGNED_BYTE) or count not in axes:
+        expected = " or ".join(map(str, axes))
         raise DataError(
-            f"{path}: begins with {content[:4].hex()}; a file of IDX with bytes along {wanted} axes is needed"
+            f"{path}: begins with {content[:4].hex()}; a file of IDX with bytes along {expected} axes is needed"
         )
     data = content[4 + 4 * count :]
     if len(data) != math.prod(sides):
@@ -142,20 +144,20 @@ def _idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
 
 
 @final
-class ByteFiles(Pictures):
+class ByteFilePictures(PictureReader):
     """A folder with a file for each class: the bytes of its pictures, one after the other; plain or gzipped.
 
     A class is called as its file is, up to the first full stop.
     """
 
-    def __init__(self, path: Path, *, shape: Shape, start: int = 0, stop: int | None = None) -> None:
-        super().__init__(*_inside(path, folders=False), shape=shape, start=start, stop=stop)
+    def __init__(self, path: Path, *, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
+        super().__init__(*_list_entries(path, folders=False), shape=shape, start=start, stop=stop)
 
-    def every(self) -> Iterator[Picture]:
+    def iter_pictures(self) -> Iterator[LabelledPicture]:
         """Class by class."""
         size = math.prod(self.shape)
         for path in self.paths:
-            content = _bytes(path)
+            content = _read_bytes(path)
             if not content or len(content) % size:
                 raise DataError(
                     f"{path}: has {len(content):,} bytes, which is no number of pictures of "
@@ -163,73 +165,73 @@ class ByteFiles(Pictures):
                 )
             pictures = np.frombuffer(content, dtype=np.uint8).reshape(-1, *self.shape)
             for number, pixels in enumerate(pictures):
-                yield Picture(pixels, path.name.partition(".")[0], f"{path}:{number}")
+                yield LabelledPicture(pixels, path.name.partition(".")[0], f"{path}:{number}")
 
 
 @final
-class PictureFolders(Pictures):
+class FolderPictures(PictureReader):
     """A folder with a folder for each class, with pictures of any size; they are drawn out to that of the recipe."""
 
-    def __init__(self, path: Path, *, shape: Shape, start: int = 0, stop: int | None = None) -> None:
-        files = [file for folder in _inside(path, folders=True) for file in picture_files(folder)]
+    def __init__(self, path: Path, *, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
+        files = [file for folder in _list_entries(path, folders=True) for file in list_picture_files(folder)]
         super().__init__(*files, shape=shape, start=start, stop=stop)
 
-    def every(self) -> Iterator[Picture]:
+    def iter_pictures(self) -> Iterator[LabelledPicture]:
         """Class by class."""
         for path in self.paths:
-            yield Picture(fitted(read_picture(path), self.shape), path.parent.name, str(path))
+            yield LabelledPicture(fit_picture_to_shape(read_picture(path), self.shape), path.parent.name, str(path))
 
 
-def fitted(picture: Shaped[np.ndarray, "rows columns 3"], shape: Shape) -> Pixels:
+def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: PictureShape) -> PixelArray:
     """A decoded picture drawn out to a shape, and grey where that has one channel."""
     channels, height, width = shape
     if picture.shape[:2] != (height, width):
-        picture = resized(picture, height, width)
+        picture = resize_picture(picture, height, width)
     if channels == 1:
-        picture = np.rint(picture @ _LIGHT).astype(np.uint8)[..., None]
+        picture = np.rint(picture @ _LUMA_WEIGHTS).astype(np.uint8)[..., None]
     return np.ascontiguousarray(picture.transpose(2, 0, 1))
 
 
-def _inside(folder: Path, *, folders: bool) -> list[Path]:
+def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
     """The files in a folder, or its folders, by their names."""
     try:
-        found = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
+        entries = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
     except OSError as error:
         raise DataError(f"{folder}: no folder that can be read ({error.strerror}); check the path") from None
-    if not found:
+    if not entries:
         raise DataError(f"{folder}: holds no {'folders' if folders else 'files'}, one for each class; check the path")
-    return found
+    return entries
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     """What a file holds, unpacked where it is packed."""
     try:
         content = path.read_bytes()
-        return gzip.decompress(content) if content.startswith(_GZIP) else content
+        return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path and its rights") from None
 
 
-def _require_shape(found: tuple[int, ...], wanted: Shape, *, place: Path) -> None:
-    if found != wanted:
+def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Path) -> None:
+    if actual != expected:
         raise DataError(
-            f"{place}: pictures of {' x '.join(map(str, found))} (channels, height, width) where the recipe says "
-            f"{' x '.join(map(str, wanted))}; set data.channels, data.height and data.width"
+            f"{path}: pictures of {' x '.join(map(str, actual))} (channels, height, width) where the recipe says "
+            f"{' x '.join(map(str, expected))}; set data.channels, data.height and data.width"
         )
 
 
-def picture_encoding(labels: Labels, shape: Shape) -> Encoding[Picture]:
+def build_picture_encoding(labels: LabelVocabulary, shape: PictureShape) -> ExampleEncoder[LabelledPicture]:
     """The bytes of each picture, and the number of its class."""
 
-    def encode(picture: Picture) -> tuple[np.ndarray, list[int]]:
-        label = labels.id(picture.label)
+    def encode(picture: LabelledPicture) -> tuple[np.ndarray, list[int]]:
+        label = labels.get_id(picture.label)
         if label is None:
             raise DataError(
-                f"{picture.place}: class {picture.label!r} is not among those of data.train "
+                f"{picture.location}: class {picture.label!r} is not among those of data.train "
                 f"({', '.join(labels.names[:8])}); give pictures of it to learn from, or take this one away"
             )
         return picture.pixels[None], [label]
 
-    return Encoding({"pictures": Items("|u1", shape), "labels": labels.size}, encode)
+    return ExampleEncoder({"pictures": ArraySpec("|u1", shape), "labels": labels.size}, encode)

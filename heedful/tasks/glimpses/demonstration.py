@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, final
 import numpy as np
 
 from heedful.errors import RecipeError
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
-from heedful.tasks.glimpses.digits import SIDE, Digit, digits, idx
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
+from heedful.tasks.glimpses.digits import SIDE, DrawnDigit, encode_idx, generate_digits
 
 if TYPE_CHECKING:
-    from heedful.tasks.glimpses.face import Looker
+    from heedful.tasks.glimpses.predictor import GlimpsePredictor
 
 _HELD_OUT: Final = 500
 _SHOWN: Final = 6
@@ -73,23 +73,23 @@ class GlimpsesDemonstration(Demonstration):
     """digits to learn from; each is in another maze whenever it is seen"""
 
     @cached_property
-    def parts(self) -> Mapping[str, list[Digit]]:
+    def parts(self) -> Mapping[str, list[DrawnDigit]]:
         """Digits of which no two look the same."""
         if self.size < 1:
             raise RecipeError(f"--size: {self.size}; learn from at least 1 digit")
-        found = list(digits(self.size + 2 * _HELD_OUT, seed=self.seed))
+        drawn_digits = list(generate_digits(self.size + 2 * _HELD_OUT, seed=self.seed))
         return {
-            "validation": found[:_HELD_OUT],
-            "test": found[_HELD_OUT : 2 * _HELD_OUT],
-            "train": found[2 * _HELD_OUT :],
+            "validation": drawn_digits[:_HELD_OUT],
+            "test": drawn_digits[_HELD_OUT : 2 * _HELD_OUT],
+            "train": drawn_digits[2 * _HELD_OUT :],
         }
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """The digits as IDX files and the recipe beside them, as a user would have them."""
         recipe = self.output / "recipe.toml"
         content = _RECIPE.format(
             recipe=quote(str(recipe)),
-            run=value(str(self.output / "run")),
+            run=format_value(str(self.output / "run")),
             seed=self.seed,
             steps=self.steps,
             side=SIDE,
@@ -97,39 +97,42 @@ class GlimpsesDemonstration(Demonstration):
         )
         files: dict[str, str | bytes] = {recipe.name: content}
         for name, part in self.parts.items():
-            files[f"digits/{name}.idx"] = idx(np.concatenate([each.pixels for each in part]))
-            files[f"digits/{name}-labels.idx"] = idx(np.array([each.label for each in part], dtype=np.uint8))
+            files[f"digits/{name}.idx"] = encode_idx(np.concatenate([digit.pixels for digit in part]))
+            files[f"digits/{name}-labels.idx"] = encode_idx(np.array([digit.label for digit in part], dtype=np.uint8))
         write_files(self.output, files)
-        say(f"{self.size:,} digits, each somewhere in a picture of 32 x 32 among pieces of others")
+        print_now(f"{self.size:,} digits, each somewhere in a picture of 32 x 32 among pieces of others")
         return recipe
 
-    def show(self, face: Looker, run: Path) -> None:
+    def show_results(self, predictor: GlimpsePredictor, run_folder: Path) -> None:
         """What it tells after each glimpse, a few pictures as files, and the path over one of them."""
-        from heedful.data.pictures import png
+        from heedful.data.pictures import encode_png
         from heedful.inspection.page import write_page
-        from heedful.inspection.web import viewer_html
-        from heedful.tasks.glimpses.looking import scenes
-        from heedful.tasks.glimpses.scenes import Canvas
+        from heedful.inspection.web import render_viewer
+        from heedful.tasks.glimpses.glimpse_inputs import render_scenes
+        from heedful.tasks.glimpses.scenes import CanvasRenderer
 
         test = self.parts["test"]
-        plain = [each.pixels for each in test]
-        mazes = scenes(Canvas(**_MAZE), plain, others=plain, numbers=range(len(plain)))
-        sights = face.look_at(list(mazes))
-        right = [[name == str(each.label) for name in sight.after] for sight, each in zip(sights, test, strict=True)]
+        pictures = [digit.pixels for digit in test]
+        mazes = render_scenes(CanvasRenderer(**_MAZE), pictures, others=pictures, numbers=range(len(pictures)))
+        predictions = predictor.look_at(list(mazes))
+        right = [
+            [name == str(digit.label) for name in prediction.labels_after]
+            for prediction, digit in zip(predictions, test, strict=True)
+        ]
         shares = "  ".join(f"{share:.1%}" for share in np.mean(right, 0))
-        say(f"\n{len(test)} mazes of digits that it never learned from; right after each glimpse:\n  {shares}\n")
+        print_now(f"\n{len(test)} mazes of digits that it never learned from; right after each glimpse:\n  {shares}\n")
         files = {
-            f"mazes/{number}.png": png(np.repeat(maze.transpose(1, 2, 0), 3, axis=2))
+            f"mazes/{number}.png": encode_png(np.repeat(maze.transpose(1, 2, 0), 3, axis=2))
             for number, maze in enumerate(mazes[:_SHOWN])
         }
         write_files(self.output, files)
-        for name, sight, each in zip(files, sights, test, strict=False):
-            verdict = "" if sight.label == str(each.label) else f"   (should be: {each.label})"
-            say(f"  {self.output / name}: {' '.join(sight.after)}{verdict}")
+        for name, prediction, digit in zip(files, predictions, test, strict=False):
+            verdict = "" if prediction.label == str(digit.label) else f"   (should be: {digit.label})"
+            print_now(f"  {self.output / name}: {' '.join(prediction.labels_after)}{verdict}")
         page = self.output / "glimpses.html"
-        write_page(viewer_html(face.inspect(mazes[0], title="mazes/0.png")), page)
-        say(f"\nwhere it looked: {page}  (open it in a browser)\n\nwhere to go next")
-        command("look", run, self.output / "mazes/1.png", "--page", "path.html")
-        command("evaluate", run)
-        command("train", self.output / "recipe.toml", "--output", "runs/blind", "--model.policy", "random")
-        say("                          what it would reach without choosing where to look")
+        write_page(render_viewer(predictor.inspect(mazes[0], title="mazes/0.png")), page)
+        print_now(f"\nwhere it looked: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("look", run_folder, self.output / "mazes/1.png", "--page", "path.html")
+        print_command("evaluate", run_folder)
+        print_command("train", self.output / "recipe.toml", "--output", "runs/blind", "--model.policy", "random")
+        print_now("                          what it would reach without choosing where to look")

@@ -8,19 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.glimpses import GlimpsesConfig, PictureModelConfig
-from heedful.catalogue import find
+from heedful.recipes.config import (
+    Config,
+    FieldRole,
+    InputPath,
+    PositiveInt,
+    add_default_kind,
+    add_inferred_kind,
+    config_error,
+)
 from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import Count, InputPath, Mark, Section, default_kind, kind_from, misfit
-from heedful.recipes.training import Below1, FineTuningScheduleConfig, LinearConfig, TrainingConfig
+from heedful.recipes.training import FineTuningScheduleConfig, FloatBelowOne, LinearConfig, TrainingConfig
+from heedful.registry import load_object
 
 if TYPE_CHECKING:
-    from heedful.tasks.glimpses.data import Pictures, Shape
-    from heedful.tasks.glimpses.scenes import Scene
+    from heedful.tasks.glimpses.data import PictureReader, PictureShape
+    from heedful.tasks.glimpses.scenes import SceneRenderer
 
-From = Annotated[int, Field(ge=0)]
+StartIndex = Annotated[int, Field(ge=0)]
 
 
-class PicturesConfig(Section):
+class PicturesConfig(Config):
     """Pictures with classes; abstract.
 
     Attributes:
@@ -32,31 +40,31 @@ class PicturesConfig(Section):
     kind: str
     path: InputPath
     """where they are"""
-    start: From = 0
+    start: StartIndex = 0
     """how many are passed over, in the order of a hash of what is to be seen"""
-    stop: Count | None = None
+    stop: PositiveInt | None = None
     """where to end, in that order; at the last if not given"""
 
     @field_validator("stop")
     @classmethod
-    def _behind(cls, stop: int | None, info: ValidationInfo) -> int | None:
+    def _check_stop(cls, stop: int | None, info: ValidationInfo) -> int | None:
         if stop is not None and stop <= info.data.get("start", 0):
             raise ValueError(f"must be above start = {info.data['start']}")
         return stop
 
-    def reader(self, shape: Shape) -> Pictures:
+    def reader(self, shape: PictureShape) -> PictureReader:
         """The pictures, to be read as often as one likes; `DataError` where a file is missing."""
-        make = find(self.read_by, about=f"kind = {self.kind!r}")
-        made: Pictures = make(
+        reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
+        reader: PictureReader = reader_class(
             shape=shape, **{key: getattr(self, key) for key in type(self).model_fields if key != "kind"}
         )
-        return made
+        return reader
 
 
 class IdxConfig(PicturesConfig):
     """A file of pictures and one of labels, in the format of MNIST (IDX, of bytes), plain or gzipped."""
 
-    read_by = "heedful.tasks.glimpses.data:Idx"
+    read_by = "heedful.tasks.glimpses.data:IdxPictures"
 
     kind: Literal["idx"] = "idx"
     path: InputPath
@@ -68,7 +76,7 @@ class IdxConfig(PicturesConfig):
 class ByteFilesConfig(PicturesConfig):
     """A folder with a file for each class, of nothing but the bytes of its pictures, plain or gzipped."""
 
-    read_by = "heedful.tasks.glimpses.data:ByteFiles"
+    read_by = "heedful.tasks.glimpses.data:ByteFilePictures"
 
     kind: Literal["bytes"] = "bytes"
     path: InputPath
@@ -78,67 +86,69 @@ class ByteFilesConfig(PicturesConfig):
 class PictureFoldersConfig(PicturesConfig):
     """A folder with a folder of picture files for each class; those of another size are drawn out to the recipe's."""
 
-    read_by = "heedful.tasks.glimpses.data:PictureFolders"
+    read_by = "heedful.tasks.glimpses.data:FolderPictures"
 
     kind: Literal["folders"] = "folders"
     path: InputPath
     """the folder"""
 
 
-def _kind_of_pictures(table: Mapping[str, Any]) -> str:
+def _guess_pictures_kind(table: Mapping[str, Any]) -> str:
     """IDX where labels have a file of their own."""
     return "idx" if "labels" in table else "folders"
 
 
 AnyPicturesConfig = Annotated[
-    IdxConfig | ByteFilesConfig | PictureFoldersConfig, Field(discriminator="kind"), kind_from(_kind_of_pictures)
+    IdxConfig | ByteFilesConfig | PictureFoldersConfig,
+    Field(discriminator="kind"),
+    add_inferred_kind(_guess_pictures_kind),
 ]
 
 
-class PlainConfig(Section):
+class PlainConfig(Config):
     """Pictures as they are."""
 
     kind: Literal["plain"] = "plain"
 
-    def scene(self) -> Scene:
+    def build_renderer(self) -> SceneRenderer:
         """What makes scenes."""
-        from heedful.tasks.glimpses.scenes import Plain
+        from heedful.tasks.glimpses.scenes import PlainRenderer
 
-        return Plain()
+        return PlainRenderer()
 
 
-class TranslatedConfig(Section):
+class TranslatedConfig(Config):
     """Each picture somewhere on a dark square."""
 
     kind: Literal["translated"] = "translated"
-    side: Count = 60
+    side: PositiveInt = 60
     """pixels along each side of the square"""
 
-    def scene(self) -> Scene:
+    def build_renderer(self) -> SceneRenderer:
         """What makes scenes."""
-        from heedful.tasks.glimpses.scenes import Canvas
+        from heedful.tasks.glimpses.scenes import CanvasRenderer
 
-        return Canvas(self.side)
+        return CanvasRenderer(self.side)
 
 
 class ClutteredConfig(TranslatedConfig):
     """The same, and pieces of other pictures of the same part of the data lie about."""
 
     kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # as pydantic wants it
-    pieces: Count = 4
+    pieces: PositiveInt = 4
     """how many"""
-    piece: Count = 8
+    piece: PositiveInt = 8
     """pixels along a side of each"""
 
-    def scene(self) -> Scene:
+    def build_renderer(self) -> SceneRenderer:
         """What makes scenes."""
-        from heedful.tasks.glimpses.scenes import Canvas
+        from heedful.tasks.glimpses.scenes import CanvasRenderer
 
-        return Canvas(self.side, self.pieces, self.piece)
+        return CanvasRenderer(self.side, self.pieces, self.piece)
 
 
 SceneConfig = Annotated[
-    PlainConfig | TranslatedConfig | ClutteredConfig, Field(discriminator="kind"), default_kind("plain")
+    PlainConfig | TranslatedConfig | ClutteredConfig, Field(discriminator="kind"), add_default_kind("plain")
 ]
 
 
@@ -149,49 +159,51 @@ class GlimpsesDataConfig(DataConfig):
     """the pictures to learn from"""
     validation: AnyPicturesConfig
     """the pictures that checkpoints are compared on"""
-    test: Annotated[AnyPicturesConfig | None, Mark.FREE] = None
+    test: Annotated[AnyPicturesConfig | None, FieldRole.FREE] = None
     """the pictures that `heedful evaluate` takes, instead of those of validation"""
-    channels: Annotated[Literal[1, 3], Mark.ENCODES] = 1
+    channels: Annotated[Literal[1, 3], FieldRole.ENCODING] = 1
     """1 for grey pictures, 3 for colours"""
-    height: Annotated[Count, Mark.ENCODES] = 28
+    height: Annotated[PositiveInt, FieldRole.ENCODING] = 28
     """pixels from top to bottom"""
-    width: Annotated[Count, Mark.ENCODES] = 28
+    width: Annotated[PositiveInt, FieldRole.ENCODING] = 28
     """pixels from left to right"""
     scene: SceneConfig = PlainConfig()
     """what is looked at: each picture alone, or a larger one that is made of it, anew in each epoch of training"""
 
     @field_validator("scene")
     @classmethod
-    def _fits(cls, scene: Any, info: ValidationInfo) -> Any:
+    def _check_scene_size(cls, scene: Any, info: ValidationInfo) -> Any:
         sides = [info.data[name] for name in ("height", "width") if name in info.data]
         if isinstance(scene, TranslatedConfig) and scene.side < max(sides, default=0):
-            raise misfit("data.scene.side", f"= {scene.side} must hold a picture of {sides[0]} x {sides[-1]}")
+            raise config_error("data.scene.side", f"= {scene.side} must hold a picture of {sides[0]} x {sides[-1]}")
         if isinstance(scene, ClutteredConfig) and scene.piece > min(sides, default=scene.piece):
-            raise misfit("data.scene.piece", f"= {scene.piece} must fit into a picture of {sides[0]} x {sides[-1]}")
+            raise config_error(
+                "data.scene.piece", f"= {scene.piece} must fit into a picture of {sides[0]} x {sides[-1]}"
+            )
         return scene
 
     @property
-    def shape(self) -> Shape:
+    def picture_shape(self) -> PictureShape:
         """Channels, height and width of a picture."""
         return self.channels, self.height, self.width
 
     @property
-    def seen(self) -> Shape:
+    def scene_shape(self) -> PictureShape:
         """Those of a scene."""
-        return self.scene.scene().shape(self.shape)
+        return self.scene.build_renderer().output_shape(self.picture_shape)
 
-    def reader(self, part: str) -> Pictures:
+    def reader(self, part: str) -> PictureReader:
         """Pictures and their classes."""
         config: PicturesConfig = getattr(self, part)
-        return config.reader(self.shape)
+        return config.reader(self.picture_shape)
 
 
-class WarpConfig(Section):
+class WarpConfig(Config):
     """How pictures are moved in training, each time by chance, uniformly from minus to plus these values."""
 
     degrees: Annotated[float, Field(ge=0, le=180)] = 10.0
     """that they are turned by"""
-    scale: Below1 = 0.1
+    scale: FloatBelowOne = 0.1
     """share by which height and width, each for itself, become larger or smaller"""
     shear: Annotated[float, Field(ge=0, le=45)] = 5.0
     """degrees that upright lines lean over"""
@@ -202,24 +214,24 @@ class WarpConfig(Section):
 class GlimpsesTrainingConfig(TrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    batch_tokens: Annotated[Count, Mark.FIXED] = 128
+    batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 128
     """pictures in a batch"""
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-3, warmup_share=0.05)
     """the learning rate of each step"""
-    copies: Annotated[Count, Mark.FIXED] = 1
+    copies: Annotated[PositiveInt, FieldRole.FIXED] = 1
     """looks at each picture, whose losses and gradients are averaged (Mnih et al. 2014: Monte-Carlo samples)"""
-    after_each: Annotated[bool, Mark.FIXED] = False
+    after_each: Annotated[bool, FieldRole.FIXED] = False
     """learn to tell the class after each glimpse; else after the last alone, as in the paper"""
-    warp: Annotated[WarpConfig | None, Mark.FIXED] = None
+    warp: Annotated[WarpConfig | None, FieldRole.FIXED] = None
     """turn, stretch, shear and shift the pictures that are learned from, another way in each epoch"""
-    monitor: Annotated[Literal["loss", "accuracy"], Mark.FIXED] = "accuracy"
+    monitor: Annotated[Literal["loss", "accuracy"], FieldRole.FIXED] = "accuracy"
     """what finds the best checkpoint: the likelihood, or the share of right classes"""
 
 
-class LookingConfig(Section):
+class LookingConfig(Config):
     """How a trained model looks."""
 
-    copies: Count = 1
+    copies: PositiveInt = 1
     """looks at each picture, of which the mean of the probabilities counts"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """of the places; they depend on this and on the picture alone"""
@@ -228,7 +240,7 @@ class LookingConfig(Section):
 class GlimpsesRecipe(Recipe):
     """The class of a picture is told after some glimpses at it."""
 
-    made_by: ClassVar = "heedful.tasks.glimpses.run:KIND"
+    made_by: ClassVar = "heedful.tasks.glimpses.task:TASK"
     shown_by: ClassVar = "heedful.tasks.glimpses.demonstration:GlimpsesDemonstration"
 
     task: Literal["glimpses"] = "glimpses"
@@ -237,17 +249,17 @@ class GlimpsesRecipe(Recipe):
     """the table [data] names the pictures to train and validate on"""
     model: PictureModelConfig = GlimpsesConfig()
     """the architecture"""
-    training: Annotated[GlimpsesTrainingConfig, Mark.FREE]
+    training: Annotated[GlimpsesTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    looking: Annotated[LookingConfig, Mark.FREE] = LookingConfig()
+    looking: Annotated[LookingConfig, FieldRole.FREE] = LookingConfig()
     """how the trained model looks at pictures"""
 
     @field_validator("training")
     @classmethod
-    def _draws(cls, training: GlimpsesTrainingConfig, info: ValidationInfo) -> GlimpsesTrainingConfig:
+    def _check_copies(cls, training: GlimpsesTrainingConfig, info: ValidationInfo) -> GlimpsesTrainingConfig:
         model = info.data.get("model")
-        if model is not None and not model.draws and training.copies > 1:
-            raise misfit(
+        if model is not None and not model.num_glimpses and training.copies > 1:
+            raise config_error(
                 "training.copies",
                 f'= {training.copies}: model.kind = "{model.kind}" sees the same in each; leave it out',
             )

@@ -9,38 +9,40 @@ from typing import final
 import numpy as np
 from jaxtyping import UInt8
 
-from heedful.data.chance import Chance
-from heedful.tasks.glimpses.data import Many, Pixels, Shape
+from heedful.data.random_numbers import SeededRandom
+from heedful.tasks.glimpses.data import PictureSequence, PictureShape, PixelArray
 
 
-class Scene(ABC):
+class SceneRenderer(ABC):
     """Makes what is looked at of a picture; a function of the picture, the others and chance."""
 
     @abstractmethod
-    def shape(self, picture: Shape) -> Shape:
+    def output_shape(self, picture_shape: PictureShape) -> PictureShape:
         """Of what is made of pictures of a shape."""
 
     @abstractmethod
-    def made(self, picture: Pixels, others: Many, chance: Chance) -> UInt8[np.ndarray, "C rows columns"]:
+    def render(
+        self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
+    ) -> UInt8[np.ndarray, "C rows columns"]:
         """What is looked at; `others` give the pieces."""
 
 
 @final
-class Plain(Scene):
+class PlainRenderer(SceneRenderer):
     """The picture, as it is."""
 
-    def shape(self, picture: Shape) -> Shape:
+    def output_shape(self, picture_shape: PictureShape) -> PictureShape:
         """The same."""
-        return picture
+        return picture_shape
 
-    def made(self, picture: Pixels, others: Many, chance: Chance) -> Pixels:
+    def render(self, picture: PixelArray, others: PictureSequence, rng: SeededRandom) -> PixelArray:
         """The same."""
         return picture
 
 
 @final
 @dataclass(frozen=True)
-class Canvas(Scene):
+class CanvasRenderer(SceneRenderer):
     """A picture somewhere on a dark square (Mnih et al. 2014, section 4.1).
 
     Attributes:
@@ -53,28 +55,30 @@ class Canvas(Scene):
     pieces: int = 0
     piece: int = 8
 
-    def shape(self, picture: Shape) -> Shape:
+    def output_shape(self, picture_shape: PictureShape) -> PictureShape:
         """A square."""
-        return picture[0], self.side, self.side
+        return picture_shape[0], self.side, self.side
 
-    def made(self, picture: Pixels, others: Many, chance: Chance) -> UInt8[np.ndarray, "C rows columns"]:
+    def render(
+        self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
+    ) -> UInt8[np.ndarray, "C rows columns"]:
         """Where two things lie at one place, the lighter pixel is seen."""
-        canvas = np.zeros(self.shape(picture.shape), dtype=np.uint8)
-        self._lay(canvas, picture, chance)
+        canvas = np.zeros(self.output_shape(picture.shape), dtype=np.uint8)
+        self._paste(canvas, picture, rng)
         for _ in range(self.pieces):
-            other = others[chance.below(len(others))]
-            self._lay(canvas, _corner(other, self.piece, self.piece, chance), chance)
+            other = others[rng.next_int(len(others))]
+            self._paste(canvas, _random_crop(other, self.piece, self.piece, rng), rng)
         return canvas
 
     @staticmethod
-    def _lay(canvas: np.ndarray, part: np.ndarray, chance: Chance) -> None:
-        place = _corner(canvas, part.shape[1], part.shape[2], chance)
-        np.maximum(place, part, out=place)
+    def _paste(canvas: np.ndarray, part: np.ndarray, rng: SeededRandom) -> None:
+        region = _random_crop(canvas, part.shape[1], part.shape[2], rng)
+        np.maximum(region, part, out=region)
 
 
-def _corner(picture: np.ndarray, height: int, width: int, chance: Chance) -> np.ndarray:
+def _random_crop(picture: np.ndarray, height: int, width: int, rng: SeededRandom) -> np.ndarray:
     """A part of a picture, anywhere in it."""
-    top = chance.below(picture.shape[1] - height + 1)
-    left = chance.below(picture.shape[2] - width + 1)
+    top = rng.next_int(picture.shape[1] - height + 1)
+    left = rng.next_int(picture.shape[2] - width + 1)
     part: np.ndarray = picture[:, top : top + height, left : left + width]
     return part

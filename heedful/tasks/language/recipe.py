@@ -8,11 +8,11 @@ from pydantic import ValidationInfo, field_validator
 
 from heedful.architectures.model import LanguageModelConfig
 from heedful.architectures.stack import DecoderConfig
+from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, config_error
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
-from heedful.recipes.recipe import DataConfig, TunedRecipe, known
-from heedful.recipes.section import Count, InputPath, Mark, Section, misfit
+from heedful.recipes.recipe import DataConfig, FineTunableRecipe, is_model_known
 from heedful.recipes.text import TextConfig, TextTokenizerConfig, TextVocabularyConfig
-from heedful.recipes.training import Below1, TunedTrainingConfig
+from heedful.recipes.training import FineTunableTrainingConfig, FloatBelowOne
 
 
 class LanguageDataConfig(DataConfig):
@@ -22,37 +22,37 @@ class LanguageDataConfig(DataConfig):
     """the text to learn from"""
     validation: TextConfig
     """the text that checkpoints are compared on"""
-    test: Annotated[TextConfig | None, Mark.FREE] = None
+    test: Annotated[TextConfig | None, FieldRole.FREE] = None
     """the text that `heedful evaluate` takes unless it is given another"""
-    length: Count = 256
+    length: PositiveInt = 256
     """tokens that are learned in one piece, at most"""
     documents: Literal["packed", "apart"] = "packed"
     """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
 
 
-class LanguageTrainingConfig(TunedTrainingConfig):
+class LanguageTrainingConfig(FineTunableTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right token and spread over all"""
-    truncation: Annotated[Count | None, Mark.FIXED] = None
+    truncation: Annotated[PositiveInt | None, FieldRole.FIXED] = None
     """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
-    monitor: Annotated[Literal["loss"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood"""
 
 
-class LanguageRecipe(TunedRecipe):
+class LanguageRecipe(FineTunableRecipe):
     """A text is continued."""
 
-    made_by: ClassVar = "heedful.tasks.language.run:KIND"
-    forms: ClassVar = "heedful.tasks.language.forms:FORMS"
-    fitted: ClassVar = (
+    made_by: ClassVar = "heedful.tasks.language.task:TASK"
+    forms: ClassVar = "heedful.tasks.language.data_formats:DATA_FORMATS"
+    auto_keys: ClassVar = (
         *("data.length", "tokenizer"),
         *(f"model.{key}" for key in ("d_model", "layers", "heads", "dropout", "bias", "positions")),
         *(f"training.{key}" for key in ("batch_tokens", "optimizer", "schedule", "clip", "evaluate_every")),
     )
     body: ClassVar = ""
-    origin: ClassVar = "a language model"
+    required_init: ClassVar = "a language model"
 
     task: Literal["language_modelling"] = "language_modelling"
     """what is learned"""
@@ -64,28 +64,28 @@ class LanguageRecipe(TunedRecipe):
     """how text is cut into tokens; with `init` as that model does"""
     model: LanguageModelConfig = DecoderConfig()
     """the architecture"""
-    training: Annotated[LanguageTrainingConfig, Mark.FREE]
+    training: Annotated[LanguageTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[ContinuationConfig, Mark.FREE] = SampledContinuationConfig()
+    generation: Annotated[ContinuationConfig, FieldRole.FREE] = SampledContinuationConfig()
     """how the finished model writes unless a command is told otherwise"""
 
     @property
-    def is_open(self) -> bool:
+    def needs_fitting(self) -> bool:
         """Where nobody names a vocabulary or a model, or says how fast it learns."""
-        named = not self.model_fields_set.isdisjoint(("tokenizer", "model"))
-        return self.init is None and not (named and self.training.paced)
+        is_specified = not self.model_fields_set.isdisjoint(("tokenizer", "model"))
+        return self.init is None and not (is_specified and self.training.has_schedule)
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """Only with another language model."""
         return isinstance(model, DecoderConfig)
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: LanguageModelConfig, info: ValidationInfo) -> LanguageModelConfig:
-        data, longest = info.data.get("data"), model.longest
-        if data is not None and longest is not None and known(info) and longest.tokens < data.length:
-            raise misfit(
+    def _check_positions(cls, model: LanguageModelConfig, info: ValidationInfo) -> LanguageModelConfig:
+        data, longest = info.data.get("data"), model.length_limit
+        if data is not None and longest is not None and is_model_known(info) and longest.tokens < data.length:
+            raise config_error(
                 longest.key,
                 f"= {longest.tokens} must be at least data.length = {data.length}, or a piece has more tokens than "
                 "there are positions",

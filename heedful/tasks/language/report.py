@@ -7,175 +7,191 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
-from heedful.inspection.page import Table
+from heedful.inspection.page import PageTable
 from heedful.metrics.metric import Metric
-from heedful.tasks.language.exam import Surprised, TextExam
-from heedful.tasks.report import Comparison, Report, number, span
+from heedful.tasks.language.evaluation import LikelihoodResult, TextEvaluator
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 
-_PER_TOKEN: Final = ("loss", "perplexity")
-_MAIN: Final = "bits_per_byte"
+_TOKEN_METRICS: Final = ("loss", "perplexity")
+_MAIN_METRIC: Final = "bits_per_byte"
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class LanguageReport(Report):
+class LanguageReport(EvaluationReport):
     """Loss, perplexities and bits, and the counts that they come from."""
 
-    exam: TextExam
-    answers: Surprised
+    evaluator: TextEvaluator
+    answers: LikelihoodResult
 
     @property
-    def resampled(self) -> Mapping[str, Metric]:
+    def resampled_metrics(self) -> Mapping[str, Metric]:
         """What is finite; of tokens only what is of the same ones as the first system's."""
-        alike = self.first is None or self.first.system.told.vocabulary == self.system.told.vocabulary
+        same_vocabulary = (
+            self.reference is None
+            or self.reference.system.required_summary.vocabulary == self.system.required_summary.vocabulary
+        )
         return {
             name: metric
             for name, metric in self.metrics.items()
-            if math.isfinite(metric.value) and (alike or name not in _PER_TOKEN)
+            if math.isfinite(metric.value) and (same_vocabulary or name not in _TOKEN_METRICS)
         }
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """A line for each number."""
-        found, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
-        documents = found.total("ends")
+        result, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
+        documents = result.sum_counts("ends")
         ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
         rows = (
-            ("loss", "loss", f"nats per token, {found.total('tokens'):,} tokens"),
+            ("loss", "loss", f"nats per token, {result.sum_counts('tokens'):,} tokens"),
             ("perplexity", "perplexity", "per token"),
-            ("word perplexity", "word_perplexity", f"{found.total('words'):,} words{ends}"),
-            ("  with line ends", "word_perplexity_with_line_ends", self._with_line_ends()),
-            ("character perplexity", "character_perplexity", f"{found.total('characters'):,} characters{ends}"),
+            ("word perplexity", "word_perplexity", f"{result.sum_counts('words'):,} words{ends}"),
+            ("  with line ends", "word_perplexity_with_line_ends", self._describe_line_ends()),
+            ("character perplexity", "character_perplexity", f"{result.sum_counts('characters'):,} characters{ends}"),
             ("bits per character", "bits_per_character", ""),
-            ("bits per byte", "bits_per_byte", f"{found.total('bytes'):,} bytes{ends}"),
+            ("bits per byte", "bits_per_byte", f"{result.sum_counts('bytes'):,} bytes{ends}"),
         )
-        lines = [f"{self.system.name}: {self.exam.part}"]
-        lines += [f"{shown:<20}  {values[name]:12.4f}  {about}".rstrip() for shown, name, about in rows]
-        least = found.context - found.stride
+        lines = [f"{self.system.name}: {self.evaluator.part}"]
+        lines += [f"{label:<20}  {values[name]:12.4f}  {explanation}".rstrip() for label, name, explanation in rows]
+        min_context = result.context - result.stride
         lines.append(
-            f"context {found.context:,}, stride {found.stride:,}: each token follows at least {least:,}, or all there "
+            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,}, or all there "
             "are"
         )
-        if unknown := found.total("unknown"):
+        if unknown := result.sum_counts("unknown"):
             lines.append(f"{unknown:,} tokens are unknown: what they stand for is counted, and not predicted")
         return "\n".join(lines)
 
-    def _with_line_ends(self) -> str:
+    def _describe_line_ends(self) -> str:
         """What is counted as words where perplexities are published of the Penn Treebank and WikiText."""
-        found = self.answers
-        told = f"{found.total('words'):,} words and {found.total('lines'):,} line ends, as of PTB and WikiText"
-        unpredicted = found.total("lines") > found.total("ends") and not found.keeps_lines
-        return f"{told}; this model does not predict line ends, so published ones are harder" if unpredicted else told
+        result = self.answers
+        description = (
+            f"{result.sum_counts('words'):,} words and {result.sum_counts('lines'):,} line ends, as of PTB and WikiText"
+        )
+        is_harder = result.sum_counts("lines") > result.sum_counts("ends") and not result.keeps_lines
+        return (
+            f"{description}; this model does not predict line ends, so published ones are harder"
+            if is_harder
+            else description
+        )
 
-    def content(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same."""
-        return {"part": self.exam.part, **{name: each.value for name, each in self.metrics.items()}, **self.counts()}
-
-    def counts(self) -> dict[str, Any]:
-        """How much text it was, and how it was read."""
-        found = self.answers
         return {
-            "nats": math.fsum(found.nats),
-            "tokens": found.total("tokens"),
-            "unknown": found.total("unknown"),
-            "documents": found.total("ends"),
-            "words": found.total("words"),
-            "line_ends": found.total("lines"),
-            "characters": found.total("characters"),
-            "bytes": found.total("bytes"),
-            "context": found.context,
-            "stride": found.stride,
+            "part": self.evaluator.part,
+            **{name: metric.value for name, metric in self.metrics.items()},
+            **self.count_text(),
+        }
+
+    def count_text(self) -> dict[str, Any]:
+        """How much text it was, and how it was read."""
+        result = self.answers
+        return {
+            "nats": math.fsum(result.nats),
+            "tokens": result.sum_counts("tokens"),
+            "unknown": result.sum_counts("unknown"),
+            "documents": result.sum_counts("ends"),
+            "words": result.sum_counts("words"),
+            "line_ends": result.sum_counts("lines"),
+            "characters": result.sum_counts("characters"),
+            "bytes": result.sum_counts("bytes"),
+            "context": result.context,
+            "stride": result.stride,
         }
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class LanguageComparison(Comparison):
+class LanguageComparison(RunComparison):
     """Bits per byte, which need no common vocabulary; perplexity per token for runs that have one."""
 
     reports: tuple[LanguageReport, ...]
 
     @property
-    def exam(self) -> TextExam:
+    def exam(self) -> TextEvaluator:
         """What was asked."""
-        return self.reports[0].exam
+        return self.reports[0].evaluator
 
     @property
     def heading(self) -> str:
         """How much of which text."""
-        words = self.reports[0].answers.total("words")
-        return f"{self.counted} of language_modelling on {words:,} words of {self.exam.text}"
+        words = self.reports[0].answers.sum_counts("words")
+        return f"{self.run_count_text} of language_modelling on {words:,} words of {self.exam.data_description}"
 
-    def results(self) -> Table:
+    def build_results_table(self) -> PageTable:
         """A row for each run."""
         columns = ["run", "model", "parameters", "minutes", "train tok/s", "context", "bits/byte", "95 % interval", "p"]
         rows = []
-        for report, kind in zip(self.reports, self.kinds, strict=True):
-            facts, values = report.system.told, {name: metric.value for name, metric in report.metrics.items()}
-            test, own = report.tests.get("perplexity"), self.is_alike(report)
+        for report, model_name in zip(self.reports, self.model_names, strict=True):
+            summary, values = (
+                report.system.required_summary,
+                {name: metric.value for name, metric in report.metrics.items()},
+            )
+            test, same_vocabulary = report.tests.get("perplexity"), self.has_same_vocabulary(report)
             rows.append(
                 [
                     report.system.label,
-                    kind,
-                    f"{facts.parameters:,}",
-                    number(facts.minutes, ".1f"),
-                    number(facts.tokens_per_second, ",.0f"),
+                    model_name,
+                    f"{summary.parameters:,}",
+                    format_number(summary.minutes, ".1f"),
+                    format_number(summary.tokens_per_second, ",.0f"),
                     f"{report.answers.context:,}",
-                    f"{values[_MAIN]:.4f}",
-                    span(report.intervals[_MAIN], 4),
-                    number(report.tests[_MAIN].p_value if report.tests else None, ".3f"),
+                    f"{values[_MAIN_METRIC]:.4f}",
+                    format_interval(report.intervals[_MAIN_METRIC], 4),
+                    format_number(report.tests[_MAIN_METRIC].p_value if report.tests else None, ".3f"),
                     f"{values['bits_per_character']:.4f}",
                     f"{values['word_perplexity']:,.2f}",
                     f"{values['word_perplexity_with_line_ends']:,.2f}",
-                    number(values["perplexity"] if own else None, ",.3f"),
-                    number(test.p_value if test else None, ".3f"),
+                    format_number(values["perplexity"] if same_vocabulary else None, ",.3f"),
+                    format_number(test.p_value if test else None, ".3f"),
                 ]
             )
         columns += ["bits/character", "word perplexity", "with line ends", "perplexity", "p"]
-        return Table("", columns, rows, self.notes())
+        return PageTable("", columns, rows, self.collect_notes())
 
-    def remarks(self) -> Iterator[str]:
+    def table_notes(self) -> Iterator[str]:
         """What the columns mean, and which runs predict another text than the first."""
         first, *others = self.reports
         name = first.system.name
         if others:
             yield (
                 f"p: how often chance alone makes a difference from {name} at least this large (paired bootstrap, "
-                f"{self.sampling.samples:,} samples of {self.exam.drawn})"
+                f"{self.sampling.samples:,} samples of {self.exam.sample_unit_text})"
             )
-        if not all(map(self.is_alike, others)):
+        if not all(map(self.has_same_vocabulary, others)):
             yield f"perplexity is per token, so it is shown only for runs with the vocabulary of {name}"
-        size = first.answers.total("bytes")
+        size = first.answers.sum_counts("bytes")
         for other in others:
-            if (theirs := other.answers.total("bytes")) != size:
+            if (other_size := other.answers.sum_counts("bytes")) != size:
                 yield (
-                    f"{other.system.name}: its tokenizer reads the text as {theirs:,} bytes, that of {name} as "
+                    f"{other.system.name}: its tokenizer reads the text as {other_size:,} bytes, that of {name} as "
                     f"{size:,}; they do not predict quite the same"
                 )
         for report in self.reports:
-            if unknown := report.answers.total("unknown"):
+            if unknown := report.answers.sum_counts("unknown"):
                 yield f"{report.system.name}: {unknown:,} tokens are unknown: that is predicted, and not what they are"
 
-    def pictures(self) -> list[str]:
+    def draw_plots(self) -> list[str]:
         """Bits by size, and how the runs learned."""
-        plot = self.by_size(_MAIN, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
-        return [plot, *self.curves()]
+        plot = self.plot_by_size(_MAIN_METRIC, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
+        return [plot, *self.plot_loss_curves()]
 
-    def content(self) -> dict[str, Any]:
+    def build_json_fields(self) -> dict[str, Any]:
         """What was drawn."""
         return {
             "part": self.exam.part,
-            "drawn": self.exam.drawn,
+            "drawn": self.exam.sample_unit_text,
             "examples": self.exam.size,
             "samples": self.sampling.samples,
             "seed": self.sampling.seed,
         }
 
-    def record(self, report: Report) -> dict[str, Any]:
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """All metrics, and the counts that they come from."""
         assert isinstance(report, LanguageReport)
         return {
-            **report.counts(),
+            **report.count_text(),
             "values": {name: metric.value for name, metric in report.metrics.items()},
-            "metrics": {name: asdict(each) for name, each in report.intervals.items()},
-            "against_first": {name: asdict(each) for name, each in report.tests.items()},
+            "metrics": {name: asdict(value) for name, value in report.intervals.items()},
+            "against_first": {name: asdict(value) for name, value in report.tests.items()},
         }

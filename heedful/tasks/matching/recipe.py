@@ -8,10 +8,10 @@ from pydantic import Field
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
+from heedful.recipes.config import FieldRole, PositiveInt
 from heedful.recipes.parallel import ParallelTextConfig
-from heedful.recipes.section import Count, Mark
 from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import FineTuningConfig, Positive, Weight
+from heedful.recipes.training import FineTuningTrainingConfig, NonNegativeFloat, PositiveFloat
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
 
@@ -22,30 +22,30 @@ class MatchingDataConfig(FineTuningDataConfig):
     """the pairs to learn from"""
     validation: ParallelTextConfig
     """the pairs that checkpoints are compared on"""
-    test: Annotated[ParallelTextConfig | None, Mark.FREE] = None
+    test: Annotated[ParallelTextConfig | None, FieldRole.FREE] = None
     """the pairs that `heedful evaluate` takes"""
-    examples: Count | None = None
+    examples: PositiveInt | None = None
     """how many of the pairs in train are learned from, drawn by the seed, a smaller number among a larger one's; all if
     not given"""
-    max_length: Annotated[int, Field(ge=3), Mark.ENCODES] = 128
+    max_length: Annotated[int, Field(ge=3), FieldRole.ENCODING] = 128
     """longest text, in tokens with its begin and end; of longer ones the beginning is read"""
 
 
-class MatchingTrainingConfig(FineTuningConfig):
+class MatchingTrainingConfig(FineTuningTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    pairs: Annotated[Annotated[int, Field(ge=2)], Mark.FIXED] = 256
+    pairs: Annotated[Annotated[int, Field(ge=2)], FieldRole.FIXED] = 256
     """pairs in a batch: each text is told from so many others; more are harder, and better. Batches that `accumulate`
     joins, and the shares of several processes, are not told from each other"""
-    batch_tokens: Annotated[Count, Mark.FIXED] = 4096
+    batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 4096
     """tokens that are read at one time, padding included: a batch is read in pieces of like lengths"""
-    temperature: Annotated[Positive, Mark.FIXED] = 0.05
+    temperature: Annotated[PositiveFloat, FieldRole.FIXED] = 0.05
     """what cosines are divided by, at the start"""
-    learn_temperature: Annotated[bool, Mark.FIXED] = True
+    learn_temperature: Annotated[bool, FieldRole.FIXED] = True
     """whether the temperature is learned, down to 0.01 (Radford et al. 2021, 2.4), or stays as it is"""
-    margin: Annotated[Weight, Mark.FIXED] = 0.0
+    margin: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """by how much a text must be closer to its own than to any other (Yang et al. 2019, eq. 5)"""
-    monitor: Annotated[Literal["loss", "recall"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "recall"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the loss, or how often the closest text is the right
     one"""
 
@@ -53,9 +53,9 @@ class MatchingTrainingConfig(FineTuningConfig):
 class MatchingRecipe(FineTuningRecipe):
     """Texts that say the same get vectors that lie close together, in whichever languages they are."""
 
-    made_by: ClassVar = "heedful.tasks.matching.run:KIND"
+    made_by: ClassVar = "heedful.tasks.matching.task:TASK"
     shown_by: ClassVar = "heedful.tasks.matching.demonstration:MatchingDemonstration"
-    forms: ClassVar = "heedful.tasks.matching.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.matching.data_formats:DATA_FORMATS"
 
     task: Literal["matching"] = "matching"
     """what is learned"""
@@ -66,5 +66,5 @@ class MatchingRecipe(FineTuningRecipe):
     model: TaggerConfig = EncoderConfig()
     """the architecture: one encoder for both sides; with `init` that of that model, of which nothing but dropout can be
     changed"""
-    training: Annotated[MatchingTrainingConfig, Mark.FREE]
+    training: Annotated[MatchingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

@@ -10,25 +10,31 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.recipe import TunedRecipe, data_table, known
-from heedful.recipes.section import InputPath, Mark, Section, default_kind, misfit
+from heedful.recipes.config import Config, FieldRole, InputPath, add_default_kind, config_error
+from heedful.recipes.recipe import FineTunableRecipe, format_data_key, is_model_known
 from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import Below1, FineTuningConfig, FineTuningScheduleConfig, LinearConfig, Weight
+from heedful.recipes.training import (
+    FineTuningScheduleConfig,
+    FineTuningTrainingConfig,
+    FloatBelowOne,
+    LinearConfig,
+    NonNegativeFloat,
+)
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe, require_positions
 from heedful.tasks.spans.recipe import SpansDataConfig, SpansRecipe
 from heedful.tasks.tagging.recipe import TaggingDataConfig, TaggingRecipe
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_TASK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-class MemberConfig(Section):
+class MemberConfig(Config):
     """One of several tasks.
 
     Abstract: what is learned from, and what is measured, belongs to the kind.
     """
 
-    weight: Weight = 1.0
+    weight: NonNegativeFloat = 1.0
     """lambda, what the loss of this task is multiplied by; with 0 nothing is learned from it, but it is measured"""
 
 
@@ -38,7 +44,7 @@ class ClassificationMemberConfig(MemberConfig):
     kind: Literal["classification"] = "classification"
     data: ClassificationDataConfig
     """as the table [data] of that task: the texts to train and validate on"""
-    label_smoothing: Below1 = 0.0
+    label_smoothing: FloatBelowOne = 0.0
     """probability taken from the right class and spread over all"""
     monitor: Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] | None = None
     """what training.monitor = "mean" takes of this task; if not given the first metric of the benchmark, else accuracy
@@ -51,7 +57,7 @@ class TaggingMemberConfig(MemberConfig):
     kind: Literal["tagging"] = "tagging"
     data: TaggingDataConfig
     """as the table [data] of that task: the texts to train and validate on"""
-    label_smoothing: Below1 = 0.0
+    label_smoothing: FloatBelowOne = 0.0
     """probability taken from the right tag and spread over all"""
     monitor: Literal["accuracy", "f1"] | None = None
     """what training.monitor = "mean" takes of this task; if not given f1 where tags tell of entities, else accuracy"""
@@ -70,21 +76,21 @@ class SpansMemberConfig(MemberConfig):
 AnyMemberConfig = Annotated[
     ClassificationMemberConfig | TaggingMemberConfig | SpansMemberConfig,
     Field(discriminator="kind"),
-    default_kind("classification"),
+    add_default_kind("classification"),
 ]
-_SINGLE: Final[Mapping[str, type[FineTuningRecipe]]] = {
+_SINGLE_TASK_RECIPES: Final[Mapping[str, type[FineTuningRecipe]]] = {
     "classification": ClassificationRecipe,
     "tagging": TaggingRecipe,
     "spans": SpansRecipe,
 }
 
 
-class MultitaskRecipe(TunedRecipe):
+class MultitaskRecipe(FineTunableRecipe):
     """Several tasks are learned by one encoder, each with a head of its own (Liu et al. 2019, MT-DNN)."""
 
-    made_by: ClassVar = "heedful.tasks.multitask.run:KIND"
+    made_by: ClassVar = "heedful.tasks.multitask.task:TASK"
     body: ClassVar = "encoder"
-    origin: ClassVar = "an encoder"
+    required_init: ClassVar = "an encoder"
 
     task: Literal["multitask"] = "multitask"
     """what is learned"""
@@ -96,11 +102,11 @@ class MultitaskRecipe(TunedRecipe):
     """how the text of all tasks is cut into tokens; with `init` as that model does"""
     model: TaggerConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: Annotated[MultitaskTrainingConfig, Mark.FREE]
+    training: Annotated[MultitaskTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """Only with an encoder."""
         return isinstance(model, EncoderConfig)
 
@@ -109,10 +115,10 @@ class MultitaskRecipe(TunedRecipe):
         """What each task is learned from."""
         return {name: task.data for name, task in self.tasks.items()}
 
-    def single(self, name: str) -> FineTuningRecipe:
+    def build_single_recipe(self, name: str) -> FineTuningRecipe:
         """The recipe of one of the tasks, were it learned alone and from scratch; its model must be known."""
         task = self.tasks[name]
-        shared = FineTuningConfig.model_fields.keys() - {"schedule", "adapter"}  # the encoder is that of all
+        shared = FineTuningTrainingConfig.model_fields.keys() - {"schedule", "adapter"}  # the encoder is that of all
         training: dict[str, Any] = {key: getattr(self.training, key) for key in shared}
         training |= {key: getattr(task, key) for key in ("label_smoothing",) if key in type(task).model_fields}
         table: dict[str, Any] = {
@@ -123,42 +129,44 @@ class MultitaskRecipe(TunedRecipe):
             "model": self.model.model_dump(mode="json", exclude_none=True),
             "training": training | {"schedule": self.training.schedule},
         }
-        return _SINGLE[task.kind].model_validate(table)
+        return _SINGLE_TASK_RECIPES[task.kind].model_validate(table)
 
     @field_validator("tasks")
     @classmethod
-    def _named(cls, tasks: dict[str, AnyMemberConfig]) -> dict[str, AnyMemberConfig]:
-        seen: dict[str, str] = {}
+    def _check_names(cls, tasks: dict[str, AnyMemberConfig]) -> dict[str, AnyMemberConfig]:
+        names: dict[str, str] = {}
         for name in tasks:
-            if not _NAME.fullmatch(name):
-                raise misfit(f"tasks.{name}", "is no name of a task: use letters, digits, - and _ alone")
-            alike = seen.setdefault(name.casefold().replace("-", "_"), name)
-            if alike != name:
-                raise misfit(f"tasks.{name}", f"and tasks.{alike} can be mistaken for each other; rename one of them")
+            if not _TASK_NAME.fullmatch(name):
+                raise config_error(f"tasks.{name}", "is no name of a task: use letters, digits, - and _ alone")
+            similar_name = names.setdefault(name.casefold().replace("-", "_"), name)
+            if similar_name != name:
+                raise config_error(
+                    f"tasks.{name}", f"and tasks.{similar_name} can be mistaken for each other; rename one of them"
+                )
         if all(task.weight == 0 for task in tasks.values()):
             raise ValueError("must hold at least one task with a weight above 0, as in [tasks.sst-2]")
         return tasks
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
+    def _check_positions(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
         tasks: Mapping[str, AnyMemberConfig] = info.data.get("tasks", {})
         for name, task in tasks.items():
-            if known(info):
-                require_positions(model, task.data, table=data_table(name))
+            if is_model_known(info):
+                require_positions(model, task.data, table=format_data_key(name))
             if isinstance(task, SpansMemberConfig) and not isinstance(model, EncoderConfig):
-                raise misfit(
+                raise config_error(
                     "model.kind", f'= "{model.kind}" finds no answers, as tasks.{name} asks for: set "transformer"'
                 )
         return model
 
     @field_validator("training")
     @classmethod
-    def _knows_its_monitor(cls, training: MultitaskTrainingConfig, info: ValidationInfo) -> MultitaskTrainingConfig:
+    def _check_monitor(cls, training: MultitaskTrainingConfig, info: ValidationInfo) -> MultitaskTrainingConfig:
         tasks = info.data.get("tasks", {})
         name, slash, _ = training.monitor.rpartition("/")
         if tasks and ((slash and name not in tasks) or (not slash and training.monitor not in ("mean", "loss"))):
-            raise misfit(
+            raise config_error(
                 "training.monitor",
                 f'= "{training.monitor}" must be "mean", "loss", or one metric of one task, as in '
                 f'"{next(iter(tasks))}/accuracy"',
@@ -166,14 +174,14 @@ class MultitaskRecipe(TunedRecipe):
         return training
 
 
-class MultitaskTrainingConfig(FineTuningConfig):
+class MultitaskTrainingConfig(FineTuningTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
-    temperature: Annotated[float, Field(ge=1), Mark.FIXED] = 1.0
+    temperature: Annotated[float, Field(ge=1), FieldRole.FIXED] = 1.0
     """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
     sizes, a large number gives all tasks the same"""
-    monitor: Annotated[str, Field(min_length=1), Mark.FIXED] = "mean"
+    monitor: Annotated[str, Field(min_length=1), FieldRole.FIXED] = "mean"
     """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
     metric of one task, such as sst-2/accuracy"""

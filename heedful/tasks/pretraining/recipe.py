@@ -7,10 +7,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.recipe import DataConfig, TunedRecipe, known
-from heedful.recipes.section import Count, InputPath, Mark, Probability, Section, default_kind, misfit
+from heedful.recipes.config import (
+    Config,
+    FieldRole,
+    InputPath,
+    PositiveInt,
+    Probability,
+    add_default_kind,
+    config_error,
+)
+from heedful.recipes.recipe import DataConfig, FineTunableRecipe, is_model_known
 from heedful.recipes.text import DocumentsConfig, TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import TunedTrainingConfig, Weight
+from heedful.recipes.training import FineTunableTrainingConfig, NonNegativeFloat
 
 
 class PretrainingDataConfig(DataConfig):
@@ -20,13 +28,13 @@ class PretrainingDataConfig(DataConfig):
     """the documents to learn from"""
     validation: DocumentsConfig
     """the documents that checkpoints are compared on"""
-    test: Annotated[DocumentsConfig | None, Mark.FREE] = None
+    test: Annotated[DocumentsConfig | None, FieldRole.FREE] = None
     """the documents that `heedful evaluate` takes unless it is given others"""
-    max_length: Annotated[int, Field(ge=8), Mark.ENCODES] = 128
+    max_length: Annotated[int, Field(ge=8), FieldRole.ENCODING] = 128
     """longest passage, in tokens with its begin and ends; documents are cut into passages at sentences"""
 
 
-class MaskingConfig(Section):
+class MaskingConfig(Config):
     """Which tokens are hidden: 80 % of those chosen by a mask, 10 % by a random token, 10 % not at all."""
 
     kind: Literal["tokens", "words", "spans"] = "tokens"
@@ -35,55 +43,55 @@ class MaskingConfig(Section):
     """of all tokens; models are always measured on 15 % of single tokens, so that they can be compared"""
 
 
-class HiddenTokensConfig(Section):
+class HiddenTokensConfig(Config):
     """Hidden tokens are asked for, as in BERT (Devlin et al. 2019)."""
 
     kind: Literal["hidden_tokens"] = "hidden_tokens"
 
 
-class ReplacedTokensConfig(Section):
+class ReplacedTokensConfig(Config):
     """A small model fills what is hidden; each token is asked whether it was replaced (Clark et al. 2020, ELECTRA).
 
     The small model has the width of the large one and shares its embeddings, but has fewer layers.
     """
 
     kind: Literal["replaced_tokens"] = "replaced_tokens"
-    generator_layers: Count = 1
+    generator_layers: PositiveInt = 1
     """layers of the small model"""
-    weight: Weight = 50.0
+    weight: NonNegativeFloat = 50.0
     """of the question, beside the small model's own learning"""
 
 
 ObjectiveConfig = Annotated[
-    HiddenTokensConfig | ReplacedTokensConfig, Field(discriminator="kind"), default_kind("hidden_tokens")
+    HiddenTokensConfig | ReplacedTokensConfig, Field(discriminator="kind"), add_default_kind("hidden_tokens")
 ]
 
 
-class PretrainingTrainingConfig(TunedTrainingConfig):
+class PretrainingTrainingConfig(FineTunableTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    objective: Annotated[ObjectiveConfig, Mark.FIXED] = HiddenTokensConfig()
+    objective: Annotated[ObjectiveConfig, FieldRole.FIXED] = HiddenTokensConfig()
     """what is asked about passages with hidden tokens"""
-    masking: Annotated[MaskingConfig, Mark.FIXED] = MaskingConfig()
+    masking: Annotated[MaskingConfig, FieldRole.FIXED] = MaskingConfig()
     """which tokens are hidden and asked for"""
-    pairing: Annotated[Literal["next_sentence", "sentence_order", "alone"], Mark.FIXED] = "next_sentence"
+    pairing: Annotated[Literal["next_sentence", "sentence_order", "alone"], FieldRole.FIXED] = "next_sentence"
     """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
     order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
-    short: Annotated[Probability, Mark.FIXED] = 0.1
+    short: Annotated[Probability, FieldRole.FIXED] = 0.1
     """share of passages that are cut to a random smaller length"""
-    monitor: Annotated[Literal["loss", "masked_accuracy"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "masked_accuracy"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation documents: both losses together, or the share of hidden tokens
     that are found"""
 
 
-class PretrainingRecipe(TunedRecipe):
+class PretrainingRecipe(FineTunableRecipe):
     """Hidden tokens are found, and passages that belong together."""
 
-    made_by: ClassVar = "heedful.tasks.pretraining.run:KIND"
-    forms: ClassVar = "heedful.tasks.pretraining.forms:FORMS"
+    made_by: ClassVar = "heedful.tasks.pretraining.task:TASK"
+    forms: ClassVar = "heedful.tasks.pretraining.data_formats:DATA_FORMATS"
     body: ClassVar = "encoder"
     heads: ClassVar = ("masked", "relation", "generator", "dense", "verdict")
-    origin: ClassVar = "an encoder"
+    required_init: ClassVar = "an encoder"
 
     task: Literal["pretraining"] = "pretraining"
     """what is learned"""
@@ -96,36 +104,36 @@ class PretrainingRecipe(TunedRecipe):
     """how text is cut into tokens; with `init` as that model does"""
     model: EncoderConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: Annotated[PretrainingTrainingConfig, Mark.FREE]
+    training: Annotated[PretrainingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """Only with an encoder."""
         return isinstance(model, EncoderConfig)
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
-        data, longest = info.data.get("data"), model.longest
-        if data is not None and longest is not None and known(info) and longest.tokens < data.max_length:
-            raise misfit(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
+    def _check_max_length(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
+        data, longest = info.data.get("data"), model.length_limit
+        if data is not None and longest is not None and is_model_known(info) and longest.tokens < data.max_length:
+            raise config_error(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
         return model
 
     @field_validator("training")
     @classmethod
-    def _asks_what_it_can(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
+    def _check_pairing(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
         model = info.data.get("model")
         if training.pairing == "alone":
             return training
         if training.objective.kind == "replaced_tokens":
-            raise misfit(
+            raise config_error(
                 "training.pairing",
                 f'= "{training.pairing}" asks about passages, and training.objective.kind = "replaced_tokens" asks '
                 'about tokens alone: set training.pairing = "alone"',
             )
-        if model is not None and known(info) and model.segments < 2:
-            raise misfit(
+        if model is not None and is_model_known(info) and model.segments < 2:
+            raise config_error(
                 "model.segments",
                 f'= {model.segments} cannot tell two parts apart: set model.segments = 2 or training.pairing = "alone"',
             )

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.section import Count, Mark, kind_from, misfit
+from heedful.recipes.config import FieldRole, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.text import FileConfig
-from heedful.recipes.training import FineTuningConfig, FineTuningScheduleConfig, LinearConfig
-from heedful.tasks.benchmarks.recipe import BenchmarkConfig, kind_of_file
+from heedful.recipes.training import FineTuningScheduleConfig, FineTuningTrainingConfig, LinearConfig
+from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_fit import KEYS
+from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
-    from heedful.data.questions import Question
-    from heedful.data.readers import Reader
+    from heedful.data.questions import ExtractiveQuestion
+    from heedful.data.readers import ExampleReader
 
 
 class SquadConfig(FileConfig):
     """SQuAD's JSON, 1.1 or 2.0, plain or gzipped."""
 
-    read_by: ClassVar = "heedful.data.questions:Squad"
+    read_by: ClassVar = "heedful.data.questions:SquadReader"
 
     kind: Literal["squad"] = "squad"
 
@@ -41,7 +41,7 @@ class QuestionsJsonlConfig(FileConfig):
 class SubjqaConfig(FileConfig):
     """SubjQA's CSV, plain or gzipped."""
 
-    read_by: ClassVar = "heedful.data.questions:SubjQA"
+    read_by: ClassVar = "heedful.data.questions:SubjQAReader"
 
     kind: Literal["subjqa"] = "subjqa"
 
@@ -49,7 +49,7 @@ class SubjqaConfig(FileConfig):
 QuestionsConfig = Annotated[
     SquadConfig | QuestionsJsonlConfig | SubjqaConfig | BenchmarkConfig,
     Field(discriminator="kind"),
-    kind_from(partial(kind_of_file, csv="subjqa", other="squad")),
+    add_inferred_kind(partial(guess_file_kind, csv="subjqa", other="squad")),
 ]
 
 
@@ -60,33 +60,33 @@ class SpansDataConfig(FineTuningDataConfig):
     """the questions to learn from"""
     validation: QuestionsConfig
     """the questions that checkpoints are compared on, and that tell when to say nothing"""
-    test: Annotated[QuestionsConfig | None, Mark.FREE] = None
+    test: Annotated[QuestionsConfig | None, FieldRole.FREE] = None
     """the questions that `heedful evaluate` takes, instead of those of validation"""
-    examples: Count | None = None
+    examples: PositiveInt | None = None
     """how many of the questions in train are learned from, drawn by the seed, a smaller number among a larger one's;
     all if not given"""
-    max_length: Annotated[int, Field(ge=16), Mark.ENCODES] = 256
+    max_length: Annotated[int, Field(ge=16), FieldRole.ENCODING] = 256
     """longest window, in tokens with question, begin and ends; longer contexts are read in several"""
-    max_question: Annotated[Count, Mark.ENCODES] = Field(
+    max_question: Annotated[PositiveInt, FieldRole.ENCODING] = Field(
         default_factory=lambda given: min(64, given["max_length"] // 3)
     )
     """tokens of a question at most, what is behind them is dropped; 64 or a third of max_length if not given"""
-    stride: Annotated[Count, Mark.ENCODES] = Field(
+    stride: Annotated[PositiveInt, FieldRole.ENCODING] = Field(
         default_factory=lambda given: max(1, (given["max_length"] - given["max_question"] - 3) // 2)
     )
     """tokens between the begins of two windows; half of what a window has room for if not given"""
-    max_answer: Count = 30
+    max_answer: PositiveInt = 30
     """tokens of an answer at most"""
 
     @field_validator("stride")
     @classmethod
-    def _overlaps(cls, stride: int, info: ValidationInfo) -> int:
+    def _check_stride(cls, stride: int, info: ValidationInfo) -> int:
         length, question = info.data.get("max_length"), info.data.get("max_question")
         if length is None or question is None:
             return stride
         room = length - question - 3
         if room < 1:
-            raise misfit(
+            raise config_error(
                 "data.max_question",
                 f"= {question} leaves no room for context in windows of data.max_length = {length}: lower the first "
                 "or raise the second",
@@ -98,29 +98,30 @@ class SpansDataConfig(FineTuningDataConfig):
             )
         return stride
 
-    def reader(self, part: str) -> Reader[Question]:
+    def reader(self, part: str) -> ExampleReader[ExtractiveQuestion]:
         """Questions about texts."""
         config: QuestionsConfig = getattr(self, part)
         return cast(
-            "Reader[Question]", config.reader("spans") if isinstance(config, BenchmarkConfig) else config.reader()
+            "ExampleReader[ExtractiveQuestion]",
+            config.reader("spans") if isinstance(config, BenchmarkConfig) else config.reader(),
         )
 
 
-class SpansTrainingConfig(FineTuningConfig):
+class SpansTrainingConfig(FineTuningTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
-    monitor: Annotated[Literal["loss", "exact_match", "f1"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "exact_match", "f1"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
 
 
 class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a part of a text, or by nothing."""
 
-    made_by: ClassVar = "heedful.tasks.spans.run:KIND"
-    forms: ClassVar = "heedful.tasks.spans.forms:FORMS"
-    fitted: ClassVar = (*KEYS, "training.layer_decay")
+    made_by: ClassVar = "heedful.tasks.spans.task:TASK"
+    forms: ClassVar = "heedful.tasks.spans.data_formats:DATA_FORMATS"
+    auto_keys: ClassVar = (*FITTED_KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"
     """what is learned"""
@@ -128,5 +129,5 @@ class SpansRecipe(FineTuningRecipe):
     """the table [data] names the questions to train and validate on"""
     model: EncoderConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: Annotated[SpansTrainingConfig, Mark.FREE]
+    training: Annotated[SpansTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

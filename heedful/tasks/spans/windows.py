@@ -11,21 +11,21 @@ import torch
 from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
-from heedful.data.batches import paired_tokens
-from heedful.data.corpus import Corpus, Encoding
-from heedful.data.offsets import offsets
-from heedful.data.questions import Question
-from heedful.data.sequences import Window, windows
+from heedful.data.batches import to_segmented_tokens
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.encoder_inputs import ContextWindow, build_windows
+from heedful.data.questions import ExtractiveQuestion
+from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
-NOWHERE: Final = 0
+NO_ANSWER: Final = 0
 """The index that says that a window holds no answer: that of the token which begins it (Devlin et al. 2019, 4.3)."""
 
 
 @dataclass(frozen=True)
-class Cutting:
+class WindowSettings:
     """How contexts are cut: see `sequences.windows`."""
 
     max_length: int
@@ -34,12 +34,12 @@ class Cutting:
 
 
 @dataclass(frozen=True)
-class Target:
-    """A window, and the indices in its ids of the first and the last id of the answer; twice `NOWHERE` without one."""
+class LabelledWindow:
+    """A window, and the indices in its ids of the first and the last id of the answer; twice `NO_ANSWER` without one."""
 
-    window: Window
-    first: int
-    last: int
+    window: ContextWindow
+    answer_start: int
+    answer_end: int
 
 
 @dataclass(frozen=True)
@@ -48,79 +48,90 @@ class WindowBatch:
 
     Attributes:
         tokens: question and context.
-        possible: where an answer may begin or end: in the context, or at `NOWHERE`.
-        first: the index of the first token of each answer.
-        last: that of the last one.
+        answer_mask: where an answer may begin or end: in the context, or at `NO_ANSWER`.
+        answer_starts: the index of the first token of each answer.
+        answer_ends: that of the last one.
     """
 
     tokens: Tokens
-    possible: Bool[Tensor, "B T"]
-    first: Int[Tensor, " B"]
-    last: Int[Tensor, " B"]
+    answer_mask: Bool[Tensor, "B T"]
+    answer_starts: Int[Tensor, " B"]
+    answer_ends: Int[Tensor, " B"]
 
 
-def question_windows(
-    tokenizer: Tokenizer, question: str, context: str, *, cutting: Cutting, place: str
-) -> list[Window]:
+def split_into_windows(
+    tokenizer: Tokenizer, question: str, context: str, *, settings: WindowSettings, location: str
+) -> list[ContextWindow]:
     """A question with each stretch of its context.
 
     Raises:
-        DataError: tokens of the context are not found again in its text; `place` says where that is.
+        DataError: tokens of the context are not found again in its text; `location` says where that is.
     """
     try:
-        where = offsets(tokenizer, context)
-        return windows(
+        token_offsets = compute_offsets(tokenizer, context)
+        return build_windows(
             tokenizer.encode(question),
             tokenizer.encode(context),
-            where,
+            token_offsets,
             special=tokenizer.special,
-            max_length=cutting.max_length,
-            stride=cutting.stride,
-            max_question=cutting.max_question,
+            max_length=settings.max_length,
+            stride=settings.stride,
+            max_question=settings.max_question,
         )
     except (DataError, RecipeError) as error:
-        raise type(error)(f"{place}: {error}") from None
+        raise type(error)(f"{location}: {error}") from None
 
 
-def targets(tokenizer: Tokenizer, questions: Iterable[Question], *, cutting: Cutting) -> Iterator[Target]:
+def label_windows(
+    tokenizer: Tokenizer, questions: Iterable[ExtractiveQuestion], *, settings: WindowSettings
+) -> Iterator[LabelledWindow]:
     """The windows of all questions; of several answers the first that is completely in a window counts there."""
     for question in questions:
-        for window in question_windows(
-            tokenizer, question.question, question.context, cutting=cutting, place=question.place
+        for window in split_into_windows(
+            tokenizer, question.question, question.context, settings=settings, location=question.location
         ):
-            found = (window.locate(answer.start, answer.stop) for answer in question.answers)
-            yield Target(window, *next((place for place in found if place is not None), (NOWHERE, NOWHERE)))
+            positions = (window.find_token_span(answer.start, answer.stop) for answer in question.answers)
+            yield LabelledWindow(
+                window, *next((position for position in positions if position is not None), (NO_ANSWER, NO_ANSWER))
+            )
 
 
-def target_encoding(tokenizer: Tokenizer, *, max_length: int) -> Encoding[Target]:
+def build_window_encoding(tokenizer: Tokenizer, *, max_length: int) -> ExampleEncoder[LabelledWindow]:
     """Where the answer begins and ends, where the context begins, and the ids of a window."""
     sizes = dict.fromkeys(("first", "last", "begin"), max_length + 1)
-    return Encoding(
+    return ExampleEncoder(
         sizes | {"tokens": tokenizer.size},
-        lambda target: ([target.first], [target.last], [target.window.begin], list(target.window.ids)),
-        identity=lambda target: (target.window.ids, target.first, target.last),
+        lambda target: (
+            [target.answer_start],
+            [target.answer_end],
+            [target.window.context_start],
+            list(target.window.ids),
+        ),
+        identity_key=lambda target: (target.window.ids, target.answer_start, target.answer_end),
     )
 
 
 def collate_windows(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> WindowBatch:
     """The windows in `rows`, padded on the right."""
-    begins, first, last = (torch.from_numpy(corpus[side].padded(rows)[:, 0]) for side in ("begin", "first", "last"))
+    context_starts, answer_starts, answer_ends = (
+        torch.from_numpy(corpus[side].collate_ids(rows)[:, 0]) for side in ("begin", "first", "last")
+    )
     ids = [np.asarray(corpus["tokens"][row], dtype=np.int64) for row in rows]
-    tokens = paired_tokens(ids, begins.tolist())
-    return WindowBatch(tokens, _possible(tokens, begins), first, last)
+    tokens = to_segmented_tokens(ids, context_starts.tolist())
+    return WindowBatch(tokens, _build_answer_mask(tokens, context_starts), answer_starts, answer_ends)
 
 
-def read_windows(chosen: Sequence[Window]) -> WindowBatch:
+def batch_unlabelled_windows(windows_to_read: Sequence[ContextWindow]) -> WindowBatch:
     """Windows whose answers are not known."""
-    begins = torch.tensor([window.begin for window in chosen])
-    tokens = paired_tokens([window.ids for window in chosen], begins.tolist())
-    nowhere = torch.full_like(begins, NOWHERE)
-    return WindowBatch(tokens, _possible(tokens, begins), nowhere, nowhere)
+    context_starts = torch.tensor([window.context_start for window in windows_to_read])
+    tokens = to_segmented_tokens([window.ids for window in windows_to_read], context_starts.tolist())
+    no_answer = torch.full_like(context_starts, NO_ANSWER)
+    return WindowBatch(tokens, _build_answer_mask(tokens, context_starts), no_answer, no_answer)
 
 
-def _possible(tokens: Tokens, begins: Int[Tensor, " B"]) -> Bool[Tensor, "B T"]:
+def _build_answer_mask(tokens: Tokens, context_starts: Int[Tensor, " B"]) -> Bool[Tensor, "B T"]:
     """The context without its end, and the begin."""
-    places = tokens.positions
-    lengths = (places >= 0).sum(1, keepdim=True)
-    inside = (places >= begins.unsqueeze(1)) & (places < lengths - 1)
-    return inside | (places == NOWHERE)
+    positions = tokens.positions
+    lengths = (positions >= 0).sum(1, keepdim=True)
+    is_context = (positions >= context_starts.unsqueeze(1)) & (positions < lengths - 1)
+    return is_context | (positions == NO_ANSWER)

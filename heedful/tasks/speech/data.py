@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from jaxtyping import Integer
 
-from heedful.data.batches import PairBatch, pair_batch
-from heedful.data.corpus import Corpus, Encoding, Items
-from heedful.data.readers import Pair, Reader, columns, placed_lines, records
+from heedful.data.batches import PairBatch, build_pair_batch
+from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
+from heedful.data.readers import ExampleReader, SentencePair, read_numbered_lines, read_records, split_columns
 from heedful.data.sound import LogMel, read_sound
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.generation.ctc import frames_needed
-from heedful.values import Vectors
+from heedful.generation.ctc import count_needed_frames
+from heedful.tensors import FeatureBatch
 
 FRAMES: Final = "frames"
 TEXT: Final = "text"
-SHORTENED: Final = 4
+SUBSAMPLING: Final = 4
 """Frames that become one slot of a memory."""
-_KINDS: Final = (".flac", ".wav")
+_SOUND_SUFFIXES: Final = (".flac", ".wav")
 
 
 class Utterance(NamedTuple):
@@ -31,62 +31,69 @@ class Utterance(NamedTuple):
 
     sound: Path
     text: str
-    place: str
+    location: str
 
 
-class Recordings(Reader[Utterance]):
+class UtteranceReader(ExampleReader[Utterance]):
     """Utterances, listed at once; `paths` are transcripts and files of sound, for both are what is learned from.
 
     Raises `DataError` where a transcript is broken, or names a file that is missing.
     """
 
-    def __init__(self, transcripts: Sequence[Path], utterances: Callable[[Path], Iterable[Utterance]]) -> None:
+    def __init__(self, transcripts: Sequence[Path], parse_transcript: Callable[[Path], Iterable[Utterance]]) -> None:
         super().__init__(*transcripts)
-        self._utterances = [each for path in transcripts for each in utterances(path)]
-        for each in self._utterances:
-            if not each.sound.is_file():
-                raise DataError(f"{each.place}: {each.sound}: there is no such file; mend the line or bring the file")
-        self.paths = (*transcripts, *(each.sound for each in self._utterances))
+        self._utterances = [utterance for path in transcripts for utterance in parse_transcript(path)]
+        for utterance in self._utterances:
+            if not utterance.sound.is_file():
+                raise DataError(
+                    f"{utterance.location}: {utterance.sound}: there is no such file; mend the line or bring the file"
+                )
+        self.paths = (*transcripts, *(utterance.sound for utterance in self._utterances))
 
     def __iter__(self) -> Iterator[Utterance]:
         return iter(self._utterances)
 
 
-def tabled(path: Path, *, sound_column: int = 0, text_column: int = 1) -> Recordings:
+def read_recordings_table(path: Path, *, sound_column: int = 0, text_column: int = 1) -> UtteranceReader:
     """A file and its text on each line, in two of its tab-separated columns; files are counted from the table's folder.
 
     Lines of nothing but white space are left out.
     """
 
-    def utterances(table: Path) -> Iterator[Utterance]:
-        for _, place, line in placed_lines(table):
-            fields = columns(line, max(sound_column, text_column) + 1, place=place)
-            yield Utterance(_beside(table, fields[sound_column], place), fields[text_column].strip(), place)
+    def iter_utterances(table: Path) -> Iterator[Utterance]:
+        for _, location, line in read_numbered_lines(table):
+            fields = split_columns(line, max(sound_column, text_column) + 1, location=location)
+            yield Utterance(
+                _resolve_sound_path(table, fields[sound_column], location), fields[text_column].strip(), location
+            )
 
-    return Recordings([path], utterances)
+    return UtteranceReader([path], iter_utterances)
 
 
-def listed(path: Path, *, sound_field: str = "sound", text_field: str = "text") -> Recordings:
+def read_recordings_jsonl(path: Path, *, sound_field: str = "sound", text_field: str = "text") -> UtteranceReader:
     """A JSON object on each line with a file and its text; files are counted from the folder of the list."""
 
-    def utterances(table: Path) -> Iterator[Utterance]:
-        for _, record in records(table):
-            sound = _beside(table, record.text(sound_field), record.place)
-            yield Utterance(sound, record.text(text_field).strip(), record.place)
+    def iter_utterances(table: Path) -> Iterator[Utterance]:
+        for _, record in read_records(table):
+            sound = _resolve_sound_path(table, record.get_text(sound_field), record.location)
+            yield Utterance(sound, record.get_text(text_field).strip(), record.location)
 
-    return Recordings([path], utterances)
+    return UtteranceReader([path], iter_utterances)
 
 
-def paired(pairs: Reader[Pair]) -> Recordings:
+def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
     """Files of sound whose texts stand where translations do; files are counted from the folder of the table."""
 
-    def utterances(table: Path) -> Iterator[Utterance]:
-        return (Utterance(_beside(table, pair.source, pair.place), pair.target.strip(), pair.place) for pair in pairs)
+    def iter_utterances(table: Path) -> Iterator[Utterance]:
+        return (
+            Utterance(_resolve_sound_path(table, pair.source, pair.location), pair.target.strip(), pair.location)
+            for pair in pairs
+        )
 
-    return Recordings([pairs.paths[0]], utterances)
+    return UtteranceReader([pairs.paths[0]], iter_utterances)
 
 
-def in_folders(path: Path) -> Recordings:
+def read_librispeech(path: Path) -> UtteranceReader:
     """LibriSpeech's folders: files `*.trans.txt` of lines with a name and a text, and beside them NAME.flac or .wav."""
     if not path.is_dir():
         raise DataError(f"{path}: there is no such folder; check the path")
@@ -94,65 +101,71 @@ def in_folders(path: Path) -> Recordings:
     if not transcripts:
         raise DataError(f"{path}: no file *.trans.txt in this folder or below it; name a folder of LibriSpeech's form")
 
-    def utterances(table: Path) -> Iterator[Utterance]:
-        for _, place, line in placed_lines(table):
+    def iter_utterances(table: Path) -> Iterator[Utterance]:
+        for _, location, line in read_numbered_lines(table):
             name, _, text = line.strip().partition(" ")
-            found = [file for kind in _KINDS if (file := _beside(table, name + kind, place)).is_file()]
-            yield Utterance(found[0] if found else table.parent / f"{name}{_KINDS[0]}", text.strip(), place)
+            sound_files = [
+                file
+                for suffix in _SOUND_SUFFIXES
+                if (file := _resolve_sound_path(table, name + suffix, location)).is_file()
+            ]
+            yield Utterance(
+                sound_files[0] if sound_files else table.parent / f"{name}{_SOUND_SUFFIXES[0]}", text.strip(), location
+            )
 
-    return Recordings(transcripts, utterances)
+    return UtteranceReader(transcripts, iter_utterances)
 
 
-def _beside(table: Path, name: str, place: str) -> Path:
+def _resolve_sound_path(table: Path, name: str, location: str) -> Path:
     if not name.strip():
-        raise DataError(f"{place}: no file is named; mend the line")
+        raise DataError(f"{location}: no file is named; mend the line")
     return table.parent / name.strip()
 
 
-def slots_of(frames: int) -> int:
+def count_slots(num_frames: int) -> int:
     """How many slots of a memory so many frames become."""
-    return -(-frames // SHORTENED)
+    return -(-num_frames // SUBSAMPLING)
 
 
-def spoken_encoding(
-    tokenizer: Tokenizer, front: LogMel, *, seconds: float, max_length: int, aligned: bool
-) -> Encoding[Utterance]:
+def build_speech_encoding(
+    tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, needs_alignment: bool
+) -> ExampleEncoder[Utterance]:
     """The ids of a text with its end, and the frames of its sound.
 
     Args:
         tokenizer: of the text.
-        front: makes frames.
-        seconds: longest sound.
+        frontend: makes frames.
+        max_seconds: longest sound.
         max_length: longest text, in tokens with its end.
-        aligned: whether each token needs a slot of its own; sounds that are too short for their texts are left out.
+        needs_alignment: whether each token needs a slot of its own; sounds that are too short for their texts are left out.
     """
-    most = seconds * 1000 / front.hop
+    max_frames = max_seconds * 1000 / frontend.hop
 
     def encode(utterance: Utterance) -> tuple[list[int] | None, np.ndarray | None]:
         try:
-            frames = front.frames(read_sound(utterance.sound))
+            frames = frontend.compute_frames(read_sound(utterance.sound))
         except DataError as error:
-            raise DataError(f"{utterance.place}: {error}") from None
+            raise DataError(f"{utterance.location}: {error}") from None
         ids = tokenizer.encode(utterance.text)
-        crowded = aligned and 0 < slots_of(len(frames)) < frames_needed(ids)
-        if len(frames) > most or len(ids) >= max_length or crowded:
+        is_too_short = needs_alignment and 0 < count_slots(len(frames)) < count_needed_frames(ids)
+        if len(frames) > max_frames or len(ids) >= max_length or is_too_short:
             return None, None
         return [*ids, tokenizer.special.eos] if ids else [], frames.numpy()
 
     # sounds stand last, since the last side is what batches are planned by
-    return Encoding({TEXT: tokenizer.size, FRAMES: Items("<f4", (front.bands,))}, encode)
+    return ExampleEncoder({TEXT: tokenizer.size, FRAMES: ArraySpec("<f4", (frontend.bands,))}, encode)
 
 
-def collate_spoken(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> PairBatch[Vectors]:
+def collate_speech(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> PairBatch[FeatureBatch]:
     """The utterances in `rows`, padded on the right."""
-    frames, positions = corpus[FRAMES].block(rows)
-    source = Vectors(torch.from_numpy(frames), torch.from_numpy(positions))
-    return pair_batch(source, corpus[TEXT].padded(rows), bos=bos)
+    frames, positions = corpus[FRAMES].collate_arrays(rows)
+    source = FeatureBatch(torch.from_numpy(frames), torch.from_numpy(positions))
+    return build_pair_batch(source, corpus[TEXT].collate_ids(rows), bos=bos)
 
 
-def stacked(frames: Sequence[torch.Tensor]) -> Vectors:
+def pad_frames(frames: Sequence[torch.Tensor]) -> FeatureBatch:
     """Frames of several sounds, padded on the right."""
     vectors = torch.nn.utils.rnn.pad_sequence(list(frames), batch_first=True)
-    counts = torch.tensor([len(each) for each in frames]).unsqueeze(1)
-    places = torch.arange(vectors.size(1))
-    return Vectors(vectors, torch.where(places < counts, places, -1))
+    counts = torch.tensor([len(sound_frames) for sound_frames in frames]).unsqueeze(1)
+    columns = torch.arange(vectors.size(1))
+    return FeatureBatch(vectors, torch.where(columns < counts, columns, -1))

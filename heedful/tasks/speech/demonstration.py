@@ -7,12 +7,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
 
 if TYPE_CHECKING:
-    from heedful.tasks.speech.digits import Saying
-    from heedful.tasks.speech.face import Recogniser
+    from heedful.tasks.speech.digits import DigitRecording
+    from heedful.tasks.speech.predictor import SpeechRecognizer
 
 _RECIPE: Final = """\
 # Written by: heedful quickstart speech. Go on with it: heedful train {recipe} --training.steps 2000
@@ -54,7 +54,7 @@ monitor = "exact"
 [generation]
 width = 4
 """
-_DIGITS: Final = 4
+_TEST_DIGITS: Final = 4
 """In each string of the test part."""
 
 
@@ -76,53 +76,55 @@ class SpeechDemonstration(Demonstration):
     tests: int = 500
     """strings of four digits to be measured on"""
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """Recordings and tables of them, and the recipe beside them, as a user would have them."""
-        from heedful.tasks.speech.digits import sayings
+        from heedful.tasks.speech.digits import generate_recordings
 
         folder, recipe = self.output, self.output / "recipe.toml"
         validation = max(20, self.tests // 5)
-        say(f"{self.size + self.tests + validation:,} recordings are made")
+        print_now(f"{self.size + self.tests + validation:,} recordings are made")
         parts = {
-            "train": sayings("train", self.size, seed=self.seed),
-            "validation": sayings("validation", validation, seed=self.seed),
-            "test": sayings("test", self.tests, seed=self.seed, digits=_DIGITS),
+            "train": generate_recordings("train", self.size, seed=self.seed),
+            "validation": generate_recordings("validation", validation, seed=self.seed),
+            "test": generate_recordings("test", self.tests, seed=self.seed, digits=_TEST_DIGITS),
         }
-        for part, said in parts.items():
-            table = "".join(self._kept(part, number, each) for number, each in enumerate(said))
+        for part, recordings in parts.items():
+            table = "".join(
+                self._write_recording(part, number, recording) for number, recording in enumerate(recordings)
+            )
             write_files(folder, {f"{part}.tsv": table})
-        run = value(str(folder / "run"))
+        run = format_value(str(folder / "run"))
         write_files(
             folder, {recipe.name: _RECIPE.format(recipe=quote(str(recipe)), run=run, seed=self.seed, steps=self.steps)}
         )
         return recipe
 
-    def show(self, face: Recogniser, run: Path) -> None:
+    def show_results(self, predictor: SpeechRecognizer, run_folder: Path) -> None:
         """Errors, some transcriptions, and a page of one."""
         from heedful.data.readers import read_lines
         from heedful.inspection.page import write_page
-        from heedful.inspection.web import viewer_html
-        from heedful.metrics.edits import word_error_rate
+        from heedful.inspection.web import render_viewer
+        from heedful.metrics.error_rates import word_error_rate
 
-        folder = run.parent
+        folder = run_folder.parent
         rows = [line.split("\t") for line in read_lines(folder / "test.tsv")]
-        sounds, right = [folder / name for name, _ in rows], [text for _, text in rows]
-        found = [each.text for each in face.transcribe(sounds)]
-        exact = sum(map(str.__eq__, found, right)) / len(right)
-        say(f"\n{len(rows)} strings of four digits in voices that it never heard:")
-        say(f"  exact {100 * exact:.1f} %   word errors {word_error_rate(found, right).value:.2f} %\n")
-        for sound, text, said in list(zip(sounds, found, right, strict=True))[:5]:
-            say(f"  {sound}\n  -> {text}{'' if text == said else f'   (should be: {said})'}\n")
+        sounds, references = [folder / name for name, _ in rows], [text for _, text in rows]
+        transcripts = [each.text for each in predictor.transcribe(sounds)]
+        exact = sum(map(str.__eq__, transcripts, references)) / len(references)
+        print_now(f"\n{len(rows)} strings of four digits in voices that it never heard:")
+        print_now(f"  exact {100 * exact:.1f} %   word errors {word_error_rate(transcripts, references).value:.2f} %\n")
+        for sound, text, reference in list(zip(sounds, transcripts, references, strict=True))[:5]:
+            print_now(f"  {sound}\n  -> {text}{'' if text == reference else f'   (should be: {reference})'}\n")
         page = folder / "heard.html"
-        write_page(viewer_html(face.inspect(sounds[0])), page)
-        say(f"what it listened to: {page}  (open it in a browser)\n\nwhere to go next")
-        command("transcribe", run, sounds[0])
-        command("evaluate", run)
-        say("  heedful train RECIPE    with a recipe for your own recordings; begin with a copy of")
-        say(f"                          {folder / 'recipe.toml'}")
+        write_page(render_viewer(predictor.inspect(sounds[0])), page)
+        print_now(f"what it listened to: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("transcribe", run_folder, sounds[0])
+        print_command("evaluate", run_folder)
+        print_now("  heedful train RECIPE    with a recipe for your own recordings; begin with a copy of")
+        print_now(f"                          {folder / 'recipe.toml'}")
 
-    def _kept(self, part: str, number: int, said: Saying) -> str:
+    def _write_recording(self, part: str, number: int, recording: DigitRecording) -> str:
         """Its line in the table of its part."""
         name = f"{part}/{number:05d}.wav"
-        write_files(self.output, {name: said.wav})
-        return f"{name}\t{said.text}\n"
+        write_files(self.output, {name: recording.wav})
+        return f"{name}\t{recording.text}\n"

@@ -21,7 +21,7 @@ WORDS: Final = ("zero", "one", "two", "three", "four", "five", "six", "seven", "
 RATE: Final = 8000
 PARTS: Final = ("train", "validation", "test")
 VOICES: Final = {"train": 400, "validation": 40, "test": 40}
-LONGEST: Final = 6
+MAX_DIGITS: Final = 6
 _HOP, _WINDOW, _SIZE = 32, 128, 256
 """Samples from one frame of the synthesis to the next, in a frame, and in its spectrum."""
 
@@ -60,7 +60,7 @@ _PHONES: Final = {
     "_": _Phone(45, (350, 1500, 2500), 0.0),
 }
 """As a man says them; "_" is a closed mouth."""
-_SPOKEN: Final = (
+_DIGIT_PHONES: Final = (
     ("Z", "IH", "R", "OH", "UH"),
     ("W", "AH", "N"),
     ("T", "UW"),
@@ -95,107 +95,109 @@ class Voice:
     noise: float
 
     @classmethod
-    def of(cls, part: str, number: int, *, seed: int) -> Voice:
+    def from_number(cls, part: str, number: int, *, seed: int) -> Voice:
         """One of the voices of a part of the data."""
-        dice = random.Random(f"{seed} {part} voice {number}")
-        height = dice.random()  # from men to children
+        rng = random.Random(f"{seed} {part} voice {number}")
+        height = rng.random()  # from men to children
         return cls(
-            pitch=85 * 2 ** (1.6 * height + dice.uniform(-0.1, 0.1)),
-            throat=0.88 + 0.32 * height + dice.uniform(-0.04, 0.04),
-            speed=dice.uniform(0.75, 1.35),
-            breath=dice.uniform(0.0, 0.15),
-            tilt=dice.uniform(250, 900),
-            noise=10 ** dice.uniform(-3.0, -1.5),
+            pitch=85 * 2 ** (1.6 * height + rng.uniform(-0.1, 0.1)),
+            throat=0.88 + 0.32 * height + rng.uniform(-0.04, 0.04),
+            speed=rng.uniform(0.75, 1.35),
+            breath=rng.uniform(0.0, 0.15),
+            tilt=rng.uniform(250, 900),
+            noise=10 ** rng.uniform(-3.0, -1.5),
         )
 
 
-class Saying(NamedTuple):
+class DigitRecording(NamedTuple):
     """What is said, and as a WAV file."""
 
     text: str
     wav: bytes
 
 
-def sayings(part: str, count: int, *, seed: int, digits: int | None = None) -> Iterator[Saying]:
+def generate_recordings(part: str, count: int, *, seed: int, digits: int | None = None) -> Iterator[DigitRecording]:
     """Strings of 1 to 6 digits, or of so many as `digits` says, in the voices of a part of the data."""
-    dice = random.Random(f"{seed} {part} {digits}")
+    rng = random.Random(f"{seed} {part} {digits}")
     for number in range(count):
-        string = _string(dice, part, digits)
-        voice = Voice.of(part, dice.randrange(VOICES[part]), seed=seed)
+        string = _sample_digits(rng, part, digits)
+        voice = Voice.from_number(part, rng.randrange(VOICES[part]), seed=seed)
         text = " ".join(WORDS[digit] for digit in string)
-        yield Saying(text, wav(spoken(string, voice, seed=f"{seed} {part} {digits} {number}")))
+        yield DigitRecording(
+            text, encode_wav(synthesize_digits(string, voice, seed=f"{seed} {part} {digits} {number}"))
+        )
 
 
-def part_of(string: Sequence[int]) -> str:
+def assign_part(digits: Sequence[int]) -> str:
     """The part of the data that a string of digits belongs to: a tenth is for testing, a tenth for validation."""
-    return {0: "test", 1: "validation"}.get(zlib.crc32(bytes(string)) % 10, "train")
+    return {0: "test", 1: "validation"}.get(zlib.crc32(bytes(digits)) % 10, "train")
 
 
-def spoken(string: Sequence[int], voice: Voice, *, seed: str) -> Int[np.ndarray, " N"]:
+def synthesize_digits(string: Sequence[int], voice: Voice, *, seed: str) -> Int[np.ndarray, " N"]:
     """What a voice says, as samples of 16 bits, `RATE` a second."""
-    dice = random.Random(seed)
-    phones = [*_pause(dice)]
+    rng = random.Random(seed)
+    phones = [*_make_pause(rng)]
     for digit in string:
-        slow = dice.uniform(0.85, 1.2) / voice.speed
-        phones += [_PHONES[name]._replace(time=_PHONES[name].time * slow) for name in _SPOKEN[digit]]
-        phones += _pause(dice)
+        duration_factor = rng.uniform(0.85, 1.2) / voice.speed
+        phones += [_PHONES[name]._replace(time=_PHONES[name].time * duration_factor) for name in _DIGIT_PHONES[digit]]
+        phones += _make_pause(rng)
     frames = [max(1, round(phone.time * RATE / 1000 / _HOP)) for phone in phones]
     track = np.repeat(np.array([[*each.formants, each.buzz, each.hiss, each.centre] for each in phones]), frames, 0)
     # a mouth takes its time from one place to the next, and less to open than to move
-    formants, loudness = _smooth(track[:, :3] * voice.throat, 11), _smooth(track[:, 3:5], 5)
-    random_numbers = np.random.default_rng(zlib.crc32(seed.encode()))
-    buzz, hiss = _sources(voice, len(track), dice, random_numbers)
+    formants, loudness = _smooth_track(track[:, :3] * voice.throat, 11), _smooth_track(track[:, 3:5], 5)
+    noise_rng = np.random.default_rng(zlib.crc32(seed.encode()))
+    buzz, hiss = _make_sources(voice, len(track), rng, noise_rng)
     hertz = np.fft.rfftfreq(_SIZE, 1 / RATE)
-    tones = _resonances(hertz, formants, widths=(70.0, 100.0, 140.0)) / (1 + hertz / voice.tilt)
-    hissing = _resonances(hertz, track[:, 5:6] * voice.throat, widths=(900.0,))
-    mouth = loudness[:, :1] * buzz * tones * (1 - voice.breath)
-    breath = (loudness[:, 1:] * hissing + 0.3 * voice.breath * loudness[:, :1] * tones) * hiss
-    sound = _overlapped(np.fft.irfft(mouth + breath, _SIZE, 1))
-    sound = sound / np.abs(sound).max() + voice.noise * random_numbers.standard_normal(len(sound))
-    loud = dice.uniform(0.2, 0.9) * 2**15
-    samples: np.ndarray = np.clip(sound / np.abs(sound).max() * loud, -(2**15), 2**15 - 1).astype("<i2")
+    tones = _compute_resonances(hertz, formants, widths=(70.0, 100.0, 140.0)) / (1 + hertz / voice.tilt)
+    hiss_resonances = _compute_resonances(hertz, track[:, 5:6] * voice.throat, widths=(900.0,))
+    voiced = loudness[:, :1] * buzz * tones * (1 - voice.breath)
+    breath = (loudness[:, 1:] * hiss_resonances + 0.3 * voice.breath * loudness[:, :1] * tones) * hiss
+    sound = _overlap_add(np.fft.irfft(voiced + breath, _SIZE, 1))
+    sound = sound / np.abs(sound).max() + voice.noise * noise_rng.standard_normal(len(sound))
+    peak = rng.uniform(0.2, 0.9) * 2**15
+    samples: np.ndarray = np.clip(sound / np.abs(sound).max() * peak, -(2**15), 2**15 - 1).astype("<i2")
     return samples
 
 
-def wav(samples: Int[np.ndarray, " N"]) -> bytes:
+def encode_wav(samples: Int[np.ndarray, " N"]) -> bytes:
     """A WAV file of samples of 16 bits."""
     file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(RATE)
-        out.writeframes(samples.astype("<i2").tobytes())
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(RATE)
+        writer.writeframes(samples.astype("<i2").tobytes())
     return file.getvalue()
 
 
-def _string(dice: random.Random, part: str, digits: int | None) -> list[int]:
+def _sample_digits(rng: random.Random, part: str, digits: int | None) -> list[int]:
     while True:
-        string = [dice.randrange(10) for _ in range(digits or dice.randint(1, LONGEST))]
-        if part_of(string) == part:
-            return string
+        sampled = [rng.randrange(10) for _ in range(digits or rng.randint(1, MAX_DIGITS))]
+        if assign_part(sampled) == part:
+            return sampled
 
 
-def _pause(dice: random.Random) -> list[_Phone]:
-    return [_PHONES["_"]._replace(time=dice.uniform(30, 250))]
+def _make_pause(rng: random.Random) -> list[_Phone]:
+    return [_PHONES["_"]._replace(time=rng.uniform(30, 250))]
 
 
-def _sources(
-    voice: Voice, frames: int, dice: random.Random, random_numbers: np.random.Generator
+def _make_sources(
+    voice: Voice, frames: int, rng: random.Random, noise_rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """The spectra of a buzz, whose pitch falls and trembles, and of a hiss, frame by frame."""
     count = frames * _HOP + _WINDOW
     time = np.arange(count) / RATE
-    melody = 1.1 - 0.2 * time / time[-1] + 0.06 * np.sin(2 * np.pi * (dice.uniform(1, 3) * time + dice.random()))
-    turns = np.floor(np.cumsum(voice.pitch * melody) / RATE)
-    pulses = np.diff(turns, prepend=0.0) * np.sqrt(RATE / voice.pitch)
-    noise = random_numbers.standard_normal(count)
+    melody = 1.1 - 0.2 * time / time[-1] + 0.06 * np.sin(2 * np.pi * (rng.uniform(1, 3) * time + rng.random()))
+    periods = np.floor(np.cumsum(voice.pitch * melody) / RATE)
+    pulses = np.diff(periods, prepend=0.0) * np.sqrt(RATE / voice.pitch)
+    noise = noise_rng.standard_normal(count)
     window = np.hanning(_WINDOW + 1)[:-1]
     cuts = np.arange(frames)[:, None] * _HOP + np.arange(_WINDOW)
     buzz, hiss = (np.fft.rfft(source[cuts] * window, _SIZE, 1) for source in (pulses, noise))
     return buzz, hiss
 
 
-def _resonances(
+def _compute_resonances(
     hertz: Float[np.ndarray, " F"], centres: Float[np.ndarray, "T n"], *, widths: Sequence[float]
 ) -> np.ndarray:
     """What resonators one behind the other let through, of gain 1 at 0 Hz, frame by frame."""
@@ -203,22 +205,22 @@ def _resonances(
     z = np.exp(-2j * np.pi * hertz / RATE)
     for centre, width in zip(np.minimum(centres, 0.48 * RATE).T[:, :, None], widths, strict=True):
         radius = np.exp(-np.pi * width / RATE)
-        turn = 2 * radius * np.cos(2 * np.pi * centre / RATE)
-        total *= (1 - turn + radius**2) / (1 - turn * z + radius**2 * z**2)
+        coefficient = 2 * radius * np.cos(2 * np.pi * centre / RATE)
+        total *= (1 - coefficient + radius**2) / (1 - coefficient * z + radius**2 * z**2)
     return np.asarray(total / np.abs(total).max(1, keepdims=True))
 
 
-def _smooth(track: Float[np.ndarray, "T n"], width: int) -> Float[np.ndarray, "T n"]:
+def _smooth_track(track: Float[np.ndarray, "T n"], width: int) -> Float[np.ndarray, "T n"]:
     """The mean over `width` frames around each."""
     padded = np.pad(track, ((width // 2, width // 2), (0, 0)), mode="edge")
     sums = np.cumsum(np.concatenate((np.zeros((1, track.shape[1])), padded)), 0)
     return np.asarray((sums[width:] - sums[:-width]) / width)
 
 
-def _overlapped(pieces: Float[np.ndarray, "T size"]) -> Float[np.ndarray, " N"]:
+def _overlap_add(frames: Float[np.ndarray, "T size"]) -> Float[np.ndarray, " N"]:
     """The sum of pieces that begin a hop after each other."""
     parts = _SIZE // _HOP
-    sound = np.zeros((len(pieces) + parts - 1, _HOP))
+    sound = np.zeros((len(frames) + parts - 1, _HOP))
     for number in range(parts):
-        sound[number : number + len(pieces)] += pieces[:, number * _HOP : (number + 1) * _HOP]
+        sound[number : number + len(frames)] += frames[:, number * _HOP : (number + 1) * _HOP]
     return np.asarray(sound.ravel())

@@ -8,56 +8,56 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.frames import FrameEncoderConfig, FrameTransformerConfig
+from heedful.recipes.config import Config, FieldRole, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig, SamplingConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe
-from heedful.recipes.section import Count, Mark, Section, kind_from, misfit
-from heedful.recipes.text import Column, FileConfig, Name, TokenizerConfig
-from heedful.recipes.training import Positive, WritingTrainingConfig
+from heedful.recipes.text import ColumnIndex, FileConfig, NonEmptyName, TokenizerConfig
+from heedful.recipes.training import DecoderTrainingConfig, PositiveFloat
 
 if TYPE_CHECKING:
     from heedful.data.sound import LogMel
 
 
-class TableConfig(FileConfig):
+class RecordingsTableConfig(FileConfig):
     """A file of sound and what is said in it on each line, between tabs; plain or gzipped."""
 
-    read_by: ClassVar = "heedful.tasks.speech.data:tabled"
+    read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_table"
 
     kind: Literal["tsv"] = "tsv"
-    sound_column: Column = 0
+    sound_column: ColumnIndex = 0
     """column of the files of sound, counted from 0; the files are counted from the folder of the table"""
-    text_column: Column = 1
+    text_column: ColumnIndex = 1
     """column of what is said, counted from 0"""
 
     @field_validator("text_column")
     @classmethod
-    def _differs(cls, text_column: int, info: ValidationInfo) -> int:
+    def _check_columns_differ(cls, text_column: int, info: ValidationInfo) -> int:
         if text_column == info.data.get("sound_column"):
             raise ValueError("must be another column than sound_column")
         return text_column
 
 
-class ListConfig(FileConfig):
+class RecordingsJsonlConfig(FileConfig):
     """A JSON object on each line, plain or gzipped."""
 
-    read_by: ClassVar = "heedful.tasks.speech.data:listed"
+    read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_jsonl"
 
     kind: Literal["jsonl"] = "jsonl"
-    sound_field: Name = "sound"
+    sound_field: NonEmptyName = "sound"
     """name of the field that holds the file of sound, counted from the folder of the list"""
-    text_field: Name = "text"
+    text_field: NonEmptyName = "text"
     """name of the field that holds what is said"""
 
 
-class FoldersConfig(FileConfig):
+class LibriSpeechConfig(FileConfig):
     """A folder in LibriSpeech's form; `path` is the folder."""
 
-    read_by: ClassVar = "heedful.tasks.speech.data:in_folders"
+    read_by: ClassVar = "heedful.tasks.speech.data:read_librispeech"
 
     kind: Literal["librispeech"] = "librispeech"
 
 
-def _kind_of_recordings(table: Mapping[str, Any]) -> str:
+def _guess_recordings_kind(table: Mapping[str, Any]) -> str:
     """By the keys and the file's name; a folder has none that tells."""
     name = str(table.get("path", "")).removesuffix(".gz")
     if "sound_field" in table or "text_field" in table or name.endswith((".jsonl", ".ndjson")):
@@ -66,11 +66,13 @@ def _kind_of_recordings(table: Mapping[str, Any]) -> str:
 
 
 RecordingsConfig = Annotated[
-    TableConfig | ListConfig | FoldersConfig, Field(discriminator="kind"), kind_from(_kind_of_recordings)
+    RecordingsTableConfig | RecordingsJsonlConfig | LibriSpeechConfig,
+    Field(discriminator="kind"),
+    add_inferred_kind(_guess_recordings_kind),
 ]
 
 
-class FramesConfig(Section):
+class FramesConfig(Config):
     """What a model hears of a sound: its power in some bands, which are as wide as the ear's, frame by frame."""
 
     rate: Annotated[int, Field(ge=2000, le=192_000)] = 16000
@@ -84,7 +86,7 @@ class FramesConfig(Section):
     normalise: bool = True
     """whether each band has mean 0 and variance 1 over the frames of a sound"""
 
-    def front(self) -> LogMel:
+    def build_frontend(self) -> LogMel:
         """What makes frames."""
         from heedful.data.sound import LogMel
 
@@ -98,17 +100,17 @@ class SpeechDataConfig(DataConfig):
     """the recordings to learn from"""
     validation: RecordingsConfig
     """the recordings that checkpoints are compared on"""
-    test: Annotated[RecordingsConfig | None, Mark.FREE] = None
+    test: Annotated[RecordingsConfig | None, FieldRole.FREE] = None
     """the recordings that `heedful evaluate` takes, instead of those of validation"""
-    frames: Annotated[FramesConfig, Mark.ENCODES] = FramesConfig()
+    frames: Annotated[FramesConfig, FieldRole.ENCODING] = FramesConfig()
     """what a model hears of a sound"""
-    max_seconds: Annotated[Positive, Mark.ENCODES] = 20.0
+    max_seconds: Annotated[PositiveFloat, FieldRole.ENCODING] = 20.0
     """longest sound; longer ones are left out of training, and not transcribed"""
-    max_length: Annotated[Count, Mark.ENCODES] = 400
+    max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 400
     """longest text, in tokens with the one that ends it; longer ones are left out of training, and never written"""
 
     @property
-    def slots(self) -> int:
+    def max_slots(self) -> int:
         """Of the longest sound in a model's memory."""
         return int(self.max_seconds * 1000 / self.frames.hop) // 4 + 1
 
@@ -120,23 +122,23 @@ class TranscriptTokenizerConfig(TokenizerConfig):
     """single characters, words between spaces, byte-pair encoding or a unigram language model"""
 
 
-class SpeechTrainingConfig(WritingTrainingConfig):
+class SpeechTrainingConfig(DecoderTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    batch_tokens: Annotated[Count, Mark.FIXED] = 16_000
+    batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 16_000
     """frames in a batch, padding included"""
-    label_smoothing: Annotated[float, Field(ge=0, lt=1), Mark.FIXED] = 0.1
+    label_smoothing: Annotated[float, Field(ge=0, lt=1), FieldRole.FIXED] = 0.1
     """of what attention writes: probability taken from the right token and spread over all"""
-    monitor: Annotated[Literal["loss", "exact"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "exact"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation part: the likelihood, or the share of texts without an error"""
 
 
 class SpeechRecipe(MemoryRecipe):
     """What is said in sounds is written."""
 
-    made_by: ClassVar = "heedful.tasks.speech.run:KIND"
+    made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
-    forms: ClassVar = "heedful.tasks.speech.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.speech.data_formats:DATA_FORMATS"
 
     task: Literal["speech"] = "speech"
     """what is learned"""
@@ -146,45 +148,45 @@ class SpeechRecipe(MemoryRecipe):
     """how text is cut into tokens"""
     model: FrameEncoderConfig = FrameTransformerConfig()
     """the architecture"""
-    training: Annotated[SpeechTrainingConfig, Mark.FREE]
+    training: Annotated[SpeechTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
     """how the finished model writes unless a command is told otherwise"""
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: FrameEncoderConfig, info: ValidationInfo) -> FrameEncoderConfig:
-        data, longest, decoder = info.data.get("data"), model.longest, model.decoder
-        end = None if decoder is None else decoder.longest
+    def _check_sizes(cls, model: FrameEncoderConfig, info: ValidationInfo) -> FrameEncoderConfig:
+        data, longest, decoder = info.data.get("data"), model.length_limit, model.decoder
+        decoder_longest = None if decoder is None else decoder.length_limit
         if decoder is not None and decoder.d_slot not in (None, model.d_output):
-            raise misfit(
+            raise config_error(
                 "model.decoder.d_model",
                 f"= {decoder.d_slot} must be {model.d_output}, the width of what the encoder says of each slot, for a "
                 f'decoder of kind "{decoder.kind}"',
             )
-        if data is not None and end is not None and end.tokens < data.max_length:
-            key = end.key.replace("model.", "model.decoder.")
-            raise misfit(key, f"= {end.tokens} must be at least data.max_length = {data.max_length}")
-        if data is not None and longest is not None and longest.tokens < data.slots:
-            raise misfit(
+        if data is not None and decoder_longest is not None and decoder_longest.tokens < data.max_length:
+            key = decoder_longest.key.replace("model.", "model.decoder.")
+            raise config_error(key, f"= {decoder_longest.tokens} must be at least data.max_length = {data.max_length}")
+        if data is not None and longest is not None and longest.tokens < data.max_slots:
+            raise config_error(
                 longest.key,
-                f"= {longest.tokens} must be at least {data.slots}, a quarter of the frames of data.max_seconds = "
+                f"= {longest.tokens} must be at least {data.max_slots}, a quarter of the frames of data.max_seconds = "
                 f"{data.max_seconds:g}",
             )
         return model
 
     @field_validator("generation")
     @classmethod
-    def _is_sure(cls, generation: GenerationConfig, info: ValidationInfo) -> GenerationConfig:
+    def _check_search(cls, generation: GenerationConfig, info: ValidationInfo) -> GenerationConfig:
         model = info.data.get("model")
         if model is not None and model.ctc_weight == 1 and isinstance(generation, SamplingConfig):
-            raise misfit(
+            raise config_error(
                 "generation.kind",
                 '= "sampling" draws token after token, and a model with model.ctc_weight = 1 writes all at once: set '
                 'generation.kind = "beam" or "greedy"',
             )
         if model is not None and model.ctc_weight > 0 and getattr(generation, "risk", None) is not None:
-            raise misfit(
+            raise config_error(
                 "generation.risk",
                 "is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have their say: "
                 "leave it out",

@@ -6,47 +6,50 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, final
 
-from heedful.inspection.page import Table
-from heedful.tasks.report import Comparison, Report, number, span
-from heedful.tasks.speech.exam import Heard, SpeechExam
+from heedful.inspection.page import PageTable
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.speech.evaluation import SpeechEvaluator, SpeechOutputs
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class SpeechReport(Report):
+class SpeechReport(EvaluationReport):
     """Errors, each with its interval."""
 
     digits: ClassVar = 2
 
-    exam: SpeechExam
-    answers: Heard
+    evaluator: SpeechEvaluator
+    answers: SpeechOutputs
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """A line for each metric."""
-        heard = self.answers
+        outputs = self.answers
         lines = [
-            f"{self.system.name}: {self.exam.part or self.exam.text}, {self.exam.size:,} recordings of "
-            f"{heard.sound:,.0f} s together, heard in {heard.seconds:.1f} s",
+            f"{self.system.name}: {self.evaluator.part or self.evaluator.data_description}, {self.evaluator.size:,} recordings of "
+            f"{outputs.sound_seconds:,.0f} s together, heard in {outputs.decoding_seconds:.1f} s",
             "",
             f"{'metric':<16}  {'percent':>7}  95 % interval",
         ]
-        lines += [f"{name:<16}  {each.value:>7.2f}  {span(each, 2)}" for name, each in self.intervals.items()]
+        lines += [
+            f"{name:<16}  {interval.value:>7.2f}  {format_interval(interval, 2)}"
+            for name, interval in self.intervals.items()
+        ]
         return "\n".join(lines)
 
-    def content(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same."""
         return {
-            "part": self.exam.part,
-            "recordings": self.exam.size,
-            "sound_seconds": self.answers.sound,
-            "seconds": self.answers.seconds,
-            "metrics": {name: asdict(each) for name, each in self.intervals.items()},
+            "part": self.evaluator.part,
+            "recordings": self.evaluator.size,
+            "sound_seconds": self.answers.sound_seconds,
+            "seconds": self.answers.decoding_seconds,
+            "metrics": {name: asdict(interval) for name, interval in self.intervals.items()},
         }
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class SpeechComparison(Comparison):
+class SpeechComparison(RunComparison):
     """Errors of several runs."""
 
     reports: tuple[SpeechReport, ...]
@@ -54,25 +57,29 @@ class SpeechComparison(Comparison):
     @property
     def heading(self) -> str:
         """How many recordings."""
-        return f"{self.counted} of {self.recipes[0].task} on {self.exam.size:,} recordings of {self.exam.text}"
+        return f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} recordings of {self.exam.data_description}"
 
-    def results(self) -> Table:
+    def build_results_table(self) -> PageTable:
         """A row for each run."""
         columns = ["run", "model", "parameters", "minutes", "heard in s"]
         for name in self.reports[0].metrics:
             columns += [name, "95 % interval", "p"]
         rows = []
-        for report, kind in zip(self.reports, self.kinds, strict=True):
-            facts = report.system.told
-            row = [report.system.label, kind, f"{facts.parameters:,}", number(facts.minutes, ".1f")]
-            row.append(f"{report.answers.seconds:.1f}")
-            for name, found in report.intervals.items():
+        for report, kind in zip(self.reports, self.model_names, strict=True):
+            facts = report.system.required_summary
+            row = [report.system.label, kind, f"{facts.parameters:,}", format_number(facts.minutes, ".1f")]
+            row.append(f"{report.answers.decoding_seconds:.1f}")
+            for name, interval in report.intervals.items():
                 test = report.tests.get(name)
-                row += [f"{found.value:.2f}", span(found, 2), number(test.p_value if test else None, ".3f")]
+                row += [
+                    f"{interval.value:.2f}",
+                    format_interval(interval, 2),
+                    format_number(test.p_value if test else None, ".3f"),
+                ]
             rows.append(row)
-        return Table("", columns, rows, self.notes())
+        return PageTable("", columns, rows, self.collect_notes())
 
-    def remarks(self) -> Iterator[str]:
+    def table_notes(self) -> Iterator[str]:
         """What the columns mean."""
         if len(self.reports) > 1:
             yield (
@@ -80,17 +87,17 @@ class SpeechComparison(Comparison):
                 f"(paired bootstrap, {self.sampling.samples:,} samples)"
             )
 
-    def pictures(self) -> list[str]:
+    def draw_plots(self) -> list[str]:
         """How the runs learned."""
-        return self.curves()
+        return self.plot_loss_curves()
 
-    def content(self) -> dict[str, Any]:
+    def build_json_fields(self) -> dict[str, Any]:
         """What was drawn."""
         return {"recordings": self.exam.size, "samples": self.sampling.samples, "seed": self.sampling.seed}
 
-    def record(self, report: Report) -> dict[str, Any]:
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """All metrics."""
         return {
-            "metrics": {name: asdict(each) for name, each in report.intervals.items()},
-            "against_first": {name: asdict(each) for name, each in report.tests.items()},
+            "metrics": {name: asdict(result) for name, result in report.intervals.items()},
+            "against_first": {name: asdict(result) for name, result in report.tests.items()},
         }

@@ -16,19 +16,19 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
-from heedful.data.corpus import Corpus, Encoding
-from heedful.data.labels import Labels
-from heedful.data.readers import JsonRecords, Reader, Record, read_lines
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
+from heedful.data.readers import ExampleReader, JsonRecord, JsonRecordReader, read_lines
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.models.memory_network import Story
+from heedful.models.memory_network import StoryInputs
 
-_FILE: Final = re.compile(r"qa(\d+)(?:_.*)?_(train|valid|test)\.txt")
-_NUMBERED: Final = re.compile(r"(\d+)\s+(.*\S)\s*")
+_TASK_FILE_PATTERN: Final = re.compile(r"qa(\d+)(?:_.*)?_(train|valid|test)\.txt")
+_NUMBERED_LINE_PATTERN: Final = re.compile(r"(\d+)\s+(.*\S)\s*")
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoryQuestion:
     """A question about a story.
 
     Attributes:
@@ -37,7 +37,7 @@ class Asked:
         answer: a class: a word, or a list such as `milk,football`.
         supporting: numbers of the facts that answer it, from 0; None where nobody says.
         task: which of several kinds of questions it is.
-        place: where it stands (`file:line`).
+        location: where it stands (`file:line`).
     """
 
     facts: tuple[str, ...]
@@ -45,11 +45,11 @@ class Asked:
     answer: str
     supporting: tuple[int, ...] | None
     task: str
-    place: str
+    location: str
 
 
 @final
-class Babi(Reader[Asked]):
+class BabiReader(ExampleReader[StoryQuestion]):
     """bAbI's questions (Weston et al. 2015), versions 1.0 to 1.2, from a folder or a .tar.gz of its files.
 
     Args:
@@ -66,68 +66,76 @@ class Babi(Reader[Asked]):
         self._path = path
         if path.is_dir():
             files = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*.txt"))}
-            self._named = _of_tasks(files, path, part, tasks, folder)
-            super().__init__(*(files[name] for name in self._named.values()))
+            self._task_files = _select_task_files(files, path, part, tasks, folder)
+            super().__init__(*(files[name] for name in self._task_files.values()))
         else:
             super().__init__(path)
-            self._named = _of_tasks(self._members, path, part, tasks, folder)
+            self._task_files = _select_task_files(self._archive_files, path, part, tasks, folder)
 
-    def __iter__(self) -> Iterator[Asked]:
-        for task, name in self._named.items():
+    def __iter__(self) -> Iterator[StoryQuestion]:
+        for task, name in self._task_files.items():
             if self._path.is_dir():
-                yield from _questions(read_lines(self._path / name), task=str(task), place=str(self._path / name))
+                yield from _parse_questions(read_lines(self._path / name), task=str(task), path=str(self._path / name))
             else:
-                yield from _questions(self._members[name].splitlines(), task=str(task), place=f"{self._path}:{name}")
+                yield from _parse_questions(
+                    self._archive_files[name].splitlines(), task=str(task), path=f"{self._path}:{name}"
+                )
 
     @cached_property
-    def _members(self) -> Mapping[str, str]:
+    def _archive_files(self) -> Mapping[str, str]:
         """The files of an archive that may be bAbI's."""
         try:
             with tarfile.open(self._path) as archive:
-                found = [each for each in archive if each.isfile() and _FILE.fullmatch(Path(each.name).name)]
-                return {each.name: _text(archive, each, place=self._path) for each in found}
+                members = [
+                    member
+                    for member in archive
+                    if member.isfile() and _TASK_FILE_PATTERN.fullmatch(Path(member.name).name)
+                ]
+                return {member.name: _read_member(archive, member, path=self._path) for member in members}
         except (tarfile.TarError, EOFError, OSError, zlib.error):
             raise DataError(f"{self._path}: is no tar archive; name that of bAbI, or its folder") from None
 
 
-def _text(archive: tarfile.TarFile, member: tarfile.TarInfo, *, place: Path) -> str:
+def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Path) -> str:
     file = archive.extractfile(member)
     assert file is not None  # it is a file
     try:
         return file.read().decode()
     except UnicodeDecodeError:
-        raise DataError(f"{place}:{member.name}: is not UTF-8; fetch the archive again") from None
+        raise DataError(f"{path}:{member.name}: is not UTF-8; fetch the archive again") from None
 
 
-def _of_tasks(
+def _select_task_files(
     names: Mapping[str, object], path: Path, part: str, tasks: Sequence[int], folder: str | None
 ) -> dict[int, str]:
     """The file of each task, in the order of their numbers."""
-    found: dict[int, list[str]] = {}
+    names_by_task: dict[int, list[str]] = {}
     for name in names:
-        match = _FILE.fullmatch(Path(name).name)
+        match = _TASK_FILE_PATTERN.fullmatch(Path(name).name)
         if match and match[2] == part and folder in (None, Path(name).parent.name):
-            found.setdefault(int(match[1]), []).append(name)
-    where = f"{path}" if folder is None else f"{path} ({folder})"
-    for task in tasks or sorted(found):
-        if len(of_task := found.get(task, [])) != 1:
-            several = f"several files of task {task} ({', '.join(of_task)}); choose one with folder"
-            raise DataError(f"{where}: {several if of_task else f'has no qa{task}_..._{part}.txt; choose other tasks'}")
-    if not found:
-        raise DataError(f"{where}: has no file such as qa1_{part}.txt; name the folder or .tar.gz of bAbI")
-    return {task: found[task][0] for task in tasks or sorted(found)}
+            names_by_task.setdefault(int(match[1]), []).append(name)
+    location = f"{path}" if folder is None else f"{path} ({folder})"
+    for task in tasks or sorted(names_by_task):
+        if len(of_task := names_by_task.get(task, [])) != 1:
+            problem = f"several files of task {task} ({', '.join(of_task)}); choose one with folder"
+            raise DataError(
+                f"{location}: {problem if of_task else f'has no qa{task}_..._{part}.txt; choose other tasks'}"
+            )
+    if not names_by_task:
+        raise DataError(f"{location}: has no file such as qa1_{part}.txt; name the folder or .tar.gz of bAbI")
+    return {task: names_by_task[task][0] for task in tasks or sorted(names_by_task)}
 
 
-def _questions(lines: Iterator[str] | Sequence[str], *, task: str, place: str) -> Iterator[Asked]:
+def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: str) -> Iterator[StoryQuestion]:
     """The questions of one file; numbers begin again with each story, and supporting facts are told by them."""
     facts: list[str] = []
     numbers: dict[str, int] = {}
     for line_number, line in enumerate(lines, 1):
-        where = f"{place}:{line_number}"
+        location = f"{path}:{line_number}"
         if not line.strip():
             continue
-        if (match := _NUMBERED.fullmatch(line)) is None:
-            raise DataError(f"{where}: no number and sentence; a line of bAbI is such as `1 Mary went home.`")
+        if (match := _NUMBERED_LINE_PATTERN.fullmatch(line)) is None:
+            raise DataError(f"{location}: no number and sentence; a line of bAbI is such as `1 Mary went home.`")
         if match[1] == "1":
             facts, numbers = [], {}
         question, *rest = (cell.strip() for cell in match[2].split("\t"))
@@ -135,123 +143,140 @@ def _questions(lines: Iterator[str] | Sequence[str], *, task: str, place: str) -
             numbers[match[1]] = len(facts)
             facts.append(question)
             continue
-        told = rest[1].split() if len(rest) == 2 else []
-        if len(rest) > 2 or not rest[0] or any(each not in numbers for each in told):
+        supporting_numbers = rest[1].split() if len(rest) == 2 else []
+        if len(rest) > 2 or not rest[0] or any(number not in numbers for number in supporting_numbers):
             raise DataError(
-                f"{where}: a question needs an answer and the numbers of facts above it, between tabs; mend the line"
+                f"{location}: a question needs an answer and the numbers of facts above it, between tabs; mend the line"
             )
-        yield Asked(
-            tuple(facts), question, rest[0], tuple(numbers[each] for each in told) if told else None, task, where
+        yield StoryQuestion(
+            tuple(facts),
+            question,
+            rest[0],
+            tuple(numbers[number] for number in supporting_numbers) if supporting_numbers else None,
+            task,
+            location,
         )
 
 
-def jsonl(path: Path) -> Reader[Asked]:
+def read_stories_jsonl(path: Path) -> ExampleReader[StoryQuestion]:
     """Objects with `facts`, `question` and `answer`, and perhaps `supporting` (from 0) and `task`, one a line."""
-    return JsonRecords(path, lambda record: [_asked(record)])
+    return JsonRecordReader(path, lambda record: [_parse_question(record)])
 
 
-def _asked(record: Record) -> Asked:
-    facts, supporting = record.texts("facts"), None
+def _parse_question(record: JsonRecord) -> StoryQuestion:
+    facts, supporting = record.get_texts("facts"), None
     if "supporting" in record:
-        supporting = tuple(record.integers("supporting"))
+        supporting = tuple(record.get_ints("supporting"))
         if not all(0 <= number < len(facts) for number in supporting):
-            raise DataError(f"{record.place}: 'supporting' names a fact that is not there; count from 0")
-    task = record.scalar("task") if "task" in record else ""
-    answer = record.text("answer").strip()
+            raise DataError(f"{record.location}: 'supporting' names a fact that is not there; count from 0")
+    task = record.get_scalar("task") if "task" in record else ""
+    answer = record.get_text("answer").strip()
     if not answer:
-        raise DataError(f"{record.place}: an empty answer; mend the line")
-    return Asked(facts, record.text("question"), answer, supporting, task, record.place)
+        raise DataError(f"{record.location}: an empty answer; mend the line")
+    return StoryQuestion(facts, record.get_text("question"), answer, supporting, task, record.location)
 
 
 @final
 @dataclass(frozen=True)
-class Words:
+class StoryEncoder:
     """Words as ids: those that are an answer have its number, so that answers and words share embeddings.
 
     Attributes:
         tokenizer: of facts and questions.
         answers: all that occurred.
-        memory: facts that are read, the last ones of a story.
-        longest: words of a sentence at most.
+        max_facts: facts that are read, the last ones of a story.
+        max_words: words of a sentence at most.
     """
 
     tokenizer: Tokenizer
-    answers: Labels
-    memory: int
-    longest: int
+    answers: LabelVocabulary
+    max_facts: int
+    max_words: int
 
     @cached_property
-    def _numbers(self) -> Mapping[str, int]:
+    def _answer_ids(self) -> Mapping[str, int]:
         pairs = ((self.tokenizer.normalise(name), number) for number, name in enumerate(self.answers.names))
         return dict(reversed(list(pairs)))
 
     @property
-    def size(self) -> int:
+    def vocab_size(self) -> int:
         """How many ids there are."""
         return self.answers.size + self.tokenizer.size
 
-    def ids(self, sentence: str) -> list[int] | None:
+    def encode_sentence(self, sentence: str) -> list[int] | None:
         """Of each word, without punctuation; -1 for one that was never seen, and where there is none at all.
 
-        None where they are more than `longest`.
+        None where they are more than `max_words`.
         """
-        found = [number for _, number in self._read(sentence)]
-        return None if len(found) > self.longest else found or [-1]
+        ids = [number for _, number in self._iter_words(sentence)]
+        return None if len(ids) > self.max_words else ids or [-1]
 
-    def unknown(self, sentence: str) -> list[str]:
+    def find_unknown_words(self, sentence: str) -> list[str]:
         """The words that were never seen."""
-        return [word for word, number in self._read(sentence) if number < 0]
+        return [word for word, number in self._iter_words(sentence) if number < 0]
 
-    def _read(self, sentence: str) -> Iterator[tuple[str, int]]:
-        unknown, first = self.tokenizer.special.unk, self.answers.size
-        for word, number in zip(self.tokenizer.surfaces(sentence), self.tokenizer.encode(sentence), strict=True):
+    def _iter_words(self, sentence: str) -> Iterator[tuple[str, int]]:
+        unknown, offset = self.tokenizer.special.unk, self.answers.size
+        for word, number in zip(self.tokenizer.get_surfaces(sentence), self.tokenizer.encode(sentence), strict=True):
             if any(map(str.isalnum, word)):
-                yield word, self._numbers.get(word, -1 if number == unknown else first + number)
+                yield word, self._answer_ids.get(word, -1 if number == unknown else offset + number)
 
-    def encoding(self) -> Encoding[Asked]:
+    def build_encoding(self) -> ExampleEncoder[StoryQuestion]:
         """The words of all facts, how many each has, the question, and the answer; words count from 1, 0 is unknown.
 
         An answer that the training text lacks has a number that no model can say.
         """
 
-        def encode(asked: Asked) -> list[list[int] | None]:
-            facts = [self.ids(fact) for fact in asked.facts[-self.memory :]]
-            known, question = [fact for fact in facts if fact is not None], self.ids(asked.question)
-            answer = self.answers.id(asked.answer)
+        def encode(story_question: StoryQuestion) -> list[list[int] | None]:
+            facts = [self.encode_sentence(fact) for fact in story_question.facts[-self.max_facts :]]
+            encoded_facts, question = (
+                [fact for fact in facts if fact is not None],
+                self.encode_sentence(story_question.question),
+            )
+            answer = self.answers.get_id(story_question.answer)
             return [
                 None if question is None else [number + 1 for number in question],
                 [self.answers.size if answer is None else answer],
-                None if len(known) < len(facts) else [len(fact) for fact in known],
-                [number + 1 for fact in known for number in fact],
+                None if len(encoded_facts) < len(facts) else [len(fact) for fact in encoded_facts],
+                [number + 1 for fact in encoded_facts for number in fact],
             ]
 
-        words = self.size + 1
-        sizes = {"question": words, "answer": self.answers.size + 1, "sizes": self.longest + 1, "words": words}
-        return Encoding(sizes, encode, identity=lambda asked: (asked.facts, asked.question, asked.answer))
+        words = self.vocab_size + 1
+        sizes = {
+            "question": words,
+            "answer": self.answers.size + 1,
+            "sizes": self.max_words + 1,
+            "words": words,
+        }
+        return ExampleEncoder(sizes, encode, identity_key=lambda asked: (asked.facts, asked.question, asked.answer))
 
 
-def story_of(
-    sizes: Int[np.ndarray, "B S"], words: Int[np.ndarray, "B W"], question: Int[np.ndarray, "B Q"], *, longest: int = 1
-) -> Story:
+def build_story(
+    sizes: Int[np.ndarray, "B S"],
+    words: Int[np.ndarray, "B W"],
+    question: Int[np.ndarray, "B Q"],
+    *,
+    min_width: int = 1,
+) -> StoryInputs:
     """Facts from the words of all of them: how many each has, and ids with 0 for unknown, -1 behind them."""
-    width = max(longest, int(sizes.max(initial=1)))
+    width = max(min_width, int(sizes.max(initial=1)))
     facts = np.full((*sizes.shape, width), -1)
     facts[np.arange(width) < sizes[..., None]] = words[words >= 0] - 1
-    there = sizes >= 0
-    ages = np.where(there, there.sum(1, keepdims=True) - 1 - np.arange(sizes.shape[1]), -1)
-    return Story(*(torch.from_numpy(each) for each in (facts, ages, np.maximum(question - 1, -1))))
+    is_fact = sizes >= 0
+    ages = np.where(is_fact, is_fact.sum(1, keepdims=True) - 1 - np.arange(sizes.shape[1]), -1)
+    return StoryInputs(*(torch.from_numpy(array) for array in (facts, ages, np.maximum(question - 1, -1))))
 
 
 @dataclass(frozen=True)
 class StoryBatch:
     """Stories with a question about each, and the number of the right answer."""
 
-    story: Story
+    story: StoryInputs
     answers: Int[Tensor, " B"]
 
 
 def collate_stories(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> StoryBatch:
     """The stories in `rows`."""
-    sizes, words, question = (corpus[side].padded(rows) for side in ("sizes", "words", "question"))
-    answers = corpus["answer"].padded(rows)[:, 0]
-    return StoryBatch(story_of(sizes, words, question), torch.from_numpy(answers))
+    sizes, words, question = (corpus[side].collate_ids(rows) for side in ("sizes", "words", "question"))
+    answers = corpus["answer"].collate_ids(rows)[:, 0]
+    return StoryBatch(build_story(sizes, words, question), torch.from_numpy(answers))

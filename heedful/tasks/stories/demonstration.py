@@ -1,4 +1,4 @@
-"""`heedful quickstart stories`: a memory network learns where people and things are."""
+"""`heedful quickstart generate_questions`: a memory network learns where people and things are."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from shlex import quote
 from typing import TYPE_CHECKING, final
 
 from heedful.errors import RecipeError
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
-from heedful.tasks.stories.made import Made, stories
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
+from heedful.tasks.stories.generator import GeneratedQuestion, generate_questions
 
 if TYPE_CHECKING:
-    from heedful.tasks.stories.face import StoryReader
+    from heedful.tasks.stories.predictor import StoryPredictor
 
 _RECIPE = """\
 # Written by: heedful quickstart stories. Go on with it: heedful train {recipe} --training.steps {more}
@@ -64,65 +64,75 @@ class StoriesDemonstration(Demonstration):
     """training questions"""
 
     @cached_property
-    def parts(self) -> dict[str, list[Made]]:
+    def parts(self) -> dict[str, list[GeneratedQuestion]]:
         """Questions to learn from, to validate and to test on, about stories of their own."""
         if self.size < 1 or self.steps < 1:
             raise RecipeError(f"--size {self.size} --steps {self.steps}: both must be at least 1")
-        made = list(stories(seed=self.seed, size=self.size + 2 * _HELD_OUT))
+        generated = list(generate_questions(seed=self.seed, size=self.size + 2 * _HELD_OUT))
         return {
-            "test": made[:_HELD_OUT],
-            "validation": made[_HELD_OUT : 2 * _HELD_OUT],
-            "train": made[2 * _HELD_OUT :],
+            "test": generated[:_HELD_OUT],
+            "validation": generated[_HELD_OUT : 2 * _HELD_OUT],
+            "train": generated[2 * _HELD_OUT :],
         }
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """JSON lines, and the recipe beside them."""
         recipe = self.output / "recipe.toml"
         texts = {
-            f"{name}.jsonl": "".join(f"{json.dumps(each.record())}\n" for each in part)
+            f"{name}.jsonl": "".join(f"{json.dumps(generated.to_json())}\n" for generated in part)
             for name, part in self.parts.items()
         }
-        texts["story.txt"] = "".join(f"{fact}\n" for fact in _shown(self.parts["test"])[0].facts)
+        texts["story.txt"] = "".join(f"{fact}\n" for fact in _select_two_fact_questions(self.parts["test"])[0].facts)
         content = _RECIPE.format(
             recipe=quote(str(recipe)),
-            run=value(str(self.output / "run")),
+            run=format_value(str(self.output / "run")),
             seed=self.seed,
             steps=self.steps,
             more=2 * self.steps,
         )
         write_files(self.output, {**texts, recipe.name: content})
-        first = self.parts["train"][0]
-        say(f"{len(self.parts['train']):,} questions such as")
-        say("".join(f"  {fact}\n" for fact in first.facts) + f"  {first.question} {first.answer}\n")
+        example = self.parts["train"][0]
+        print_now(f"{len(self.parts['train']):,} questions such as")
+        print_now("".join(f"  {fact}\n" for fact in example.facts) + f"  {example.question} {example.answer}\n")
         return recipe
 
-    def show(self, face: StoryReader, run: Path) -> None:
+    def show_results(self, predictor: StoryPredictor, run_folder: Path) -> None:
         """Scores, some answers with what was looked at, and a page."""
         from heedful.inspection.page import write_page
-        from heedful.inspection.web import viewer_html
+        from heedful.inspection.web import render_viewer
 
         test = self.parts["test"]
-        answers = face.answer([(each.facts, each.question) for each in test])
-        say(f"\n{len(test)} questions about stories that were never in the training text:")
-        for task in dict.fromkeys(each.task for each in test):
-            mine = [(each, said) for each, said in zip(test, answers, strict=True) if each.task == task]
-            right = sum(each.answer == said.answer for each, said in mine) / len(mine)
-            facts = sum(set(each.supporting) <= set(said.looked) for each, said in mine) / len(mine)
-            say(f"  {task:<18} {right:6.1%} right, looked at all facts that answer it {facts:6.1%}")
-        for each in _shown(test)[:2]:
-            said = face.ask(each.facts, each.question)
-            say("\n" + "".join(f"  {number:2} {fact}\n" for number, fact in enumerate(each.facts, 1)), end="")
-            verdict = "" if said.answer == each.answer else f"   (should be: {each.answer})"
-            looked = ", then ".join(str(place + 1) for place in said.looked)
-            say(f"  {each.question} {said.answer} ({said.probability:.2f}); looked at {looked}{verdict}")
-        shown, page = _shown(test)[0], run.parent / "looked.html"
-        write_page(viewer_html(face.inspect(shown.facts, shown.question, supporting=shown.supporting)), page)
-        say(f"\nwhat it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        command("ask", run, run.parent / "story.txt", shown.question)
-        command("evaluate", run)
-        say("  heedful recipes    has those of bAbI's twenty tasks")
+        answers = predictor.answer([(generated.facts, generated.question) for generated in test])
+        print_now(f"\n{len(test)} questions about stories that were never in the training text:")
+        for task in dict.fromkeys(generated.task for generated in test):
+            of_task = [
+                (generated, prediction)
+                for generated, prediction in zip(test, answers, strict=True)
+                if generated.task == task
+            ]
+            accuracy = sum(generated.answer == prediction.answer for generated, prediction in of_task) / len(of_task)
+            facts = sum(set(generated.supporting) <= set(prediction.looked) for generated, prediction in of_task) / len(
+                of_task
+            )
+            print_now(f"  {task:<18} {accuracy:6.1%} right, looked at all facts that answer it {facts:6.1%}")
+        for generated in _select_two_fact_questions(test)[:2]:
+            prediction = predictor.ask(generated.facts, generated.question)
+            print_now(
+                "\n" + "".join(f"  {number:2} {fact}\n" for number, fact in enumerate(generated.facts, 1)), end=""
+            )
+            verdict = "" if prediction.answer == generated.answer else f"   (should be: {generated.answer})"
+            looked = ", then ".join(str(index + 1) for index in prediction.looked)
+            print_now(
+                f"  {generated.question} {prediction.answer} ({prediction.probability:.2f}); looked at {looked}{verdict}"
+            )
+        shown, page = _select_two_fact_questions(test)[0], run_folder.parent / "looked.html"
+        write_page(render_viewer(predictor.inspect(shown.facts, shown.question, supporting=shown.supporting)), page)
+        print_now(f"\nwhat it looked at: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("ask", run_folder, run_folder.parent / "story.txt", shown.question)
+        print_command("evaluate", run_folder)
+        print_now("  heedful recipes    has those of bAbI's twenty tasks")
 
 
-def _shown(questions: Sequence[Made]) -> list[Made]:
+def _select_two_fact_questions(questions: Sequence[GeneratedQuestion]) -> list[GeneratedQuestion]:
     """Those that two facts answer."""
-    return [each for each in questions if len(each.supporting) > 1]
+    return [generated for generated in questions if len(generated.supporting) > 1]

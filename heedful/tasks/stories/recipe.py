@@ -8,44 +8,46 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.recipes.config import FieldRole, PositiveInt, Probability, add_inferred_kind, config_error
 from heedful.recipes.recipe import DataConfig, Recipe
-from heedful.recipes.section import Count, Mark, Probability, kind_from, misfit
-from heedful.recipes.text import FileConfig, Name, TokenizerConfig
+from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig
 from heedful.recipes.training import FineTuningScheduleConfig, LinearConfig, TrainingConfig
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Reader
-    from heedful.tasks.stories.data import Asked
+    from heedful.data.readers import ExampleReader
+    from heedful.tasks.stories.data import StoryQuestion
 
 
 class BabiConfig(FileConfig):
     """bAbI's files of one part, of any version from 1.0 to 1.2: in a folder, or in a .tar.gz."""
 
-    read_by: ClassVar = "heedful.tasks.stories.data:Babi"
+    read_by: ClassVar = "heedful.tasks.stories.data:BabiReader"
 
     kind: Literal["babi"] = "babi"
     part: Literal["train", "valid", "test"]
     """which of the files: those that end in _train.txt, _valid.txt or _test.txt"""
-    tasks: Annotated[tuple[Count, ...], Field(strict=False)] = ()
+    tasks: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = ()
     """numbers of the tasks, as in [1, 2, 15]; all that there are if none is given"""
-    folder: Name | None = None
+    folder: NonEmptyName | None = None
     """name of the folder that holds the files, where an archive has several, such as en and en-10k"""
 
 
 class StoriesJsonlConfig(FileConfig):
     """A JSON object on each line: `facts`, `question`, `answer`; perhaps `supporting`, numbers from 0, and `task`."""
 
-    read_by: ClassVar = "heedful.tasks.stories.data:jsonl"
+    read_by: ClassVar = "heedful.tasks.stories.data:read_stories_jsonl"
 
     kind: Literal["jsonl"] = "jsonl"
 
 
-def _kind_of_stories(table: Mapping[str, Any]) -> str:
+def _guess_stories_kind(table: Mapping[str, Any]) -> str:
     """JSON lines by the file's name."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "babi"
 
 
-StoriesConfig = Annotated[BabiConfig | StoriesJsonlConfig, Field(discriminator="kind"), kind_from(_kind_of_stories)]
+StoriesConfig = Annotated[
+    BabiConfig | StoriesJsonlConfig, Field(discriminator="kind"), add_inferred_kind(_guess_stories_kind)
+]
 
 
 class StoriesDataConfig(DataConfig):
@@ -55,20 +57,20 @@ class StoriesDataConfig(DataConfig):
     """the questions to learn from"""
     validation: StoriesConfig
     """the questions that checkpoints are compared on"""
-    test: Annotated[StoriesConfig | None, Mark.FREE] = None
+    test: Annotated[StoriesConfig | None, FieldRole.FREE] = None
     """the questions that `heedful evaluate` takes, instead of those of validation"""
-    memory: Annotated[Count, Mark.ENCODES] = 50
+    memory: Annotated[PositiveInt, FieldRole.ENCODING] = 50
     """facts that are read, the last ones of a story"""
-    max_length: Annotated[Count, Mark.ENCODES] = 64
+    max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 64
     """longest sentence, in words; stories with longer ones are left out"""
 
-    def reader(self, part: str) -> Reader[Asked]:
+    def reader(self, part: str) -> ExampleReader[StoryQuestion]:
         """Questions about stories."""
         config: FileConfig = getattr(self, part)
         return config.reader()
 
 
-class WordsConfig(TokenizerConfig):
+class StoryWordsConfig(TokenizerConfig):
     """Words between spaces and punctuation, which is left out."""
 
     kind: Literal["words"] = "words"
@@ -80,44 +82,44 @@ class WordsConfig(TokenizerConfig):
 class StoriesTrainingConfig(TrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    batch_tokens: Annotated[Count, Mark.FIXED] = 32
+    batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 32
     """stories in a batch, however long they are"""
     schedule: FineTuningScheduleConfig = LinearConfig(rate=5e-3, warmup=0)
     """the learning rate of each step"""
-    linear_start: Annotated[Annotated[int, Field(ge=0)], Mark.FIXED] = 0
+    linear_start: Annotated[Annotated[int, Field(ge=0)], FieldRole.FIXED] = 0
     """epochs at first in which scores themselves are weights, without a softmax (linear start); metrics are those of
     the model with its softmax, so they are poor until then"""
-    noise: Annotated[Probability, Mark.FIXED] = 0.0
+    noise: Annotated[Probability, FieldRole.FIXED] = 0.0
     """how probable an empty memory is before each fact, in training (random noise), so that ages are not learned by
     heart; 0.1 in the paper"""
-    monitor: Annotated[Literal["loss", "accuracy"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "accuracy"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation questions: the likelihood, or the share of right answers"""
 
 
 class StoriesRecipe(Recipe):
     """Questions about stories are answered by looking at their sentences."""
 
-    made_by: ClassVar = "heedful.tasks.stories.run:KIND"
+    made_by: ClassVar = "heedful.tasks.stories.task:TASK"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
-    forms: ClassVar = "heedful.tasks.stories.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.stories.data_formats:DATA_FORMATS"
 
     task: Literal["stories"] = "stories"
     """what is learned"""
     data: StoriesDataConfig
     """the table [data] names the stories to train and validate on"""
-    tokenizer: WordsConfig = WordsConfig()
+    tokenizer: StoryWordsConfig = StoryWordsConfig()
     """how sentences are cut into words"""
     model: MemoryNetworkConfig = MemoryNetworkConfig()
     """the architecture"""
-    training: Annotated[StoriesTrainingConfig, Mark.FREE]
+    training: Annotated[StoriesTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in epochs = 60"""
 
     @field_validator("training")
     @classmethod
-    def _starts(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
+    def _check_linear_start(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
         model = info.data.get("model")
         if model is not None and model.attention != "hops" and training.linear_start:
-            raise misfit(
+            raise config_error(
                 "training.linear_start",
                 f'leaves out the softmax of each hop, and model.attention = "{model.attention}" has none; set it to 0',
             )

@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
-from heedful.data.batches import tokens_of
-from heedful.data.corpus import Corpus, Encoding
-from heedful.data.labels import Labels
+from heedful.data.batches import to_tokens
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
 from heedful.data.tokenizers import Tokenizer
-from heedful.metrics.classes import hits
-from heedful.metrics.entities import entity_metrics
-from heedful.metrics.metric import Metric, Ratio
-from heedful.values import Tokens
+from heedful.metrics.classification import match_labels
+from heedful.metrics.entities import compute_entity_metrics
+from heedful.metrics.metric import Metric, RatioMetric
+from heedful.tensors import Tokens
 
 _PREFIXES = ("B", "I", "E", "L", "S", "U")
-_STAND_INS = tuple(f"{prefix}-\0" for prefix in _PREFIXES)
+_PLACEHOLDER_TAGS = tuple(f"{prefix}-\0" for prefix in _PREFIXES)
 
 
 @dataclass(frozen=True)
@@ -40,82 +40,86 @@ def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int],
     """The ids of words that are cut one by one, and where each begins; what has no piece is unknown."""
     unknown = tokenizer.special.eos if tokenizer.special.unk is None else tokenizer.special.unk
     ids: list[int] = []
-    begins: list[int] = []
+    word_starts: list[int] = []
     for word in words:
-        begins.append(len(ids))
+        word_starts.append(len(ids))
         ids += tokenizer.encode(word) or [unknown]
-    return ids, begins
+    return ids, word_starts
 
 
-def framed_words(tokenizer: Tokenizer, words: Sequence[str], *, framed: bool) -> tuple[list[int], list[int]]:
+def encode_framed_words(tokenizer: Tokenizer, words: Sequence[str], *, framed: bool) -> tuple[list[int], list[int]]:
     """As `encode_words`, between a begin and an end where the model reads them."""
-    ids, begins = encode_words(tokenizer, words)
+    ids, word_starts = encode_words(tokenizer, words)
     if not framed:
-        return ids, begins
+        return ids, word_starts
     special = tokenizer.special
-    return [special.bos, *ids, special.eos], [begin + 1 for begin in begins]
+    return [special.bos, *ids, special.eos], [start + 1 for start in word_starts]
 
 
 @dataclass(frozen=True)
-class Stretch:
+class WordWindow:
     """Words of a long sentence that are read together, and those of them whose tags are taken from this reading."""
 
-    read: range
-    taken: range
+    words: range
+    kept: range
 
 
-def stretches(sizes: Sequence[int], *, room: int) -> list[Stretch]:
-    """Words with at most `room` ids each time, so that every word is taken once, with context on both sides.
+def make_overlapping_windows(sizes: Sequence[int], *, max_ids: int) -> list[WordWindow]:
+    """Words with at most `max_ids` ids each time, so that every word is taken once, with context on both sides.
 
     Stretches overlap by half; in what two of them share, each gives the tags of its own half. A word that has more ids
     than there is room for is read alone.
 
     Args:
         sizes: ids of each word, at least 1.
-        room: ids that are read at a time, at least 1.
+        max_ids: ids that are read at a time, at least 1.
     """
     ends = np.cumsum(sizes)
-    if not len(ends) or ends[-1] <= room:
-        return [Stretch(range(len(sizes)), range(len(sizes)))] if len(ends) else []
-    reads: list[range] = []
+    if not len(ends) or ends[-1] <= max_ids:
+        return [WordWindow(range(len(sizes)), range(len(sizes)))] if len(ends) else []
+    windows: list[range] = []
     start = 0
     while True:
         before = int(ends[start] - sizes[start])
-        stop = max(start + 1, int(np.searchsorted(ends, before + room, side="right")))
-        reads.append(range(start, stop))
+        stop = max(start + 1, int(np.searchsorted(ends, before + max_ids, side="right")))
+        windows.append(range(start, stop))
         if stop == len(sizes):
             break
-        start = max(start + 1, min(stop, int(np.searchsorted(ends, before + room // 2, side="right"))))
-    borders = [0, *((a.stop + b.start + 1) // 2 for a, b in pairwise(reads)), len(sizes)]
-    return [Stretch(read, range(*border)) for read, border in zip(reads, pairwise(borders), strict=True)]
+        start = max(start + 1, min(stop, int(np.searchsorted(ends, before + max_ids // 2, side="right"))))
+    borders = [0, *((a.stop + b.start + 1) // 2 for a, b in pairwise(windows)), len(sizes)]
+    return [WordWindow(read, range(*border)) for read, border in zip(windows, pairwise(borders), strict=True)]
 
 
-def stand_in(tag: str) -> str:
+def get_placeholder_tag(tag: str) -> str:
     """What stands for a tag that the training text lacks: the same part of an entity of a type that no file holds."""
     prefix = tag.partition("-")[0]
-    return _STAND_INS[_PREFIXES.index(prefix) if prefix in _PREFIXES else 0]
+    return _PLACEHOLDER_TAGS[_PREFIXES.index(prefix) if prefix in _PREFIXES else 0]
 
 
-def with_stand_ins(tags: Labels) -> tuple[str, ...]:
+def list_tags_with_placeholders(tags: LabelVocabulary) -> tuple[str, ...]:
     """The names that `TaggedBatch.tags` counts: the known ones, then those of tags that the training text lacks."""
-    return (*tags.names, *_STAND_INS)
+    return (*tags.names, *_PLACEHOLDER_TAGS)
 
 
-def tag_metrics(found: Sequence[Sequence[str]], golds: Sequence[Sequence[str]], *, entities: bool) -> dict[str, Metric]:
+def compute_tag_metrics(
+    predictions: Sequence[Sequence[str]], golds: Sequence[Sequence[str]], *, entities: bool
+) -> dict[str, Metric]:
     """The share of words whose tag is right, and where `entities` their precision, recall and F1; weighs sentences.
 
     Raises:
         DataError: sentences or tags that do not match in number.
     """
-    right = np.array([float(hits(mine, tags).sum()) for mine, tags in zip(found, golds, strict=True)])
-    accuracy = Ratio(right, np.array([float(len(tags)) for tags in golds]))
-    return {"accuracy": accuracy, **(entity_metrics(found, golds) if entities else {})}
+    num_correct = np.array(
+        [float(match_labels(predicted, tags).sum()) for predicted, tags in zip(predictions, golds, strict=True)]
+    )
+    accuracy = RatioMetric(num_correct, np.array([float(len(tags)) for tags in golds]))
+    return {"accuracy": accuracy, **(compute_entity_metrics(predictions, golds) if entities else {})}
 
 
-def tagged_encoding(
-    tokenizer: Tokenizer, tags: Labels, *, max_length: int, framed: bool = False
-) -> Encoding[TaggedSentence]:
-    """Tokens, and the label of each: one more than the tag's number in `with_stand_ins`, or 0 where there is none.
+def build_tagging_encoding(
+    tokenizer: Tokenizer, tags: LabelVocabulary, *, max_length: int, framed: bool = False
+) -> ExampleEncoder[TaggedSentence]:
+    """Tokens, and the label of each: one more than the tag's number in `list_tags_with_placeholders`, or 0 where there is none.
 
     Args:
         tokenizer: of the words.
@@ -123,22 +127,22 @@ def tagged_encoding(
         max_length: ids of a sentence at most.
         framed: whether it is read between a begin and an end.
     """
-    numbers = {name: number for number, name in enumerate(with_stand_ins(tags), 1)}
+    numbers = {name: number for number, name in enumerate(list_tags_with_placeholders(tags), 1)}
 
     def encode(sentence: TaggedSentence) -> tuple[list[int] | None, list[int] | None]:
-        ids, begins = framed_words(tokenizer, sentence.words, framed=framed)
+        ids, word_starts = encode_framed_words(tokenizer, sentence.words, framed=framed)
         if len(ids) > max_length:
             return None, None
         labels = [0] * len(ids)
-        for begin, tag in zip(begins, sentence.tags, strict=True):
-            labels[begin] = numbers[tag if tags.id(tag) is not None else stand_in(tag)]
+        for start, tag in zip(word_starts, sentence.tags, strict=True):
+            labels[start] = numbers[tag if tags.get_id(tag) is not None else get_placeholder_tag(tag)]
         return ids, labels
 
     sizes = {"tokens": tokenizer.size, "tags": len(numbers) + 1}
-    return Encoding(sizes, encode, identity=lambda sentence: (sentence.words, sentence.tags))
+    return ExampleEncoder(sizes, encode, identity_key=lambda sentence: (sentence.words, sentence.tags))
 
 
 def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:
     """The sentences in `rows`, padded on the right."""
-    tags = np.maximum(corpus["tags"].padded(rows) - 1, -1)
-    return TaggedBatch(tokens_of(corpus["tokens"].padded(rows)), torch.from_numpy(tags))
+    tags = np.maximum(corpus["tags"].collate_ids(rows) - 1, -1)
+    return TaggedBatch(to_tokens(corpus["tokens"].collate_ids(rows)), torch.from_numpy(tags))

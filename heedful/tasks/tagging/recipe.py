@@ -9,33 +9,33 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.recipes.section import Count, InputPath, Mark, kind_from
-from heedful.recipes.text import Column, FileConfig, TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import Below1, FineTuningConfig
+from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind
+from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig, WordsTokenizerConfig
+from heedful.recipes.training import FineTuningTrainingConfig, FloatBelowOne
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_fit import KEYS
+from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Reader
+    from heedful.data.readers import ExampleReader
     from heedful.data.tagged import TaggedSentence
 
 
 class ColumnsConfig(FileConfig):
     """One word a line with its tag in another column, an empty line between sentences; plain or gzipped."""
 
-    read_by: ClassVar = "heedful.data.tagged:Columns"
+    read_by: ClassVar = "heedful.data.tagged:TaggedColumnsReader"
 
     kind: Literal["columns"] = "columns"
     path: InputPath
     """the file; columns are separated by tabs, or by spaces where a line has no tab"""
-    word_column: Column = 0
+    word_column: ColumnIndex = 0
     """column of the words, counted from 0"""
-    tag_column: Column = 1
+    tag_column: ColumnIndex = 1
     """column of their tags, counted from 0"""
 
     @field_validator("tag_column")
     @classmethod
-    def _differs(cls, tag_column: int, info: ValidationInfo) -> int:
+    def _check_columns_differ(cls, tag_column: int, info: ValidationInfo) -> int:
         if tag_column == info.data.get("word_column"):
             raise ValueError("must be another column than word_column")
         return tag_column
@@ -44,19 +44,21 @@ class ColumnsConfig(FileConfig):
 class ConlluConfig(FileConfig):
     """Universal Dependencies' CoNLL-U, plain or gzipped; ranges and empty nodes are left out."""
 
-    read_by: ClassVar = "heedful.data.tagged:ConllU"
+    read_by: ClassVar = "heedful.data.tagged:ConlluReader"
 
     kind: Literal["conllu"] = "conllu"
     tag: Literal["upos", "xpos", "deprel"] = "upos"
     """which annotation is the tag"""
 
 
-def _kind_of_tagged(table: Mapping[str, Any]) -> str:
+def _guess_tagged_kind(table: Mapping[str, Any]) -> str:
     """CoNLL-U by the file's name."""
     return "conllu" if str(table.get("path", "")).removesuffix(".gz").endswith(".conllu") else "columns"
 
 
-TaggedTextConfig = Annotated[ColumnsConfig | ConlluConfig, Field(discriminator="kind"), kind_from(_kind_of_tagged)]
+TaggedTextConfig = Annotated[
+    ColumnsConfig | ConlluConfig, Field(discriminator="kind"), add_inferred_kind(_guess_tagged_kind)
+]
 
 
 class TaggingDataConfig(FineTuningDataConfig):
@@ -66,27 +68,27 @@ class TaggingDataConfig(FineTuningDataConfig):
     """the tagged text to learn from"""
     validation: TaggedTextConfig
     """the tagged text that checkpoints are compared on"""
-    test: Annotated[TaggedTextConfig | None, Mark.FREE] = None
+    test: Annotated[TaggedTextConfig | None, FieldRole.FREE] = None
     """the tagged text that `heedful evaluate` takes unless it is given another"""
-    examples: Count | None = None
+    examples: PositiveInt | None = None
     """how many of the sentences in train are learned from, drawn by the seed, a smaller number among a larger one's;
     all if not given"""
-    max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
+    max_length: Annotated[int, Field(ge=1), FieldRole.ENCODING] = 256
     """longest sentence, in tokens with the begin and end that an encoder of kind "transformer" reads around it; longer
     ones are left out of training"""
 
-    def reader(self, part: str) -> Reader[TaggedSentence]:
+    def reader(self, part: str) -> ExampleReader[TaggedSentence]:
         """Tagged sentences."""
         config: TaggedTextConfig = getattr(self, part)
         return config.reader()
 
 
-class TaggingTrainingConfig(FineTuningConfig):
+class TaggingTrainingConfig(FineTuningTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    label_smoothing: Annotated[Below1, Mark.FIXED] = 0.0
+    label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right tag and spread over all"""
-    monitor: Annotated[Literal["loss", "accuracy", "f1"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "accuracy", "f1"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood, the share of right tags, or F1 of whole
     entities where tags are such as B-person, I-person and O"""
 
@@ -94,12 +96,12 @@ class TaggingTrainingConfig(FineTuningConfig):
 class TaggingRecipe(FineTuningRecipe):
     """Each word of a sentence gets a tag."""
 
-    made_by: ClassVar = "heedful.tasks.tagging.run:KIND"
-    forms: ClassVar = "heedful.tasks.tagging.forms:FORMS"
-    fitted: ClassVar = (
+    made_by: ClassVar = "heedful.tasks.tagging.task:TASK"
+    forms: ClassVar = "heedful.tasks.tagging.data_formats:DATA_FORMATS"
+    auto_keys: ClassVar = (
         "tokenizer",
         *(f"model.{key}" for key in ("kind", "d_model", "dropout")),
-        *KEYS,
+        *FITTED_KEYS,
         "training.layer_decay",
     )
 
@@ -111,5 +113,5 @@ class TaggingRecipe(FineTuningRecipe):
     """how words are cut into tokens, a word's tag stands at its first; with `init` as that model does"""
     model: TaggerConfig = EncoderConfig()
     """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
-    training: Annotated[TaggingTrainingConfig, Mark.FREE]
+    training: Annotated[TaggingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

@@ -11,43 +11,43 @@ from typing import Final, final
 import numpy as np
 from jaxtyping import Float
 
-from heedful.data.contrasts import Contrast
-from heedful.data.spelling import lowered, occurrences
-from heedful.metrics.metric import Metric, Ratio
-from heedful.metrics.numerals import kept
-from heedful.tasks.faces import Unread
-from heedful.tasks.target import ForcedScore
-from heedful.tasks.translation.annotation import standing
-from heedful.tasks.translation.glossary import Glossary
+from heedful.data.contrastive_pairs import ContrastiveExample
+from heedful.data.word_boundaries import find_term, to_lowercase_same_length
+from heedful.metrics.metric import Metric, RatioMetric
+from heedful.metrics.numerals import count_kept_numbers
+from heedful.tasks.decoder_target import ForcedScore
+from heedful.tasks.predictor import UnreadableInput
+from heedful.tasks.translation.glossary import TermGlossary
+from heedful.tasks.translation.term_annotation import iter_term_spans
 
-TERMS: Final = "terms"
-ENDINGS: Final = "terms, other endings too"
-NUMBERS: Final = "numbers"
-CONTRASTS: Final = "contrasts"
+TERM_ACCURACY: Final = "terms"
+INFLECTED_TERM_ACCURACY: Final = "terms, other endings too"
+NUMBER_ACCURACY: Final = "numbers"
+CONTRAST_ACCURACY: Final = "contrasts"
 
 
 @final
 @dataclass(frozen=True)
-class Share:
+class AccuracyCounts:
     """How many of some things are right, example by example.
 
     Attributes:
-        found: of each example that has some, how many are right.
-        of: how many there are.
+        correct: of each example that has some, how many are right.
+        total: how many there are.
     """
 
-    found: Float[np.ndarray, " N"]
-    of: Float[np.ndarray, " N"]
+    correct: Float[np.ndarray, " N"]
+    total: Float[np.ndarray, " N"]
 
     @property
     def metric(self) -> Metric:
         """In percent of all of them."""
-        return Ratio(100 * self.found, self.of)
+        return RatioMetric(100 * self.correct, self.total)
 
 
-def shares(
-    sources: Sequence[str], texts: Sequence[str], *, glossary: Glossary | None, lowercase: bool = False
-) -> dict[str, Share]:
+def count_accuracies(
+    sources: Sequence[str], texts: Sequence[str], *, glossary: TermGlossary | None, lowercase: bool = False
+) -> dict[str, AccuracyCounts]:
     """Terms of a glossary and numbers that stand in sources, and how many of them their translations have.
 
     What no source has is left out.
@@ -58,59 +58,75 @@ def shares(
         glossary: what terms become; None where nobody asks.
         lowercase: whether case is left aside; otherwise a target term that has a capital is found as it is written.
     """
-    counts = {NUMBERS: [kept(source, text) for source, text in zip(sources, texts, strict=True)]}
+    counts = {NUMBER_ACCURACY: [count_kept_numbers(source, text) for source, text in zip(sources, texts, strict=True)]}
     if glossary is not None:
-        wanted = [Counter(glossary.entries[term] for _, term in glossary.places(source)) for source in sources]
-        held = [_held(each, text, lowercase=lowercase) for each, text in zip(wanted, texts, strict=True)]
-        totals = [each.total() for each in wanted]
+        required = [
+            Counter(glossary.entries[term] for _, term in glossary.find_occurrences(source)) for source in sources
+        ]
+        found_terms = [
+            _count_terms(terms, text, lowercase=lowercase) for terms, text in zip(required, texts, strict=True)
+        ]
+        totals = [terms.total() for terms in required]
         counts = {
-            TERMS: [(exact, total) for (exact, _), total in zip(held, totals, strict=True)],
-            ENDINGS: [(alike, total) for (_, alike), total in zip(held, totals, strict=True)],
+            TERM_ACCURACY: [(exact, total) for (exact, _), total in zip(found_terms, totals, strict=True)],
+            INFLECTED_TERM_ACCURACY: [
+                (inflected, total) for (_, inflected), total in zip(found_terms, totals, strict=True)
+            ],
             **counts,
         }
-    having = {name: [row for row in rows if row[1]] for name, rows in counts.items()}
-    return {name: Share(*np.array(rows, dtype=np.float64).T) for name, rows in having.items() if rows}
+    rows_by_name = {name: [row for row in rows if row[1]] for name, rows in counts.items()}
+    return {name: AccuracyCounts(*np.array(rows, dtype=np.float64).T) for name, rows in rows_by_name.items() if rows}
 
 
-def contrasted(contrasts: Sequence[Contrast], answers: Sequence[bool | None]) -> dict[str, Share]:
+def count_contrasts(
+    contrasts: Sequence[ContrastiveExample], answers: Sequence[bool | None]
+) -> dict[str, AccuracyCounts]:
     """How many contrasts a model tells apart, in all and of each kind where there are several.
 
     What it cannot read (None) does not count.
     """
-    right = np.array([answer is True for answer in answers], dtype=np.float64)
-    read = np.array([answer is not None for answer in answers], dtype=np.float64)
-    found = {CONTRASTS: Share(right, read)}
-    of = {kind: [each.kind == kind for each in contrasts] for kind in dict.fromkeys(each.kind for each in contrasts)}
-    if len(of) > 1:
-        found |= {f"{CONTRASTS}: {kind or 'no kind'}": Share(right[mine], read[mine]) for kind, mine in of.items()}
-    return {name: share for name, share in found.items() if share.of.any()}
+    is_right = np.array([answer is True for answer in answers], dtype=np.float64)
+    is_read = np.array([answer is not None for answer in answers], dtype=np.float64)
+    counts = {CONTRAST_ACCURACY: AccuracyCounts(is_right, is_read)}
+    masks = {
+        kind: [contrast.kind == kind for contrast in contrasts]
+        for kind in dict.fromkeys(contrast.kind for contrast in contrasts)
+    }
+    if len(masks) > 1:
+        counts |= {
+            f"{CONTRAST_ACCURACY}: {kind or 'no kind'}": AccuracyCounts(is_right[mask], is_read[mask])
+            for kind, mask in masks.items()
+        }
+    return {name: share for name, share in counts.items() if share.total.any()}
 
 
-def tells_apart(scores: Sequence[ForcedScore | Unread]) -> bool | None:
+def prefers_first(scores: Sequence[ForcedScore | UnreadableInput]) -> bool | None:
     """Whether the first text is more probable than all others, as wholes (Sennrich 2017); None where one is unread.
 
     Texts that are cut into the same pieces are not told apart.
     """
-    read = [score for score in scores if not isinstance(score, Unread)]
-    if len(read) < len(scores):
+    readable = [score for score in scores if not isinstance(score, UnreadableInput)]
+    if len(readable) < len(scores):
         return None
-    right, *wrong = read
-    return all(right.log_probability > each.log_probability and right.tokens != each.tokens for each in wrong)
+    first, *others = readable
+    return all(first.log_probability > other.log_probability and first.tokens != other.tokens for other in others)
 
 
-def _held(wanted: Mapping[str, int], text: str, *, lowercase: bool) -> tuple[int, int]:
+def _count_terms(terms: Mapping[str, int], text: str, *, lowercase: bool) -> tuple[int, int]:
     """How many terms a text holds as they are, and with other endings too; none stands where another one is counted."""
 
-    def exact(term: str) -> Iterator[range]:
-        fold = lowered if lowercase or term == term.lower() else str
-        return (range(at, at + len(term)) for at in occurrences(fold(term), fold(text)))
+    def find_exact(term: str) -> Iterator[range]:
+        normalise = to_lowercase_same_length if lowercase or term == term.lower() else str
+        return (range(start, start + len(term)) for start in find_term(normalise(term), normalise(text)))
 
-    left, taken, counts = Counter(wanted), list[range](), []
-    for places in (exact, partial(standing, text)):
-        for term in sorted(left, key=len, reverse=True):
-            for here in places(term):
-                if left[term] and not any(here.start < other.stop and other.start < here.stop for other in taken):
-                    left[term] -= 1
-                    taken.append(here)
-        counts.append(len(taken))
+    remaining, spans, counts = Counter(terms), list[range](), []
+    for find_spans in (find_exact, partial(iter_term_spans, text)):
+        for term in sorted(remaining, key=len, reverse=True):
+            for span in find_spans(term):
+                if remaining[term] and not any(
+                    span.start < taken_span.stop and taken_span.start < span.stop for taken_span in spans
+                ):
+                    remaining[term] -= 1
+                    spans.append(span)
+        counts.append(len(spans))
     return counts[0], counts[1]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, final
 
 import tyro
 
-from heedful.data.phrasebook import languages
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import PhrasebookDemonstration, command, say, write_files
+from heedful.data.phrasebook import list_languages
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import PhrasebookDemonstration, print_command, print_now, write_files
 
 if TYPE_CHECKING:
-    from heedful.tasks.translation.face import Translator
+    from heedful.tasks.translation.translator import Translator
 
 _RECIPE = """\
 # Written by: heedful quickstart. Go on with it: heedful train {recipe} --training.steps 2000
@@ -70,51 +70,53 @@ class TranslationDemonstration(PhrasebookDemonstration):
     languages: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """list the languages there are, and stop"""
 
-    def write(self) -> Path | None:
+    def write_recipe(self) -> Path | None:
         """The text as TSV files and the recipe beside them, as a user would have them."""
         if self.languages:
-            print(" ".join(languages()))
+            print(" ".join(list_languages()))
             return None
-        book, folder = self.book, self.folder
+        book, folder = self.sentence_pairs, self.output_folder
         recipe = folder / "recipe.toml"
         content = _RECIPE.format(
-            recipe=quote(str(recipe)), run=value(str(folder / "run")), seed=self.seed, steps=self.steps
+            recipe=quote(str(recipe)), run=format_value(str(folder / "run")), seed=self.seed, steps=self.steps
         )
-        write_files(folder, {**self.texts(), recipe.name: content})
-        say(f"{len(book.train):,} sentences such as")
+        write_files(folder, {**self.build_tsv_files(), recipe.name: content})
+        print_now(f"{len(book.train):,} sentences such as")
         for source, target in book.train[:3]:
-            say(f"  {source}\n  {target}\n")
+            print_now(f"  {source}\n  {target}\n")
         return recipe
 
-    def show(self, face: Translator, run: Path) -> None:
+    def show_results(self, predictor: Translator, run_folder: Path) -> None:
         """Scores, some translations, and an alignment."""
         from heedful.metrics.translation import bleu, exact_match
 
-        pairs = self.book.test
+        pairs = self.sentence_pairs.test
         sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-        found = [each.text for each in face.translate(sources)]
-        say(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")
-        say(f"  exact match {exact_match(found, references).value:.1f} %   BLEU {bleu(found, references).value:.1f}\n")
-        for source, translation, reference in list(zip(sources, found, references, strict=True))[:6]:
-            verdict = "" if translation == reference else f"   (should be: {reference})"
-            say(f"  {source}\n  -> {translation}{verdict}\n")
-        picture = _picture(face, sources, run.parent)
-        say(f"what it looked at: {picture}  (open it in a browser)\n\nwhere to go next")
-        command("translate", run, sources[0])
-        command("evaluate", run)
-        say("  heedful train RECIPE    with a recipe for your own text; begin with a copy of")
-        say(f"                          {run.parent / 'recipe.toml'}")
+        translations = [item.text for item in predictor.translate(sources)]
+        print_now(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")
+        print_now(
+            f"  exact match {exact_match(translations, references).value:.1f} %   BLEU {bleu(translations, references).value:.1f}\n"
+        )
+        for source, translation, reference in list(zip(sources, translations, references, strict=True))[:6]:
+            note = "" if translation == reference else f"   (should be: {reference})"
+            print_now(f"  {source}\n  -> {translation}{note}\n")
+        path = _draw_alignment(predictor, sources, run_folder.parent)
+        print_now(f"what it looked at: {path}  (open it in a browser)\n\nwhere to go next")
+        print_command("translate", run_folder, sources[0])
+        print_command("evaluate", run_folder)
+        print_now("  heedful train RECIPE    with a recipe for your own text; begin with a copy of")
+        print_now(f"                          {run_folder.parent / 'recipe.toml'}")
 
 
-def _picture(translator: Translator, sources: list[str], folder: Path) -> Path:
+def _draw_alignment(translator: Translator, sources: list[str], folder: Path) -> Path:
     """The alignment of one sentence that is neither the shortest nor too long to be read."""
-    from heedful.inspection.heatmap import alignment_svg
+    from heedful.inspection.heatmap import draw_alignment_svg
 
-    source = next((s for s in sources if 5 <= len(s.split()) <= 9), sources[0])
+    source = next((sentence for sentence in sources if 5 <= len(sentence.split()) <= 9), sources[0])
     target = translator.translate([source])[0].text
     alignment = translator.align(source, target)
-    weights = alignment.telling
+    weights = alignment.best_weights
     path = folder / "alignment.svg"
-    svg = alignment_svg(alignment.source_tokens, alignment.target_tokens, weights, title=f"{source} -> {target}")
+    svg = draw_alignment_svg(alignment.source_tokens, alignment.target_tokens, weights, title=f"{source} -> {target}")
     path.write_text(svg, encoding="utf-8")
     return path

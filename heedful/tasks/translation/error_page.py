@@ -9,15 +9,15 @@ from typing import Final, final
 
 import numpy as np
 
-from heedful.data.nearest import Resemblance, Resembling
-from heedful.data.spelling import word_places, words
-from heedful.inspection.heatmap import alignment_svg
-from heedful.inspection.page import Part, Table, html_page, page_text
-from heedful.inspection.plots import Line, line_plot
-from heedful.tasks.translation.cases import Case, Cases
-from heedful.tasks.translation.translations import Alignment
+from heedful.data.similar_pairs import SimilarityReport, SimilarPair
+from heedful.data.word_boundaries import find_word_ranges, split_words
+from heedful.inspection.heatmap import draw_alignment_svg
+from heedful.inspection.page import PagePart, PageTable, escape_page_text, render_html_page
+from heedful.inspection.plots import PlotLine, draw_line_plot
+from heedful.tasks.translation.error_cases import ErrorCase, ErrorCases
+from heedful.tasks.translation.translations import TokenAlignment
 
-_RARE: Final = 3
+_MAX_RARE_COUNT: Final = 3
 """How often a word stands in the text for training at most, to be called rare."""
 _BARS: Final = 20
 _CHECKED: Final = ' checked="checked"'
@@ -45,8 +45,13 @@ _STYLE: Final = (
 )
 
 
-def error_page(
-    cases: Cases, *, title: str, scores: Table, training: Resemblance | None = None, notes: Sequence[str] = ()
+def build_error_page(
+    cases: ErrorCases,
+    *,
+    title: str,
+    scores: PageTable,
+    training: SimilarityReport | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """The page, which needs nothing but a browser, and no scripts.
 
@@ -54,141 +59,150 @@ def error_page(
         cases: the sentences, of which the chosen ones are shown.
         title: of the page.
         scores: of all sentences.
-        training: what the text for training has of the chosen ones, each once and in their order (`shown`).
+        training: what the text for training has of the chosen ones, each once and in their order (`list_shown_cases`).
         notes: what else is to be known.
     """
-    nearest = dict(zip((each.number for each in shown(cases)), training.nearest if training else (), strict=False))
-    lowercase = cases.exam.asking.lowercase
-    told = {
-        name: [_Told(each, nearest.get(each.number, ()), training, lowercase) for each in found]
-        for name, found in cases.chosen.items()
+    nearest = dict(
+        zip((case.number for case in list_shown_cases(cases)), training.similar_pairs if training else (), strict=False)
+    )
+    lowercase = cases.evaluator.options.lowercase
+    case_views = {
+        name: [_CaseView(case, nearest.get(case.number, ()), training, lowercase) for case in cases_of_kind]
+        for name, cases_of_kind in cases.selected_cases.items()
     }
-    page: list[Part] = [scores, _Kinds(told, (*_legend(cases, training), *notes))]
-    hide = "".join(f"#kind-{place}:checked~.of-{place}{{display:block}}" for place in range(len(told)))
-    return html_page(title, tables=page, pictures=[_spread(cases)], style=_STYLE + hide)
+    page: list[PagePart] = [scores, _CaseTabs(case_views, (*_iter_legend(cases, training), *notes))]
+    selection_style = "".join(f"#kind-{index}:checked~.of-{index}{{display:block}}" for index in range(len(case_views)))
+    return render_html_page(title, tables=page, pictures=[_plot_score_histogram(cases)], style=_STYLE + selection_style)
 
 
-def shown(cases: Cases) -> list[Case]:
+def list_shown_cases(cases: ErrorCases) -> list[ErrorCase]:
     """The chosen sentences, each once."""
-    return list({each.number: each for found in cases.chosen.values() for each in found}.values())
+    return list(
+        {case.number: case for cases_of_kind in cases.selected_cases.values() for case in cases_of_kind}.values()
+    )
 
 
 @final
 @dataclass(frozen=True)
-class _Kinds:
+class _CaseTabs:
     """Sentences of one kind at a time: radio buttons choose, and styles hide the others."""
 
-    told: Mapping[str, Sequence[_Told]]
+    case_views: Mapping[str, Sequence[_CaseView]]
     legend: Sequence[str]
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """Well-formed elements."""
         buttons = [
-            f'<input class="kind" type="radio" name="kind" id="kind-{place}"{_CHECKED if place == 0 else ""}/>'
-            f'<label for="kind-{place}">{page_text(name)} ({len(found)})</label>'
-            for place, (name, found) in enumerate(self.told.items())
+            f'<input class="kind" type="radio" name="kind" id="kind-{index}"{_CHECKED if index == 0 else ""}/>'
+            f'<label for="kind-{index}">{escape_page_text(name)} ({len(views)})</label>'
+            for index, (name, views) in enumerate(self.case_views.items())
         ]
         sections = [
-            "\n".join([f'<section class="of of-{place}">', *(each.html() for each in found), "</section>"])
-            for place, found in enumerate(self.told.values())
+            "\n".join([f'<section class="of of-{index}">', *(item.to_html() for item in views), "</section>"])
+            for index, views in enumerate(self.case_views.values())
         ]
-        legend = [f'<p class="note">{each}</p>' for each in self.legend]
-        nothing = [] if self.told else ["<p>Every translation is its reference.</p>"]
+        legend = [f'<p class="note">{item}</p>' for item in self.legend]
+        nothing = [] if self.case_views else ["<p>Every translation is its reference.</p>"]
         form = ['<form aria-label="Which sentences are shown">', *buttons, *sections, *nothing, "</form>"]
         return "\n".join(["<h2>Sentences</h2>", *legend, *form])
 
 
 @final
 @dataclass(frozen=True)
-class _Told:
+class _CaseView:
     """A sentence with all that is said of it."""
 
-    case: Case
-    nearest: Sequence[Resembling]
-    training: Resemblance | None
+    case: ErrorCase
+    nearest: Sequence[SimilarPair]
+    training: SimilarityReport | None
     lowercase: bool
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """Well-formed elements."""
         case = self.case
-        reference, text = _differing(case.pair.target, case.text, lowercase=self.lowercase)
-        rows = {"source": self._source(), "reference": reference, "translation": text}
+        reference, text = _mark_differences(case.pair.target, case.text, lowercase=self.lowercase)
+        rows = {"source": self._render_source(), "reference": reference, "translation": text}
         return "\n".join(
             [
                 '<article class="case">',
-                f"<h3>Sentence {case.number:,}<small>{page_text(case.pair.place)}</small></h3>",
-                f'<p class="facts">{" · ".join(self._facts())}</p>',
-                *(f'<p class="sign">{page_text(sign)}</p>' for sign in case.signs),
+                f"<h3>Sentence {case.number:,}<small>{escape_page_text(case.pair.location)}</small></h3>",
+                f'<p class="facts">{" · ".join(self._iter_facts())}</p>',
+                *(f'<p class="sign">{escape_page_text(sign)}</p>' for sign in case.warning_signs),
                 "<dl>",
                 *(f'<dt>{name}</dt><dd dir="auto">{content}</dd>' for name, content in rows.items()),
                 "</dl>",
-                *self._like(),
-                *(_attention(each) for each in (case.seen.alignments if case.seen else ())),
+                *self._render_similar_text(),
+                *(_render_attention(alignment) for alignment in (case.stats.alignments if case.stats else ())),
                 "</article>",
             ]
         )
 
-    def _facts(self) -> Iterator[str]:
+    def _iter_facts(self) -> Iterator[str]:
         case = self.case
         yield f"chrF {case.score:.1f}"
-        if case.seen is not None:
-            if case.seen.expected is not None:
-                yield f"expected {100 * case.seen.expected:.1f}"
-            yield f"{case.seen.certainty:.2f} nats a token"
-        lengths = [len(words(text)) for text in (case.pair.source, case.pair.target, case.text)]
+        if case.stats is not None:
+            if case.stats.expected is not None:
+                yield f"expected {100 * case.stats.expected:.1f}"
+            yield f"{case.stats.certainty:.2f} nats a token"
+        lengths = [len(split_words(text)) for text in (case.pair.source, case.pair.target, case.text)]
         yield "words: {} in the source, {} in the reference, {} in the translation".format(*lengths)
 
-    def _source(self) -> str:
+    def _render_source(self) -> str:
         """With the words marked that the text for training hardly has."""
         text = self.case.pair.source
         if self.training is None:
-            return page_text(text)
-        marked, end = [], 0
-        for place in word_places(text):
-            count = self.training.counts[text[place.start : place.stop].casefold()]
-            if count <= _RARE:
-                marked.append(_text(text[end : place.start]))
+            return escape_page_text(text)
+        fragments, position = [], 0
+        for span in find_word_ranges(text):
+            count = self.training.counts[text[span.start : span.stop].casefold()]
+            if count <= _MAX_RARE_COUNT:
+                fragments.append(_escape_text(text[position : span.start]))
                 tip = f"{count} times in the text for training"
-                marked.append(f'<mark class="strange" title="{tip}">{_text(text[place.start : place.stop])}</mark>')
-                end = place.stop
-        return "".join([*marked, _text(text[end:])])
+                fragments.append(
+                    f'<mark class="strange" title="{tip}">{_escape_text(text[span.start : span.stop])}</mark>'
+                )
+                position = span.stop
+        return "".join([*fragments, _escape_text(text[position:])])
 
-    def _like(self) -> Iterator[str]:
+    def _render_similar_text(self) -> Iterator[str]:
         if self.training is None:
             return
-        counts = {word: self.training.counts[word] for word in dict.fromkeys(words(self.case.pair.source))}
-        new = [word for word, count in counts.items() if count == 0]
-        rare = [f"{word} ({count})" for word, count in counts.items() if 0 < count <= _RARE]
-        lists = (("words that were never read in training", new), ("read hardly ever", rare))
-        for name, found in lists:
-            if found:
-                yield f'<p class="facts">{name}: <span dir="auto">{page_text(", ".join(found))}</span></p>'
+        counts = {word: self.training.counts[word] for word in dict.fromkeys(split_words(self.case.pair.source))}
+        unseen = [word for word, count in counts.items() if count == 0]
+        rare = [f"{word} ({count})" for word, count in counts.items() if 0 < count <= _MAX_RARE_COUNT]
+        lists = (("words that were never read in training", unseen), ("read hardly ever", rare))
+        for name, words_found in lists:
+            if words_found:
+                yield f'<p class="facts">{name}: <span dir="auto">{escape_page_text(", ".join(words_found))}</span></p>'
         if not self.nearest:
             yield "<h4>No text for training has a word of it.</h4>"
             return
         yield '<h4>Text for training that resembles it</h4><ol class="like">'
-        mine = frozenset(words(self.case.pair.source))
-        for each in self.nearest:
-            source, target = _shared(each.pair.source, mine), page_text(each.pair.target)
+        source_words = frozenset(split_words(self.case.pair.source))
+        for similar in self.nearest:
+            source, target = (
+                _mark_shared_words(similar.pair.source, source_words),
+                escape_page_text(similar.pair.target),
+            )
             yield (
                 f'<li><p dir="auto">{source}</p><p class="to" dir="auto">{target}</p>'
-                f'<p class="from">{page_text(each.pair.place)}, likeness {each.score:.1f}</p></li>'
+                f'<p class="from">{escape_page_text(similar.pair.location)}, likeness {similar.score:.1f}</p></li>'
             )
         yield "</ol>"
 
 
-def _legend(cases: Cases, training: Resemblance | None) -> Iterator[str]:
+def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterator[str]:
     yield (
         'Marked are <mark class="lacks">words of the reference that a translation lacks</mark>, '
         '<mark class="odd">words of a translation that the reference lacks</mark>'
         + (
             "."
             if training is None
-            else f', and <mark class="strange">words of the source</mark> that stand at most {_RARE} times in the '
-            f"{training.pairs:,} pairs for training."
+            else f', and <mark class="strange">words of the source</mark> that stand at most {_MAX_RARE_COUNT} times in the '
+            f"{training.num_pairs:,} pairs for training."
         )
     )
-    if not cases.answers.seen:
+    if not cases.answers.stats:
         return
     yield (
         "Worse and better than sure: chrF is farthest below, or above, what the calibrated model said to expect."
@@ -198,69 +212,77 @@ def _legend(cases: Cases, training: Resemblance | None) -> Iterator[str]:
     )
 
 
-def _differing(reference: str, text: str, *, lowercase: bool) -> tuple[str, str]:
+def _mark_differences(reference: str, text: str, *, lowercase: bool) -> tuple[str, str]:
     """Both as elements, the words marked that only one of them has in this order."""
-    sides = [_tokens(reference), _tokens(text)]
-    keys = [[side[at.start : at.stop] for at in places] for side, places in zip((reference, text), sides, strict=True)]
+    sides = [_find_tokens(reference), _find_tokens(text)]
+    keys = [
+        [side[span.start : span.stop] for span in spans] for side, spans in zip((reference, text), sides, strict=True)
+    ]
     if lowercase:
         keys = [[key.lower() for key in side] for side in keys]
-    only: tuple[set[int], set[int]] = set(), set()
-    for how, a, b, c, d in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
-        if how != "equal":
-            only[0].update(range(a, b))
-            only[1].update(range(c, d))
-    return _marked(reference, sides[0], only[0], "lacks"), _marked(text, sides[1], only[1], "odd")
+    differing: tuple[set[int], set[int]] = set(), set()
+    for operation, start1, stop1, start2, stop2 in SequenceMatcher(a=keys[0], b=keys[1], autojunk=False).get_opcodes():
+        if operation != "equal":
+            differing[0].update(range(start1, stop1))
+            differing[1].update(range(start2, stop2))
+    return _mark_spans(reference, sides[0], differing[0], "lacks"), _mark_spans(text, sides[1], differing[1], "odd")
 
 
-def _tokens(text: str) -> list[range]:
+def _find_tokens(text: str) -> list[range]:
     """Words, and each other character that is no space."""
-    inside = word_places(text)
-    taken = {at for place in inside for at in place}
-    others = [range(at, at + 1) for at, character in enumerate(text) if at not in taken and not character.isspace()]
-    return sorted([*inside, *others], key=lambda place: place.start)
+    word_spans = find_word_ranges(text)
+    covered = {position for span in word_spans for position in span}
+    sign_spans = [
+        range(position, position + 1)
+        for position, character in enumerate(text)
+        if position not in covered and not character.isspace()
+    ]
+    return sorted([*word_spans, *sign_spans], key=lambda span: span.start)
 
 
-def _marked(text: str, places: Sequence[range], only: set[int], kind: str) -> str:
+def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: str) -> str:
     """Neighbours that are marked become one mark."""
     if not text:
         return "∅"
-    found, end, number = [], 0, 0
-    while number < len(places):
-        if number in only:
-            last = number
-            while last + 1 in only:
+    fragments, position, index = [], 0, 0
+    while index < len(spans):
+        if index in marked:
+            last = index
+            while last + 1 in marked:
                 last += 1
-            begin, stop = places[number].start, places[last].stop
-            found.append(f'{_text(text[end:begin])}<mark class="{kind}">{_text(text[begin:stop])}</mark>')
-            end, number = stop, last
-        number += 1
-    return "".join([*found, _text(text[end:])])
+            begin, stop = spans[index].start, spans[last].stop
+            fragments.append(
+                f'{_escape_text(text[position:begin])}<mark class="{css_class}">{_escape_text(text[begin:stop])}</mark>'
+            )
+            position, index = stop, last
+        index += 1
+    return "".join([*fragments, _escape_text(text[position:])])
 
 
-def _shared(text: str, mine: frozenset[str]) -> str:
+def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
     """With the words in bold that a sentence has too."""
-    found, end = [], 0
-    for place in word_places(text):
-        word = text[place.start : place.stop]
-        if word.casefold() in mine:
-            found.append(f"{_text(text[end : place.start])}<b>{_text(word)}</b>")
-            end = place.stop
-    return "".join([*found, _text(text[end:])])
+    fragments, position = [], 0
+    for span in find_word_ranges(text):
+        word = text[span.start : span.stop]
+        if word.casefold() in other_words:
+            fragments.append(f"{_escape_text(text[position : span.start])}<b>{_escape_text(word)}</b>")
+            position = span.stop
+    return "".join([*fragments, _escape_text(text[position:])])
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """As a page may hold it; white space, and nothing at all, stay what they are."""
-    return page_text(text) if text.strip() else text
+    return escape_page_text(text) if text.strip() else text
 
 
-def _attention(alignment: Alignment) -> str:
+def _render_attention(alignment: TokenAlignment) -> str:
     weights = np.clip(list(alignment.weights.values())[-1], 0, 1)
-    drawing = alignment_svg(alignment.source_tokens, alignment.target_tokens, weights)
+    drawing = draw_alignment_svg(alignment.source_tokens, alignment.target_tokens, weights)
     return f"<details><summary>what each token looked at</summary><figure>{drawing}</figure></details>"
 
 
-def _spread(cases: Cases) -> str:
+def _plot_score_histogram(cases: ErrorCases) -> str:
     heights, edges = np.histogram(cases.scores, bins=_BARS, range=(0, 100))
     middles = (edges[1:] + edges[:-1]) / 2
-    line = Line("sentences", tuple(zip(middles.tolist(), heights.tolist(), strict=True)))
-    return line_plot([line], title="How good the sentences are", x_name="chrF", y_name="sentences", y_from=0)
+    line = PlotLine("sentences", tuple(zip(middles.tolist(), heights.tolist(), strict=True)))
+    return draw_line_plot([line], title="How good the sentences are", x_name="chrF", y_name="sentences", y_include=0)

@@ -12,31 +12,31 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
-from heedful.recipes.directed import (
-    Directed,
-    DirectedTextConfig,
-    Direction,
-    MixedTextConfig,
-    SeveralConfig,
-    language_tag,
-    mixed,
-    named_texts,
-)
+from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, add_default_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.recipe import DataConfig, TunedRecipe, settings_of
-from heedful.recipes.section import Count, InputPath, Mark, Section, default_kind, misfit
+from heedful.recipes.parallel_data import (
+    DirectedTextConfig,
+    MixedTextConfig,
+    SeveralTextsConfig,
+    TranslationDirection,
+    TranslationTextConfig,
+    compute_epoch_tokens,
+    format_language_tag,
+    list_texts,
+)
+from heedful.recipes.recipe import DataConfig, FineTunableRecipe, dump_text_settings
 from heedful.recipes.text import GivenPairConfig, TokenizerConfig
-from heedful.recipes.training import Positive, TunedTrainingConfig, Weight, WritingTrainingConfig
+from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, NonNegativeFloat, PositiveFloat
 
 if TYPE_CHECKING:
-    from heedful.data.readers import Pair, Reader
+    from heedful.data.readers import ExampleReader, SentencePair
 
 
-class DocumentContextConfig(Section):
+class DocumentContextConfig(Config):
     """Sentences before a source in its document are read with it (Tiedemann and Scherrer 2017); an empty line ends a
     document, in both files where there are two, and so does another name in `document_column` or `document_field`."""
 
-    sentences: Count = 1
+    sentences: PositiveInt = 1
     """how many of them at most; they are cut at the far end where all would be longer than `data.max_length`"""
 
 
@@ -47,160 +47,190 @@ class TranslationDataConfig(DataConfig):
     """the parallel text to learn from"""
     validation: DirectedTextConfig
     """the parallel text that checkpoints are compared on"""
-    test: Annotated[DirectedTextConfig | None, Mark.FREE] = None
+    test: Annotated[DirectedTextConfig | None, FieldRole.FREE] = None
     """the parallel text that `heedful evaluate` takes unless it is given another"""
     rehearse: MixedTextConfig | None = None
     """parallel text that is mixed into what is learned from, such as that which `init` learned from, lest it be
     forgotten; an epoch is one pass over `train`, with as much of this text as its `share` says"""
-    max_length: Annotated[int, Field(ge=1), Mark.ENCODES] = 256
+    max_length: Annotated[int, Field(ge=1), FieldRole.ENCODING] = 256
     """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
     training"""
     context: DocumentContextConfig | None = None
     """what of its document is read with each source; nothing unless given"""
 
     @classmethod
-    def formerly(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Each sentence was read by itself."""
         return {"context": None}
 
     @model_validator(mode="after")
-    def _told_apart(self) -> Self:
+    def _check_languages(self) -> Self:
         """All texts that are learned from say their languages if one does; others want nothing that is not learned."""
-        written, tags = _written(self._learned.values()), _tags(self._learned.values())
-        for key, text in self._learned.items():
-            if written and text.target_language is None:
-                told = f"is not given, and other texts are of {', '.join(written)}: give it too"
-                raise misfit(f"data.{key}.target_language", told)
+        target_languages, tags = (
+            _list_target_languages(self._training_texts.values()),
+            _list_tags(self._training_texts.values()),
+        )
+        for key, text in self._training_texts.items():
+            if target_languages and text.target_language is None:
+                problem = f"is not given, and other texts are of {', '.join(target_languages)}: give it too"
+                raise config_error(f"data.{key}.target_language", problem)
         for part in ("validation", "test"):
-            for key, text in named_texts(getattr(self, part), part).items():
-                for target in (each.target for each in text.directions if len(written) > 1):
-                    if target not in written:
-                        told = f"is {target or 'not given'}, and what is learned from is of {', '.join(written)}"
-                        raise misfit(f"data.{key}.target_language", f"{told}: give one of these")
+            for key, text in list_texts(getattr(self, part), part).items():
+                for target in (direction.target for direction in text.directions if len(target_languages) > 1):
+                    if target not in target_languages:
+                        problem = (
+                            f"is {target or 'not given'}, and what is learned from is of {', '.join(target_languages)}"
+                        )
+                        raise config_error(f"data.{key}.target_language", f"{problem}: give one of these")
                 if text.alignments is not None:
-                    raise misfit(f"data.{key}.alignments", "teach nothing there: they belong to what is learned from")
+                    raise config_error(
+                        f"data.{key}.alignments", "teach nothing there: they belong to what is learned from"
+                    )
                 if unknown := [tag for tag in text.tags if tag not in tags]:
-                    raise misfit(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
+                    raise config_error(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
         return self
 
     @model_validator(mode="after")
-    def _parted(self) -> Self:
+    def _check_separator(self) -> Self:
         """What stands between sentences is nobody's tag."""
-        for key, text in self._learned.items():
-            if between := set(self._between).intersection(text.tags):
-                told = f"has {min(between)}, which stands between the sentences of data.context: choose another word"
-                raise misfit(f"data.{key}.tags", told)
+        for key, text in self._training_texts.items():
+            if conflicts := set(self._separators).intersection(text.tags):
+                problem = (
+                    f"has {min(conflicts)}, which stands between the sentences of data.context: choose another word"
+                )
+                raise config_error(f"data.{key}.tags", problem)
         return self
 
     @property
-    def sentences(self) -> int:
+    def context_size(self) -> int:
         """How many before a source are read with it, at most."""
         return 0 if self.context is None else self.context.sentences
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Those that a model is asked for by a tag; none where there is at most one to be written."""
-        written = _written(self._learned.values())
-        return written if len(written) > 1 else ()
+        target_languages = _list_target_languages(self._training_texts.values())
+        return target_languages if len(target_languages) > 1 else ()
 
     @property
-    def spoken(self) -> Sequence[tuple[Direction, Reader[Pair]]]:
+    def directed_readers(self) -> Sequence[tuple[TranslationDirection, ExampleReader[SentencePair]]]:
         """What is learned from of which both languages are named."""
-        texts = [(text.directions[0], text.pairs(key, asked=False)) for key, text in self._learned.items()]
-        return [(first, next(iter(pairs.values()))) for first, pairs in texts if first.source and first.target]
+        texts = [
+            (text.directions[0], text.build_readers(key, add_language_tag=False))
+            for key, text in self._training_texts.items()
+        ]
+        return [
+            (direction, next(iter(pairs.values())))
+            for direction, pairs in texts
+            if direction.source and direction.target
+        ]
 
     @property
     def tags(self) -> tuple[str, ...]:
         """All pieces that may stand before a source, those that ask for languages first; what parts sentences last."""
-        return (*map(language_tag, self.languages), *_tags(self._learned.values()), *self._between)
+        return (
+            *map(format_language_tag, self.languages),
+            *_list_tags(self._training_texts.values()),
+            *self._separators,
+        )
 
     @property
-    def is_aligned(self) -> bool:
+    def has_alignments(self) -> bool:
         """Whether links of words are known of some of what is learned from."""
-        return any(text.alignments is not None for text in self._learned.values())
+        return any(text.alignments is not None for text in self._training_texts.values())
 
     @property
-    def labelled(self) -> Sequence[str]:
+    def labelled_keys(self) -> Sequence[str]:
         """The keys of texts whose source words have labels in a file."""
-        tables = {**self.tables("train"), "validation": self.validation, "test": self.test}
-        found = (named_texts(table, key).items() for key, table in tables.items())
-        return [key for key, text in chain.from_iterable(found) if text.factors is not None]
+        tables = {**self.get_tables("train"), "validation": self.validation, "test": self.test}
+        texts = (list_texts(table, key).items() for key, table in tables.items())
+        return [key for key, text in chain.from_iterable(texts) if text.factors is not None]
 
-    def tables(self, part: str) -> Mapping[str, Directed | SeveralConfig]:
+    def get_tables(self, part: str) -> Mapping[str, TranslationTextConfig | SeveralTextsConfig]:
         """With what is rehearsed, of the training text."""
-        own = {part: getattr(self, part)}
-        return own if part != "train" or self.rehearse is None else {**own, "rehearse": self.rehearse}
+        tables = {part: getattr(self, part)}
+        return tables if part != "train" or self.rehearse is None else {**tables, "rehearse": self.rehearse}
 
-    def reader(self, part: str) -> Reader[Pair]:
+    def reader(self, part: str) -> ExampleReader[SentencePair]:
         """All texts of a part, without what is rehearsed."""
-        from heedful.data.composed import Chained
+        from heedful.data.reader_transforms import ConcatenatedReader
 
-        own = list(self._readers({part: getattr(self, part)}).values())
-        return own[0] if len(own) == 1 else Chained(own)
+        readers = list(self._build_readers({part: getattr(self, part)}).values())
+        return readers[0] if len(readers) == 1 else ConcatenatedReader(readers)
 
-    def readers(self, part: str) -> Mapping[str, Reader[Pair]]:
+    def readers(self, part: str) -> Mapping[str, ExampleReader[SentencePair]]:
         """Every text of a part in each of its directions, and what is rehearsed."""
-        return self._readers(self.tables(part))
+        return self._build_readers(self.get_tables(part))
 
-    def amounts(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
+    def compute_epoch_tokens(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
         """As weights and temperature say, and as much as is to be rehearsed on top."""
-        behind = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
-        own, rehearsed = tokens[: len(tokens) - behind], tokens[len(tokens) - behind :]
-        found = list(mixed(getattr(self, part), own))
+        num_rehearsed = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
+        own_tokens, rehearsed = tokens[: len(tokens) - num_rehearsed], tokens[len(tokens) - num_rehearsed :]
+        amounts = list(compute_epoch_tokens(getattr(self, part), own_tokens))
         if self.rehearse is not None and rehearsed:
-            whole = sum(own) / (1 - self.rehearse.share) * self.rehearse.share
-            found += [whole * count / sum(rehearsed) for count in rehearsed]
-        return found
+            rehearsed_amount = sum(own_tokens) / (1 - self.rehearse.share) * self.rehearse.share
+            amounts += [rehearsed_amount * count / sum(rehearsed) for count in rehearsed]
+        return amounts
 
-    def settings(self, part: str) -> Sequence[str]:
+    def list_settings(self, part: str) -> Sequence[str]:
         """Those of each text, and what the texts of all parts together decide: whether languages are asked for; with
         the context.
         """
-        found = (named_texts(table, key) for key, table in self.tables(part).items())
+        texts_of_tables = (list_texts(table, key) for key, table in self.get_tables(part).items())
         context = [] if self.context is None else [self.context.model_dump_json()]
-        return [*(settings_of(text) for texts in found for text in texts.values()), *self.languages, *context]
+        return [
+            *(dump_text_settings(text) for texts in texts_of_tables for text in texts.values()),
+            *self.languages,
+            *context,
+        ]
 
     @property
-    def _between(self) -> tuple[str, ...]:
+    def _separators(self) -> tuple[str, ...]:
         """The piece that parts a sentence from those before it, where these are read."""
         if self.context is None:
             return ()
-        from heedful.data.context import SEPARATOR
+        from heedful.data.context import CONTEXT_SEPARATOR
 
-        return (SEPARATOR,)
+        return (CONTEXT_SEPARATOR,)
 
     @property
-    def _learned(self) -> Mapping[str, Directed]:
+    def _training_texts(self) -> Mapping[str, TranslationTextConfig]:
         """The texts that are learned from, by the keys of their tables."""
-        tables = self.tables("train")
-        return dict(chain.from_iterable(named_texts(table, key).items() for key, table in tables.items()))
+        tables = self.get_tables("train")
+        return dict(chain.from_iterable(list_texts(table, key).items() for key, table in tables.items()))
 
-    def _readers(self, tables: Mapping[str, Directed | SeveralConfig]) -> Mapping[str, Reader[Pair]]:
-        asked = bool(self.languages)
-        found: dict[str, Reader[Pair]] = {}
+    def _build_readers(
+        self, tables: Mapping[str, TranslationTextConfig | SeveralTextsConfig]
+    ) -> Mapping[str, ExampleReader[SentencePair]]:
+        tags_languages = bool(self.languages)
+        readers: dict[str, ExampleReader[SentencePair]] = {}
         for name, table in tables.items():
-            for key, text in named_texts(table, name).items():
-                found.update(text.pairs(key, asked=asked, context=self.sentences))
-        return found
+            for key, text in list_texts(table, name).items():
+                readers.update(text.build_readers(key, add_language_tag=tags_languages, context=self.context_size))
+        return readers
 
 
-def _written(texts: Iterable[Directed]) -> tuple[str, ...]:
+def _list_target_languages(texts: Iterable[TranslationTextConfig]) -> tuple[str, ...]:
     """The languages that texts are translated into, each once, in their order."""
-    return tuple(dict.fromkeys(each.target for text in texts for each in text.directions if each.target is not None))
+    return tuple(
+        dict.fromkeys(
+            direction.target for text in texts for direction in text.directions if direction.target is not None
+        )
+    )
 
 
-def _tags(texts: Iterable[Directed]) -> tuple[str, ...]:
+def _list_tags(texts: Iterable[TranslationTextConfig]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for text in texts for tag in text.tags))
 
 
-class CaseFactorConfig(Section):
+class CaseFactorConfig(Config):
     """The case of each run of letters, lower, Title, UPPER or mixed, beside its pieces; sources are read in lower case,
     so that "The" and "the" share theirs."""
 
     kind: Literal["case"] = "case"
 
 
-class GivenFactorConfig(Section):
+class GivenFactorConfig(Config):
     """A label beside each source word, such as its part of speech: in a file of its own (`data.train.factors`), or
     behind the word with U+FFE8 between."""
 
@@ -213,11 +243,11 @@ FactorConfig = Annotated[
 ]
 
 
-class GuidedConfig(Section):
+class GuidedConfig(Config):
     """One attention learns to look where links of words say (Chen et al. 2016; one head of a Transformer: Garg et al.
     2019); the training text has a file of them, `data.train.alignments`."""
 
-    weight: Positive = 0.1
+    weight: PositiveFloat = 0.1
     """of the cross entropy between the attention and the links, beside the likelihood of the targets"""
     layer: Annotated[int, Field(ge=0)] | None = None
     """the decoder's layer whose attention to the source is guided, counted from 0; the last if not given"""
@@ -235,41 +265,43 @@ class PairTokenizerConfig(TokenizerConfig):
 
     @field_validator("joint")
     @classmethod
-    def _one_way(cls, joint: bool, info: ValidationInfo) -> bool:
+    def _check_joint(cls, joint: bool, info: ValidationInfo) -> bool:
         if joint and info.data.get("target") is not None:
             raise ValueError("must be false where tokenizer.target cuts one of the languages in another way")
         return joint
 
     @property
-    def written(self) -> TokenizerConfig:
+    def target_config(self) -> TokenizerConfig:
         """How the target is cut."""
         return self.target or self
 
 
-VocabulariesConfig = Annotated[PairTokenizerConfig | GivenPairConfig, Field(discriminator="kind"), default_kind("bpe")]
+VocabulariesConfig = Annotated[
+    PairTokenizerConfig | GivenPairConfig, Field(discriminator="kind"), add_default_kind("bpe")
+]
 
 
-class TranslationTrainingConfig(TunedTrainingConfig, WritingTrainingConfig):
+class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
     stacks: ClassVar = ("encoder", "decoder")
 
-    decorrelation: Annotated[Weight, Mark.FIXED] = 0.0
+    decorrelation: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
-    guided: Annotated[GuidedConfig | None, Mark.FIXED] = None
+    guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None
     """one attention that learns to look where `data.train.alignments` says, so that links of words are better"""
-    monitor: Annotated[Literal["loss", "accuracy", "bleu"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "accuracy", "bleu"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation text: the likelihood, how often the right token is the most
     probable one, or BLEU of greedy translations"""
 
 
-class TranslationRecipe(TunedRecipe):
+class TranslationRecipe(FineTunableRecipe):
     """Sentences become other sentences."""
 
-    made_by: ClassVar = "heedful.tasks.translation.run:KIND"
+    made_by: ClassVar = "heedful.tasks.translation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
-    forms: ClassVar = "heedful.tasks.translation.forms:FORMS"
-    fitted: ClassVar = (
+    forms: ClassVar = "heedful.tasks.translation.data_formats:DATA_FORMATS"
+    auto_keys: ClassVar = (
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),
         *(f"model.{key}" for key in ("dropout", "residual", "positions")),
@@ -277,8 +309,8 @@ class TranslationRecipe(TunedRecipe):
     )
 
     body: ClassVar = ""
-    origin: ClassVar = "a model that translates"
-    relearns: ClassVar = True
+    required_init: ClassVar = "a model that translates"
+    allows_new_vocabulary: ClassVar = True
 
     task: Literal["translation"] = "translation"
     """what is learned"""
@@ -294,88 +326,94 @@ class TranslationRecipe(TunedRecipe):
     factors: dict[str, FactorConfig] = Field(default_factory=dict)
     """what is known of source words besides which they are, as in [factors.case] or [factors.pos]; each has a table of
     vectors that are added to those of the words. The names are free, and `kind` says what is known"""
-    training: Annotated[TranslationTrainingConfig, Mark.FREE]
+    training: Annotated[TranslationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
     """how the finished model translates unless a command is told otherwise"""
 
     @property
-    def is_open(self) -> bool:
+    def needs_fitting(self) -> bool:
         """Where a Transformer is to be trained, and nobody says how large it is, or how fast it learns; of a model that
         is there already the latter alone, whatever its family."""
         if self.init is not None:
-            return not self.training.paced
-        return isinstance(self.model, TransformerConfig) and not (self.model.sized and self.training.paced)
+            return not self.training.has_schedule
+        return isinstance(self.model, TransformerConfig) and not (self.model.has_size and self.training.has_schedule)
 
     @classmethod
-    def begins_with(cls, model: Section) -> bool:
+    def accepts_init(cls, model: Config) -> bool:
         """With any encoder and decoder."""
         return isinstance(model, TranslationArchitecture)
 
-    def risks(self, above: str) -> Iterator[str]:
+    def find_risks(self, prefix: str) -> Iterator[str]:
         """New pieces that may not learn."""
-        anew = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
-        if self.init is not None and anew and self.training.freeze:
+        new_vocabulary = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
+        if self.init is not None and new_vocabulary and self.training.freeze:
             yield (
-                f"{above}training.freeze = {toml.value(self.training.freeze)} keeps new pieces of the vocabulary as "
-                f"they begin; leave it away, or the table [{above}tokenizer]"
+                f"{prefix}training.freeze = {toml.format_value(self.training.freeze)} keeps new pieces of the vocabulary as "
+                f"they begin; leave it away, or the table [{prefix}tokenizer]"
             )
 
     @field_validator("factors")
     @classmethod
-    def _are_read(cls, factors: Mapping[str, FactorConfig], info: ValidationInfo) -> Mapping[str, FactorConfig]:
+    def _check_factors(cls, factors: Mapping[str, FactorConfig], info: ValidationInfo) -> Mapping[str, FactorConfig]:
         model, data = info.data.get("model"), info.data.get("data")
-        if odd := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
-            raise misfit("factors", f"has {odd[0]!r}, which is no name of letters, digits and _: choose another one")
+        if invalid := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
+            raise config_error(
+                "factors", f"has {invalid[0]!r}, which is no name of letters, digits and _: choose another one"
+            )
         if factors and info.data.get("init") is not None:
-            raise misfit(
+            raise config_error(
                 "factors", "are learned from the beginning, and init goes on with a model: leave one of them away"
             )
-        if factors and model is not None and not model.reads_factors:
-            raise misfit("factors", f'are nothing that a model of kind "{model.kind}" reads: leave them away')
-        if data is not None and not any(isinstance(each, GivenFactorConfig) for each in factors.values()):
-            for key in data.labelled:
-                told = 'are labels that nothing reads: give a table such as [factors.pos] with kind = "given"'
-                raise misfit(f"data.{key}.factors", told)
+        if factors and model is not None and not model.supports_factors:
+            raise config_error("factors", f'are nothing that a model of kind "{model.kind}" reads: leave them away')
+        if data is not None and not any(isinstance(factor, GivenFactorConfig) for factor in factors.values()):
+            for key in data.labelled_keys:
+                problem = 'are labels that nothing reads: give a table such as [factors.pos] with kind = "given"'
+                raise config_error(f"data.{key}.factors", problem)
         return factors
 
     @field_validator("training")
     @classmethod
-    def _suits(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+    def _check_training(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
         model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
-        if data is not None and data.is_aligned != (training.guided is not None):
+        if data is not None and data.has_alignments != (training.guided is not None):
             raise (
-                misfit("training.guided", "needs links of words to learn from: give data.train.alignments")
+                config_error("training.guided", "needs links of words to learn from: give data.train.alignments")
                 if training.guided is not None
-                else misfit("data.train.alignments", "teach training.guided alone: give that too, or leave them away")
+                else config_error(
+                    "data.train.alignments", "teach training.guided alone: give that too, or leave them away"
+                )
             )
-        if training.guided is not None and (model.draws or training.reinforce is not None):
-            raise misfit("training.guided", "teaches attention that is not drawn: leave training.guided away")
+        if training.guided is not None and (model.samples_attention or training.reinforce is not None):
+            raise config_error("training.guided", "teaches attention that is not drawn: leave training.guided away")
         if info.data.get("init") is not None:  # which may have another model
-            return training.suited(draws=model.draws or training.reinforce is not None, key="model.reading.weights")
+            return training.fit_to_attention(
+                is_sampled=model.samples_attention or training.reinforce is not None, key="model.reading.weights"
+            )
         if training.decorrelation and not model.has_heads:
-            raise misfit(
+            raise config_error(
                 "training.decorrelation",
                 f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
-        return training.suited(draws=model.draws, key="model.reading.weights")
+        return training.fit_to_attention(is_sampled=model.samples_attention, key="model.reading.weights")
 
     @field_validator("model")
     @classmethod
-    def _fits(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
+    def _check_model(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
         if info.data.get("init") is not None:  # which may have another one
             return model
-        if isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint and model.one_table:
-            raise misfit(
+        if isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint and model.shares_embeddings:
+            raise config_error(
                 "model.tie",
                 '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '
                 "tokenizer.joint = true",
             )
-        longest = model.longest
-        if data is not None and longest is not None:
-            longest.require(data.max_length, "a sentence")
+        limit = model.length_limit
+        if data is not None and limit is not None:
+            limit.require_above(data.max_length, "a sentence")
         return model

@@ -9,61 +9,63 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any, ClassVar, Final, final
 
-from heedful.data.nearest import Resemblance, Tick, resemblance
+from heedful.data.similar_pairs import ProgressCallback, SimilarityReport, find_similar_pairs
 from heedful.errors import DataError
-from heedful.inspection.page import Table, page_text
-from heedful.inspection.plots import Line, line_plot
-from heedful.metrics.bootstrap import Interval, intervals
-from heedful.metrics.counted import CorpusBLEU
+from heedful.inspection.page import PageTable, escape_page_text
+from heedful.inspection.plots import PlotLine, draw_line_plot
+from heedful.metrics.bootstrap import ConfidenceInterval, compute_intervals
 from heedful.metrics.metric import Metric
-from heedful.metrics.report import scored
-from heedful.metrics.translation import LengthBand, Score, bleu, bleu_by_length, words_note
-from heedful.tasks.report import Comparison, Report, number, span
-from heedful.tasks.translation.accuracy import Share
-from heedful.tasks.translation.cases import Cases
-from heedful.tasks.translation.error_page import error_page, shown
-from heedful.tasks.translation.exam import DOCUMENTS, Translated, TranslationExam
+from heedful.metrics.report import compute_all_scores
+from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length, describe_tokenization
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.translation.accuracy import AccuracyCounts
+from heedful.tasks.translation.error_cases import ErrorCases
+from heedful.tasks.translation.error_page import build_error_page, list_shown_cases
+from heedful.tasks.translation.evaluation import DOCUMENT_METRIC, TranslationEvaluator, TranslationOutputs
 from heedful.version import __version__
 
-_FINE: Final = 4
+_JUDGE_DIGITS: Final = 4
 """Digits behind the point of what a judge says: some judges' scores are all from 0 to 1."""
-_RATES: Final[Mapping[str, str]] = {"WER": "words", "CER": "characters"}
+_EDIT_RATES: Final[Mapping[str, str]] = {"WER": "words", "CER": "characters"}
 """Rates of edits, and of what."""
-_FEWEST: Final = 10
+_MIN_SENTENCES: Final = 10
 """Sentences that an interval of BLEU needs at the least to mean anything."""
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class TranslationReport(Report):
+class TranslationReport(EvaluationReport):
     """sacrebleu's scores with signatures, a judge's, and what is counted; intervals and tests of that, BLEU, chrF,
     chrF++ and the rates of edits.
     """
 
     digits: ClassVar = 2
 
-    exam: TranslationExam
-    answers: Translated
+    evaluator: TranslationEvaluator
+    answers: TranslationOutputs
 
     @property
-    def resampled(self) -> Mapping[str, Metric]:
+    def resampled_metrics(self) -> Mapping[str, Metric]:
         """BLEU, chrF and chrF++; TER, WER and CER; what a judge says; BLEU of documents, where there are some; what is
         counted.
         """
-        metrics = {name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", "TER", *_RATES, *self._judged)}
-        if self.documents is not None and self.documents.examples >= _FEWEST:
-            metrics[DOCUMENTS] = self.documents
-        return metrics | {name: self.metrics[name] for name in self.shares}
+        metrics = {
+            name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", "TER", *_EDIT_RATES, *self._judge_scores)
+        }
+        if self.document_metric is not None and self.document_metric.num_examples >= _MIN_SENTENCES:
+            metrics[DOCUMENT_METRIC] = self.document_metric
+        return metrics | {name: self.metrics[name] for name in self.accuracies}
 
     @property
-    def documents(self) -> Metric | None:
+    def document_metric(self) -> Metric | None:
         """BLEU of documents; None where nothing tells these from sentences, or from each other."""
-        return self.metrics.get(DOCUMENTS)
+        return self.metrics.get(DOCUMENT_METRIC)
 
     @cached_property
-    def shares(self) -> Mapping[str, Share]:
+    def accuracies(self) -> Mapping[str, AccuracyCounts]:
         """Terms, numbers and contrasts that are right; none where there are none."""
-        return self.exam.shares(self.answers)
+        return self.evaluator.compute_accuracy(self.answers)
 
     @property
     def perplexity(self) -> float | None:
@@ -71,205 +73,242 @@ class TranslationReport(Report):
         return self.metrics["perplexity"].value if "perplexity" in self.metrics else None
 
     @cached_property
-    def scores(self) -> tuple[Score, ...]:
+    def scores(self) -> tuple[MetricScore, ...]:
         """As sacrebleu says it; what a judge says."""
-        asking = self.exam.asking
-        found = scored(
-            self.answers.texts, self.exam.references, lowercase=asking.lowercase, tokenize=self.exam.tokenize
+        asking = self.evaluator.options
+        sacrebleu_scores = compute_all_scores(
+            self.answers.texts, self.evaluator.references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize
         )
-        return (*found, *self._judged.values())
+        return (*sacrebleu_scores, *self._judge_scores.values())
 
     @cached_property
-    def _judged(self) -> Mapping[str, Score]:
+    def _judge_scores(self) -> Mapping[str, MetricScore]:
         """What a judge says, by its title; none where there is none."""
-        asking = self.exam.asking
+        asking = self.evaluator.options
         if asking.judge is None:
             return {}
-        title, case = asking.judge.title, "lc" if asking.lowercase else "mixed"
+        title, case = asking.judge.metric_name, "lc" if asking.lowercase else "mixed"
         signature = f"{asking.judge.signature}|case:{case}|version:{__version__}"
-        return {title: Score(title, self.metrics[title].value, signature)}
+        return {title: MetricScore(title, self.metrics[title].value, signature)}
 
-    def places(self, name: str) -> int:
+    def metric_digits(self, name: str) -> int:
         """Of percents fewer than of what a judge says."""
-        return _FINE if name in self._judged else self.digits
+        return _JUDGE_DIGITS if name in self._judge_scores else self.digits
 
     @cached_property
     def signatures(self) -> list[str]:
         """Of BLEU, chrF, chrF++ and TER, as sacrebleu writes them, and of a judge."""
-        asking = self.exam.asking
-        found = scored(
-            self.answers.texts[:1], self.exam.references[:1], lowercase=asking.lowercase, tokenize=self.exam.tokenize
+        asking = self.evaluator.options
+        sacrebleu_scores = compute_all_scores(
+            self.answers.texts[:1],
+            self.evaluator.references[:1],
+            lowercase=asking.lowercase,
+            tokenize=self.evaluator.tokenize,
         )
-        return [score.signature for score in (*found, *self._judged.values()) if score.name in self.resampled]
+        return [
+            score.signature
+            for score in (*sacrebleu_scores, *self._judge_scores.values())
+            if score.name in self.resampled_metrics
+        ]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
         """Edits of words and of characters, in percent of those of the references."""
-        return {name: self.metrics[name].value for name in _RATES}
+        return {name: self.metrics[name].value for name in _EDIT_RATES}
 
     @cached_property
-    def lengths(self) -> list[int]:
+    def source_lengths(self) -> list[int]:
         """Words in each source."""
-        return [len(pair.source.split()) for pair in self.exam.pairs]
+        return [len(pair.source.split()) for pair in self.evaluator.pairs]
 
     @cached_property
-    def bands(self) -> tuple[LengthBand, ...]:
+    def length_bands(self) -> tuple[LengthBand, ...]:
         """BLEU by words in the source."""
-        asking = self.exam.asking
-        score = partial(bleu, lowercase=asking.lowercase, tokenize=self.exam.tokenize)
-        return bleu_by_length(self.answers.texts, self.exam.references, self.lengths, metric=score)
+        asking = self.evaluator.options
+        score = partial(bleu, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize)
+        return bleu_by_length(self.answers.texts, self.evaluator.references, self.source_lengths, metric=score)
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
         """Of each text that the exam is made of: its sentences, and BLEU; none where there is one text."""
-        asking, found = self.exam.asking, {}
-        for name in dict.fromkeys(self.exam.names):
-            rows = [row for row, each in enumerate(self.exam.names) if each == name]
-            own, other = ([lines[row] for row in rows] for lines in (self.answers.texts, self.exam.references))
-            found[name] = len(rows), bleu(own, other, lowercase=asking.lowercase, tokenize=self.exam.tokenize).value
-        return found
+        asking, results = self.evaluator.options, {}
+        for name in dict.fromkeys(self.evaluator.names):
+            rows = [row for row, text_name in enumerate(self.evaluator.names) if text_name == name]
+            translations, references = (
+                [lines[row] for row in rows] for lines in (self.answers.texts, self.evaluator.references)
+            )
+            results[name] = (
+                len(rows),
+                bleu(translations, references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize).value,
+            )
+        return results
 
     @cached_property
-    def band_intervals(self) -> list[Interval | None]:
+    def band_intervals(self) -> list[ConfidenceInterval | None]:
         """Of the BLEU of each band; None for fewer than ten sentences."""
-        return [self._interval(band) for band in self.bands]
+        return [self._band_interval(band) for band in self.length_bands]
 
-    def text(self) -> str:
+    def format_text(self) -> str:
         """A line for each score."""
-        took = f", translated in {self.answers.seconds:.1f} s" if self.answers.seconds is not None else ""
+        duration = f", translated in {self.answers.seconds:.1f} s" if self.answers.seconds is not None else ""
         width = max(len(score.name) for score in self.scores)
-        lines = [f"{self.system.name}: {self.exam.size:,} sentences{took}", ""]
+        lines = [f"{self.system.name}: {self.evaluator.size:,} sentences{duration}", ""]
         lines.append(f"{'metric':<{width}}  {'value':>7}  {'95 % interval':<16}  signature")
         for score in self.scores:
-            value, interval = self._cells(score)
+            value, interval = self._format_cells(score)
             lines.append(f"{score.name:<{width}}  {value:>7}  {interval:<16}  {score.signature}")
-        for name, what in _RATES.items():
-            rate, interval = self.error_rates[name], span(self.intervals[name], 2)
-            lines.append(f"{name:<{width}}  {rate:>7.2f}  {interval:<16}  edits per 100 {what} of the references")
+        for name, unit in _EDIT_RATES.items():
+            rate, interval = self.error_rates[name], format_interval(self.intervals[name], 2)
+            lines.append(f"{name:<{width}}  {rate:>7.2f}  {interval:<16}  edits per 100 {unit} of the references")
         if self.perplexity is not None:
             lines.append(f"{'perplexity':<{width}}  {self.perplexity:>7.3f}  {'':<16}  of the references, per token")
-        if self.documents is not None:
-            shown = span(self.intervals[DOCUMENTS], 2) if DOCUMENTS in self.intervals else ""
-            told = f"of {self.documents.examples:,} documents, their sentences joined"
-            lines.append(f"{DOCUMENTS:<{width}}  {self.documents.value:>7.2f}  {shown:<16}  {told}")
-        note = words_note(self.exam.references, tokenize=self.exam.tokenize)
+        if self.document_metric is not None:
+            interval_text = (
+                format_interval(self.intervals[DOCUMENT_METRIC], 2) if DOCUMENT_METRIC in self.intervals else ""
+            )
+            description = f"of {self.document_metric.num_examples:,} documents, their sentences joined"
+            lines.append(
+                f"{DOCUMENT_METRIC:<{width}}  {self.document_metric.value:>7.2f}  {interval_text:<16}  {description}"
+            )
+        note = describe_tokenization(self.evaluator.references, tokenize=self.evaluator.tokenize)
         lines += [] if note is None else [note]
-        lines += [f"{count:,} of {self.exam.size:,} sentences: {note}" for note, count in self.answers.told.items()]
-        if self.shares:
-            lines += ["", self._accuracy().text().rstrip()]
+        lines += [
+            f"{count:,} of {self.evaluator.size:,} sentences: {note}" for note, count in self.answers.all_notes.items()
+        ]
+        if self.accuracies:
+            lines += ["", self._build_accuracy_table().format_text().rstrip()]
         if self.by_text:
             lines += ["", "BLEU by text"]
             width = max(map(len, self.by_text))
             lines += [f"  {name:<{width}} {value:6.2f}  ({n:,} sentences)" for name, (n, value) in self.by_text.items()]
         lines += ["", "BLEU by words in the source"]
-        for band in self.bands:
+        for band in self.length_bands:
             end = f"to {band.longest}" if band.longest is not None else "or more"
-            lines.append(f"  {band.shortest:>3} {end:<8} {band.score.value:6.2f}  ({band.sentences:,} sentences)")
+            lines.append(f"  {band.shortest:>3} {end:<8} {band.score.value:6.2f}  ({band.num_sentences:,} sentences)")
         return "\n".join(lines)
 
-    def content(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The same with all there is."""
         return {
-            "sentences": self.exam.size,
+            "sentences": self.evaluator.size,
             "seconds": self.answers.seconds,
             "perplexity": self.perplexity,
             "scores": [asdict(score) for score in self.scores],
-            "intervals": [asdict(found) for name, found in self.intervals.items() if name not in self.shares],
+            "intervals": [asdict(interval) for name, interval in self.intervals.items() if name not in self.accuracies],
             "error_rates": self.error_rates,
-            "bleu_by_length": self.banded(),
-            **({"judge": self.judged() | {"scores": self.exam.judged(self.answers)}} if self._judged else {}),
-            **({"accuracy": self.accuracy()} if self.shares else {}),
+            "bleu_by_length": self.bands_to_json(),
+            **(
+                {"judge": self.judge_to_json() | {"scores": self.evaluator.list_judge_scores(self.answers)}}
+                if self._judge_scores
+                else {}
+            ),
+            **({"accuracy": self.accuracy_to_json()} if self.accuracies else {}),
             **({"bleu_by_text": {name: value for name, (_, value) in self.by_text.items()}} if self.by_text else {}),
-            **({"document_bleu": self.of_documents()} if self.documents is not None else {}),
-            "notes": dict(self.answers.told),
+            **({"document_bleu": self.documents_to_json()} if self.document_metric is not None else {}),
+            "notes": dict(self.answers.all_notes),
         }
 
-    def judged(self) -> dict[str, Any]:
+    def judge_to_json(self) -> dict[str, Any]:
         """What the judge says of all sentences, with its signature, as JSON has it; there must be one."""
-        (score,) = self._judged.values()
+        (score,) = self._judge_scores.values()
         return {**asdict(self.intervals[score.name]), "signature": score.signature}
 
-    def of_documents(self) -> dict[str, Any]:
+    def documents_to_json(self) -> dict[str, Any]:
         """BLEU of documents, as JSON has it."""
-        assert self.documents is not None, "there are documents"
-        return {"documents": self.documents.examples, "bleu": self.documents.value}
+        assert self.document_metric is not None, "there are documents"
+        return {"documents": self.document_metric.num_examples, "bleu": self.document_metric.value}
 
-    def accuracy(self) -> list[dict[str, Any]]:
+    def accuracy_to_json(self) -> list[dict[str, Any]]:
         """Terms, numbers and contrasts that are right, as JSON has it, beside what the references reach."""
         return [
             {
                 **asdict(self.intervals[name]),
-                "right": int(share.found.sum()),
-                "of": int(share.of.sum()),
-                "references": self.exam.attainable[name].metric.value if name in self.exam.attainable else None,
+                "right": int(share.correct.sum()),
+                "of": int(share.total.sum()),
+                "references": self.evaluator.reference_accuracy[name].metric.value
+                if name in self.evaluator.reference_accuracy
+                else None,
             }
-            for name, share in self.shares.items()
+            for name, share in self.accuracies.items()
         ]
 
-    def _accuracy(self) -> Table:
+    def _build_accuracy_table(self) -> PageTable:
         columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
         rows = [
             [
-                each["name"],
-                f"{each['value']:.2f}",
-                span(self.intervals[each["name"]], 2),
-                f"{each['right']:,}",
-                f"{each['of']:,}",
-                number(each["references"], ".2f"),
+                row["name"],
+                f"{row['value']:.2f}",
+                format_interval(self.intervals[row["name"]], 2),
+                f"{row['right']:,}",
+                f"{row['of']:,}",
+                format_number(row["references"], ".2f"),
             ]
-            for each in self.accuracy()
+            for row in self.accuracy_to_json()
         ]
         unread = sum(answer is None for answer in self.answers.contrasts)
-        return Table("", columns, rows, [f"contrasts that are longer than the model reads: {unread:,}"] * bool(unread))
+        return PageTable(
+            "", columns, rows, [f"contrasts that are longer than the model reads: {unread:,}"] * bool(unread)
+        )
 
-    def page(self, tick: Tick = lambda _, __: None) -> str:
+    def to_html(self, on_progress: ProgressCallback = lambda _, __: None) -> str:
         """The translations that are worth reading, with text for training that resembles their sources."""
-        cases = Cases(self.exam, self.answers)
-        rows = [[each.name, *self._cells(each)] for each in self.scores]
-        training, notes = self._training([each.pair.source for each in shown(cases)], tick)
-        return error_page(
+        cases = ErrorCases(self.evaluator, self.answers)
+        rows = [[score.name, *self._format_cells(score)] for score in self.scores]
+        training, notes = self._find_similar_training_text(
+            [score.pair.source for score in list_shown_cases(cases)], on_progress
+        )
+        return build_error_page(
             cases,
-            title=f"Translations by {self.system.name} of {self.exam.size:,} sentences",
-            scores=Table("", ["metric", "value", "95 % interval"], rows, [f"measured on {self.exam.text}"]),
+            title=f"Translations by {self.system.name} of {self.evaluator.size:,} sentences",
+            scores=PageTable(
+                "", ["metric", "value", "95 % interval"], rows, [f"measured on {self.evaluator.data_description}"]
+            ),
             training=training,
             notes=notes,
         )
 
-    def _training(self, sentences: Sequence[str], tick: Tick) -> tuple[Resemblance | None, Sequence[str]]:
+    def _find_similar_training_text(
+        self, sentences: Sequence[str], on_progress: ProgressCallback
+    ) -> tuple[SimilarityReport | None, Sequence[str]]:
         """What the run learned from has of some sentences, or why that cannot be told."""
-        if self.system.facts is None:
+        if self.system.summary is None:
             return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
-        data = self.system.facts.recipe.data
+        data = self.system.summary.recipe.data
         try:
-            return resemblance(sentences, lambda: chain(*data.readers("train").values()), tick=tick), ()
+            return find_similar_pairs(
+                sentences, lambda: chain(*data.readers("train").values()), on_progress=on_progress
+            ), ()
         except DataError as error:
-            return None, [page_text(f"No text for training is shown beside the sentences: {error}.")]
+            return None, [escape_page_text(f"No text for training is shown beside the sentences: {error}.")]
 
-    def _cells(self, score: Score) -> tuple[str, str]:
+    def _format_cells(self, score: MetricScore) -> tuple[str, str]:
         """Value and interval, as a table shows them."""
-        places, found = self.places(score.name), self.intervals.get(score.name)
-        return f"{score.value:.{places}f}", "" if found is None else span(found, places)
+        digits, interval = self.metric_digits(score.name), self.intervals.get(score.name)
+        return f"{score.value:.{digits}f}", "" if interval is None else format_interval(interval, digits)
 
-    def banded(self) -> list[dict[str, Any]]:
+    def bands_to_json(self) -> list[dict[str, Any]]:
         """BLEU by words in the source, as JSON has it."""
         return [
-            {"from": b.shortest, "to": b.longest, "sentences": b.sentences, "bleu": b.score.value} for b in self.bands
+            {"from": band.shortest, "to": band.longest, "sentences": band.num_sentences, "bleu": band.score.value}
+            for band in self.length_bands
         ]
 
-    def _interval(self, band: LengthBand) -> Interval | None:
-        last = math.inf if band.longest is None else band.longest
-        rows = [i for i, n in enumerate(self.lengths) if band.shortest <= n <= last]
-        if len(rows) < _FEWEST:
+    def _band_interval(self, band: LengthBand) -> ConfidenceInterval | None:
+        longest = math.inf if band.longest is None else band.longest
+        rows = [row for row, length in enumerate(self.source_lengths) if band.shortest <= length <= longest]
+        if len(rows) < _MIN_SENTENCES:
             return None
-        own, other = ([lines[i] for i in rows] for lines in (self.answers.texts, self.exam.references))
-        asking = self.exam.asking
-        metric = CorpusBLEU(own, other, lowercase=asking.lowercase, tokenize=self.exam.tokenize)
-        return intervals({"BLEU": metric}, self.sampling)["BLEU"]
+        translations, references = (
+            [lines[row] for row in rows] for lines in (self.answers.texts, self.evaluator.references)
+        )
+        asking = self.evaluator.options
+        metric = CorpusBLEU(translations, references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize)
+        return compute_intervals({"BLEU": metric}, self.sampling)["BLEU"]
 
 
 @final
 @dataclass(frozen=True, repr=False)
-class TranslationComparison(Comparison):
+class TranslationComparison(RunComparison):
     """BLEU, chrF, speed and perplexity."""
 
     reports: tuple[TranslationReport, ...]
@@ -277,166 +316,178 @@ class TranslationComparison(Comparison):
     @property
     def heading(self) -> str:
         """How much of which text."""
-        return f"{self.counted} on {self.exam.size:,} sentences of {self.exam.text}"
+        return f"{self.run_count_text} on {self.exam.size:,} sentences of {self.exam.data_description}"
 
-    def results(self) -> Table:
+    def build_results_table(self) -> PageTable:
         """A row for each run."""
         columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p"]
         rows = []
-        for report, kind in zip(self.reports, self.kinds, strict=True):
-            facts, found, test = report.system.told, report.intervals["BLEU"], report.tests.get("BLEU")
-            seconds = _seconds(report)
+        for report, kind in zip(self.reports, self.model_names, strict=True):
+            summary, interval, test = report.system.required_summary, report.intervals["BLEU"], report.tests.get("BLEU")
+            seconds = _get_seconds(report)
             rows.append(
                 [
                     report.system.label,
                     kind,
-                    f"{facts.parameters:,}",
-                    number(facts.minutes, ".1f"),
-                    number(facts.tokens_per_second, ",.0f"),
-                    f"{found.value:.2f}",
-                    span(found, 2),
-                    number(test.p_value if test else None, ".3f"),
+                    f"{summary.parameters:,}",
+                    format_number(summary.minutes, ".1f"),
+                    format_number(summary.tokens_per_second, ",.0f"),
+                    f"{interval.value:.2f}",
+                    format_interval(interval, 2),
+                    format_number(test.p_value if test else None, ".3f"),
                     *(f"{report.intervals[name].value:.2f}" for name in ("chrF2", "chrF2++")),
-                    number(self.exam.size / seconds, ",.1f"),
-                    number(report.answers.tokens / seconds, ",.0f"),
-                    number(report.perplexity if self.is_alike(report) else None, ".3f"),
+                    format_number(self.exam.size / seconds, ",.1f"),
+                    format_number(report.answers.tokens / seconds, ",.0f"),
+                    format_number(report.perplexity if self.has_same_vocabulary(report) else None, ".3f"),
                 ]
             )
-        return Table("", [*columns, "chrF2", "chrF++", "sent/s", "tok/s", "perplexity"], rows, self.notes())
+        return PageTable("", [*columns, "chrF2", "chrF++", "sent/s", "tok/s", "perplexity"], rows, self.collect_notes())
 
-    def remarks(self) -> Iterator[str]:
+    def table_notes(self) -> Iterator[str]:
         """What the columns mean, and whom they do not do justice."""
-        first, *others = self.reports
-        if others:
+        first, *other_reports = self.reports
+        if other_reports:
             yield (
                 f"p: how often chance alone makes a difference in BLEU from {first.system.name} at least this large "
                 f"(paired bootstrap, {self.sampling.samples:,} samples)"
             )
-        if (note := words_note(first.exam.references, tokenize=first.exam.tokenize)) is not None:
+        if (note := describe_tokenization(first.evaluator.references, tokenize=first.evaluator.tokenize)) is not None:
             yield note
-        if not all(map(self.is_alike, others)):
+        if not all(map(self.has_same_vocabulary, other_reports)):
             yield (
                 f"perplexity is per token, so it is shown only for runs with the vocabulary of {first.system.name}; "
                 "tok/s too counts tokens of each run's own vocabulary"
             )
         for report in self.reports:
-            for note, count in report.answers.told.items():
+            for note, count in report.answers.all_notes.items():
                 yield f"{report.system.name}, {count:,} of {self.exam.size:,} sentences: {note}"
         folding = [report.system.name for report in self.reports if report.answers.folds]
-        if folding and len(folding) < len(self.reports) and not first.exam.asking.lowercase:
+        if folding and len(folding) < len(self.reports) and not first.evaluator.options.lowercase:
             names = ", ".join(folding)
             yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
 
-    def tables(self) -> list[Table]:
+    def build_extra_tables(self) -> list[PageTable]:
         """BLEU by length and of documents, what a judge says, and what is counted."""
-        columns = [f"{_range(band)} ({band.sentences:,})" for band in self.reports[0].bands]
-        rows = [[report.system.label, *(f"{b.score.value:.2f}" for b in report.bands)] for report in self.reports]
-        lengths = Table("BLEU by words in the source (sentences)", ["run", *columns], rows)
-        tables = [lengths, *self._of_documents(), *self._judged()]
-        names = list(dict.fromkeys(name for report in self.reports for name in report.shares))
+        columns = [f"{_format_range(band)} ({band.num_sentences:,})" for band in self.reports[0].length_bands]
+        rows = [
+            [report.system.label, *(f"{length_band.score.value:.2f}" for length_band in report.length_bands)]
+            for report in self.reports
+        ]
+        lengths = PageTable("BLEU by words in the source (sentences)", ["run", *columns], rows)
+        tables = [lengths, *self._document_tables(), *self._judge_tables()]
+        names = list(dict.fromkeys(name for report in self.reports for name in report.accuracies))
         if names:
-            counted = [[report.system.label, *_percents(report.shares, names)] for report in self.reports]
-            counted.append(["the references", *_percents(self.reports[0].exam.attainable, names)])
-            tables.append(Table("Accuracy, in percent", ["run", *names], counted))
+            rows_of_accuracy = [
+                [report.system.label, *_format_percents(report.accuracies, names)] for report in self.reports
+            ]
+            rows_of_accuracy.append(
+                ["the references", *_format_percents(self.reports[0].evaluator.reference_accuracy, names)]
+            )
+            tables.append(PageTable("Accuracy, in percent", ["run", *names], rows_of_accuracy))
         return tables
 
-    def pictures(self) -> list[str]:
+    def draw_plots(self) -> list[str]:
         """BLEU by length, and how the runs learned."""
-        return [self._by_length(), *self.curves()]
+        return [self._plot_by_length(), *self.plot_loss_curves()]
 
-    def content(self) -> dict[str, Any]:
+    def build_json_fields(self) -> dict[str, Any]:
         """How translations were scored."""
-        asking = self.reports[0].exam.asking
+        asking = self.reports[0].evaluator.options
         return {
             "sentences": self.exam.size,
             "scoring": {
                 "lowercase": asking.lowercase,
-                "tokenize": self.reports[0].exam.tokenize,
+                "tokenize": self.reports[0].evaluator.tokenize,
                 "samples": self.sampling.samples,
                 "seed": self.sampling.seed,
             },
             "signatures": self.reports[0].signatures,
         }
 
-    def record(self, report: Report) -> dict[str, Any]:
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Scores, speed, and BLEU by length."""
         assert isinstance(report, TranslationReport)
-        seconds, perplexity = _seconds(report), report.perplexity
+        seconds, perplexity = _get_seconds(report), report.perplexity
         return {
             "bleu": asdict(report.intervals["BLEU"]),
             "chrf": asdict(report.intervals["chrF2"]),
             "chrf++": asdict(report.intervals["chrF2++"]),
-            **{name.lower(): asdict(report.intervals[name]) for name in ("TER", *_RATES)},
+            **{name.lower(): asdict(report.intervals[name]) for name in ("TER", *_EDIT_RATES)},
             "against_first": [asdict(test) for test in report.tests.values()],
             "seconds": seconds,
             "sentences_per_second": self.exam.size / seconds,
             "seconds_per_sentence": seconds / self.exam.size,
             "tokens_per_second": report.answers.tokens / seconds,
             "perplexity": perplexity if perplexity is not None and math.isfinite(perplexity) else None,
-            **({"document_bleu": report.of_documents()} if report.documents is not None else {}),
-            **({"judge": report.judged()} if report.exam.asking.judge is not None else {}),
-            **({"accuracy": report.accuracy()} if report.shares else {}),
+            **({"document_bleu": report.documents_to_json()} if report.document_metric is not None else {}),
+            **({"judge": report.judge_to_json()} if report.evaluator.options.judge is not None else {}),
+            **({"accuracy": report.accuracy_to_json()} if report.accuracies else {}),
             "bleu_by_length": [
-                {**band, "interval": None if interval is None else asdict(interval)}
-                for band, interval in zip(report.banded(), report.band_intervals, strict=True)
+                {**band_json, "interval": None if interval is None else asdict(interval)}
+                for band_json, interval in zip(report.bands_to_json(), report.band_intervals, strict=True)
             ],
         }
 
-    def _of_documents(self) -> Iterator[Table]:
+    def _document_tables(self) -> Iterator[PageTable]:
         """BLEU of documents, where there are some."""
-        if (metric := self.reports[0].documents) is not None:
-            yield self._tested(DOCUMENTS, title=f"BLEU of {metric.examples:,} documents", column="BLEU")
+        if (metric := self.reports[0].document_metric) is not None:
+            yield self._build_metric_table(
+                DOCUMENT_METRIC, title=f"BLEU of {metric.num_examples:,} documents", column="BLEU"
+            )
 
-    def _judged(self) -> Iterator[Table]:
+    def _judge_tables(self) -> Iterator[PageTable]:
         """What a judge says, where there is one."""
-        if (judge := self.reports[0].exam.asking.judge) is not None:
-            yield self._tested(judge.title, title=judge.title, column="mean")
+        if (judge := self.reports[0].evaluator.options.judge) is not None:
+            yield self._build_metric_table(judge.metric_name, title=judge.metric_name, column="mean")
 
-    def _tested(self, name: str, *, title: str, column: str) -> Table:
+    def _build_metric_table(self, name: str, *, title: str, column: str) -> PageTable:
         """One metric of each run, beside that of the first."""
         rows = [
             [
                 report.system.label,
-                f"{report.metrics[name].value:.{report.places(name)}f}",
-                span(report.intervals[name], report.places(name)) if name in report.intervals else "",
-                number(report.tests[name].p_value if name in report.tests else None, ".3f"),
+                f"{report.metrics[name].value:.{report.metric_digits(name)}f}",
+                format_interval(report.intervals[name], report.metric_digits(name)) if name in report.intervals else "",
+                format_number(report.tests[name].p_value if name in report.tests else None, ".3f"),
             ]
             for report in self.reports
         ]
-        return Table(title, ["run", column, "95 % interval", "p"], rows)
+        return PageTable(title, ["run", column, "95 % interval", "p"], rows)
 
-    def _by_length(self) -> str:
+    def _plot_by_length(self) -> str:
         """Bands that are too small for an interval are left out if two others stay."""
         first = self.reports[0]
-        sure = [place for place, interval in enumerate(first.band_intervals) if interval is not None]
-        shown = sure if len(sure) > 1 else range(len(first.bands))
+        reliable = [index for index, interval in enumerate(first.band_intervals) if interval is not None]
+        bands_shown = reliable if len(reliable) > 1 else range(len(first.length_bands))
         lines = [
-            Line(
+            PlotLine(
                 report.system.label,
-                tuple((i, report.bands[place].score.value) for i, place in enumerate(shown)),
-                tuple((each.low, each.high) if (each := report.band_intervals[place]) else None for place in shown),
+                tuple((i, report.length_bands[index].score.value) for i, index in enumerate(bands_shown)),
+                tuple(
+                    (band_interval.low, band_interval.high) if (band_interval := report.band_intervals[index]) else None
+                    for index in bands_shown
+                ),
             )
             for report in self.reports
         ]
-        return line_plot(
+        return draw_line_plot(
             lines,
             title="BLEU by length",
             x_name="words in the source",
             y_name="BLEU, with its 95 % interval",
-            x_ticks=[(i, _range(first.bands[place])) for i, place in enumerate(shown)],
-            y_from=0,
+            x_ticks=[(i, _format_range(first.length_bands[index])) for i, index in enumerate(bands_shown)],
+            y_include=0,
         )
 
 
-def _seconds(report: TranslationReport) -> float:
+def _get_seconds(report: TranslationReport) -> float:
     assert report.answers.seconds is not None, f"{report.system.name} was not timed"
     return report.answers.seconds
 
 
-def _percents(shares: Mapping[str, Share], names: Sequence[str]) -> list[str]:
-    return [number(shares[name].metric.value if name in shares else None, ".2f") for name in names]
+def _format_percents(accuracies: Mapping[str, AccuracyCounts], names: Sequence[str]) -> list[str]:
+    return [format_number(accuracies[name].metric.value if name in accuracies else None, ".2f") for name in names]
 
 
-def _range(band: LengthBand) -> str:
+def _format_range(band: LengthBand) -> str:
     """Its words."""
     return f"{band.shortest} or more" if band.longest is None else f"{band.shortest} to {band.longest}"

@@ -10,18 +10,18 @@ from typing import TypeAlias, final
 import numpy as np
 import torch
 
-from heedful.data.batches import PairBatch, pair_batch
+from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.clips import Clip
 from heedful.data.corpus import Corpus
-from heedful.data.readers import Reader, columns, placed_lines, records
+from heedful.data.readers import ExampleReader, read_numbered_lines, read_records, split_columns
 from heedful.errors import DataError
-from heedful.models.clips import Clips
-from heedful.tasks.captions import CAPTIONS, SEEN
-from heedful.tasks.task import Rows
+from heedful.models.clips import ClipBatch
+from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE
+from heedful.tasks.objective import RowIndices
 
 
 @dataclass(frozen=True)
-class Event:
+class ClipEvent:
     """When happens what captions name.
 
     Attributes:
@@ -41,16 +41,16 @@ class CaptionedClip:
 
     clip: Path
     captions: tuple[str, ...]
-    events: tuple[Event, ...] = ()
+    events: tuple[ClipEvent, ...] = ()
 
 
-Named: TypeAlias = tuple[str, Sequence[str], Sequence[Event]]
+NamedClip: TypeAlias = tuple[str, Sequence[str], Sequence[ClipEvent]]
 
 
-class ClipReader(Reader[CaptionedClip]):
+class ClipReader(ExampleReader[CaptionedClip]):
     """Clips of a folder, in the order in which a file of captions first names them.
 
-    Abstract: `told` says what the file's form is. Clips that are missing are examples too: who reads them says so.
+    Abstract: `iter_entries` says what the file's form is. Clips that are missing are examples too: who reads them says so.
 
     Args:
         path: the captions.
@@ -62,17 +62,17 @@ class ClipReader(Reader[CaptionedClip]):
         folder = path.parent if clips is None else clips
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder of clips; check the path")
-        captions, events = dict[str, list[str]](), dict[str, list[Event]]()
-        for name, texts, when in self.told(path):
+        captions, events = dict[str, list[str]](), dict[str, list[ClipEvent]]()
+        for name, texts, clip_events in self.iter_entries(path):
             captions.setdefault(name, []).extend(texts)
-            events.setdefault(name, []).extend(when)
+            events.setdefault(name, []).extend(clip_events)
         self.examples = [
             CaptionedClip(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(events[name]))
             for name, texts in captions.items()
         ]
-        self.paths = (path, *(file for each in self.examples for file in _files(each.clip)))
+        self.paths = (path, *(file for example in self.examples for file in _list_files(example.clip)))
 
-    def told(self, path: Path) -> Iterator[Named]:
+    def iter_entries(self, path: Path) -> Iterator[NamedClip]:
         """The name of a clip, captions of it and what happens when, again and again."""
         raise NotImplementedError
 
@@ -104,12 +104,12 @@ class ClipColumns(ClipReader):
         self._header = header
         super().__init__(path, clips=clips)
 
-    def told(self, path: Path) -> Iterator[Named]:
+    def iter_entries(self, path: Path) -> Iterator[NamedClip]:
         """Line by line."""
         clip, caption = self._columns
-        for number, place, line in placed_lines(path):
+        for number, location, line in read_numbered_lines(path):
             if number > 1 or not self._header:
-                fields = columns(line, max(self._columns) + 1, place=place)
+                fields = split_columns(line, max(self._columns) + 1, location=location)
                 yield fields[clip].strip(), [fields[caption]], []
 
 
@@ -117,35 +117,39 @@ class ClipColumns(ClipReader):
 class ClipRecords(ClipReader):
     """A JSON object on each line, which may say when happens what its captions name."""
 
-    def told(self, path: Path) -> Iterator[Named]:
+    def iter_entries(self, path: Path) -> Iterator[NamedClip]:
         """Line by line."""
-        for _, record in records(path):
+        for _, record in read_records(path):
             events = []
-            for each in record.inners("events") if "events" in record else []:
-                events.append(Event(each.text("phrase"), each.integer("start"), each.integer("stop")))
+            for event in record.get_objects("events") if "events" in record else []:
+                events.append(ClipEvent(event.get_text("phrase"), event.get_int("start"), event.get_int("stop")))
                 if not 0 <= events[-1].start < events[-1].stop:
-                    raise DataError(f"{each.place}: frames {events[-1].start} to {events[-1].stop}; mend the line")
-            yield record.text("clip"), record.texts("captions"), events
+                    raise DataError(f"{event.location}: frames {events[-1].start} to {events[-1].stop}; mend the line")
+            yield record.get_text("clip"), record.get_texts("captions"), events
 
 
-def collate_clips(corpus: Corpus, rows: Rows, *, bos: int) -> PairBatch[Clips]:
-    """Clips and their captions, of what `by_caption` gave."""
-    return pair_batch(Clips(*map(torch.from_numpy, corpus[SEEN].block(rows))), corpus[CAPTIONS].padded(rows), bos=bos)
+def collate_clips(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[ClipBatch]:
+    """Clips and their captions, of what `split_by_caption` gave."""
+    return build_pair_batch(
+        ClipBatch(*map(torch.from_numpy, corpus[INPUT_SIDE].collate_arrays(rows))),
+        corpus[CAPTION_SIDE].collate_ids(rows),
+        bos=bos,
+    )
 
 
-def beside(clips: Sequence[Clip]) -> Clips:
+def batch_clips(clips: Sequence[Clip]) -> ClipBatch:
     """Some clips as a model reads them."""
     block = np.zeros(
-        (len(clips), max(len(each.frames) for each in clips), *clips[0].frames.shape[1:]), clips[0].frames.dtype
+        (len(clips), max(len(clip.frames) for clip in clips), *clips[0].frames.shape[1:]), clips[0].frames.dtype
     )
     positions = np.full(block.shape[:2], -1)
-    for row, each in enumerate(clips):
-        block[row, : len(each.frames)] = each.frames
-        positions[row, : len(each.frames)] = range(len(each.frames))
-    return Clips(torch.from_numpy(block), torch.from_numpy(positions))
+    for row, clip in enumerate(clips):
+        block[row, : len(clip.frames)] = clip.frames
+        positions[row, : len(clip.frames)] = range(len(clip.frames))
+    return ClipBatch(torch.from_numpy(block), torch.from_numpy(positions))
 
 
-def _files(clip: Path) -> list[Path]:
+def _list_files(clip: Path) -> list[Path]:
     """What is read of a clip: itself, or the pictures of its folder."""
     if clip.is_dir():
         return sorted(path for path in clip.iterdir() if path.is_file())

@@ -8,13 +8,13 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final, final
 
 from heedful.errors import RecipeError
-from heedful.recipes.toml import value
-from heedful.tasks.demonstration import Demonstration, command, say, write_files
+from heedful.recipes.toml import format_value
+from heedful.tasks.demonstration import Demonstration, print_command, print_now, write_files
 
 if TYPE_CHECKING:
-    from heedful.inspection.record import Record
+    from heedful.inspection.record import InspectionRecord
     from heedful.tasks.video.data import CaptionedClip
-    from heedful.tasks.video.face import VideoCaptioner
+    from heedful.tasks.video.predictor import VideoCaptioner
 
 _RECIPE: Final = """\
 # Written by: heedful quickstart video. Go on with it: heedful train {recipe} --training.steps 3000
@@ -76,59 +76,65 @@ class VideoDemonstration(Demonstration):
     attention: bool = True
     """whether it looks at other frames for each word, and knows when each is shown, instead of always at their mean"""
 
-    def write(self) -> Path:
+    def write_recipe(self) -> Path:
         """Clips, tables that say what happens in them and when, and the recipe, as a user would have them."""
-        from heedful.tasks.video.moving import files, moving
+        from heedful.tasks.video.moving_shapes import build_clip_files, generate_clips
 
         for name, count in (("clips", self.clips), ("tests", self.tests)):
             if count < 1:
                 raise RecipeError(f"--{name}: {count}; must be at least 1")
         folder, recipe = self.output, self.output / "recipe.toml"
-        say(f"{self.clips + self.tests + 100:,} clips are made")
+        print_now(f"{self.clips + self.tests + 100:,} clips are made")
         for part, count in (("train", self.clips), ("validation", 100), ("test", self.tests)):
-            write_files(folder, files(moving(part, count, size=_SIZE, seed=self.seed), stem=part))
+            write_files(folder, build_clip_files(generate_clips(part, count, size=_SIZE, seed=self.seed), stem=part))
         content = _RECIPE.format(
             recipe=quote(str(recipe)),
-            run=value(str(folder / "run")),
+            run=format_value(str(folder / "run")),
             seed=self.seed,
             steps=self.steps,
             size=_SIZE,
-            local=value(self.local),
-            times=value(self.attention),
+            local=format_value(self.local),
+            times=format_value(self.attention),
             reading="bahdanau" if self.attention else "context",
         )
         write_files(folder, {recipe.name: content})
         return recipe
 
-    def show(self, face: VideoCaptioner, run: Path) -> None:
+    def show_results(self, predictor: VideoCaptioner, run_folder: Path) -> None:
         """Scores, some captions, and a page of one clip."""
         from heedful.inspection.page import write_page
-        from heedful.inspection.web import viewer_html
+        from heedful.inspection.web import render_viewer
         from heedful.tasks.video.data import ClipRecords
-        from heedful.tasks.video.exam import video_exam
+        from heedful.tasks.video.evaluation import build_video_evaluator
 
-        folder = run.parent
+        folder = run_folder.parent
         clips = list(ClipRecords(folder / "test.jsonl"))
-        exam = video_exam(clips, train=list(ClipRecords(folder / "train.jsonl")), see=face.read)
-        told = exam.ask(face)
-        say(f"\n{len(clips)} clips of what it never saw together:")
-        say("  " + "   ".join(f"{name} {metric.value:.1f}" for name, metric in exam.metrics(told).items()) + "\n")
-        for clip, text in list(zip(clips, told.texts, strict=True))[:5]:
-            right = clip.captions[0]
-            say(f"  {clip.clip}\n  -> {text}{'' if text == right else f'   (should be: {right})'}\n")
+        evaluator = build_video_evaluator(
+            clips, train=list(ClipRecords(folder / "train.jsonl")), read_clip=predictor.read_clip
+        )
+        outputs = evaluator.predict_labels(predictor)
+        print_now(f"\n{len(clips)} clips of what it never saw together:")
+        print_now(
+            "  "
+            + "   ".join(f"{name} {metric.value:.1f}" for name, metric in evaluator.compute_metrics(outputs).items())
+            + "\n"
+        )
+        for clip, text in list(zip(clips, outputs.texts, strict=True))[:5]:
+            reference = clip.captions[0]
+            print_now(f"  {clip.clip}\n  -> {text}{'' if text == reference else f'   (should be: {reference})'}\n")
         page = folder / "looked.html"
-        write_page(viewer_html(_marked(face, clips[0])), page)
-        say(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
-        command("caption", run, clips[0].clip)
-        command("evaluate", run)
-        say("  heedful train RECIPE    with a recipe for your own clips; begin with a copy of")
-        say(f"                          {folder / 'recipe.toml'}")
+        write_page(render_viewer(_inspect_marked(predictor, clips[0])), page)
+        print_now(f"what it looked at: {page}  (open it in a browser)\n\nwhere to go next")
+        print_command("caption", run_folder, clips[0].clip)
+        print_command("evaluate", run_folder)
+        print_now("  heedful train RECIPE    with a recipe for your own clips; begin with a copy of")
+        print_now(f"                          {folder / 'recipe.toml'}")
 
 
-def _marked(face: VideoCaptioner, clip: CaptionedClip) -> Record:
+def _inspect_marked(captioner: VideoCaptioner, clip: CaptionedClip) -> InspectionRecord:
     """What the model looks at in a clip; the frames of the first event are marked."""
-    record, event = face.inspect(clip.clip), clip.events[0]
+    record, event = captioner.inspect(clip.clip), clip.events[0]
     frames = record.axes[0]
-    numbers = face.see(clip.clip).numbers
-    marked = tuple(n for n, number in enumerate(numbers) if event.start <= number < event.stop)
-    return replace(record, axes=(replace(frames, marked=marked), *record.axes[1:]))
+    numbers = captioner.extract_features(clip.clip).frame_indices
+    marked_frames = tuple(n for n, number in enumerate(numbers) if event.start <= number < event.stop)
+    return replace(record, axes=(replace(frames, marked=marked_frames), *record.axes[1:]))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.clips import MotionConfig
-from heedful.architectures.looking import LookingArchitecture
+from heedful.architectures.memory_models import MemoryModelArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
+from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe
-from heedful.recipes.section import Count, InputPath, Mark, kind_from, misfit
-from heedful.recipes.text import Column, FileConfig, TokenizerConfig
-from heedful.recipes.training import WritingTrainingConfig
+from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig
+from heedful.recipes.training import DecoderTrainingConfig
 
 if TYPE_CHECKING:
     from heedful.data.clips import Clip
@@ -34,16 +34,16 @@ class TsvClipsConfig(ClipFileConfig):
     read_by: ClassVar = "heedful.tasks.video.data:ClipColumns"
 
     kind: Literal["tsv"] = "tsv"
-    clip_column: Column = 0
+    clip_column: ColumnIndex = 0
     """column of the clips, counted from 0; a clip may stand on several lines"""
-    caption_column: Column = 1
+    caption_column: ColumnIndex = 1
     """column of the captions, counted from 0"""
     header: bool = False
     """whether the first line names the columns"""
 
     @field_validator("caption_column")
     @classmethod
-    def _differs(cls, caption_column: int, info: ValidationInfo) -> int:
+    def _check_columns_differ(cls, caption_column: int, info: ValidationInfo) -> int:
         if caption_column == info.data.get("clip_column"):
             raise ValueError("must be another column than clip_column")
         return caption_column
@@ -57,12 +57,14 @@ class JsonlClipsConfig(ClipFileConfig):
     kind: Literal["jsonl"] = "jsonl"
 
 
-def _kind_of_clips(table: Mapping[str, Any]) -> str:
+def _guess_clips_kind(table: Mapping[str, Any]) -> str:
     """By the file's name."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
 
 
-ClipsConfig = Annotated[TsvClipsConfig | JsonlClipsConfig, Field(discriminator="kind"), kind_from(_kind_of_clips)]
+ClipsConfig = Annotated[
+    TsvClipsConfig | JsonlClipsConfig, Field(discriminator="kind"), add_inferred_kind(_guess_clips_kind)
+]
 
 
 class VideoDataConfig(DataConfig):
@@ -72,42 +74,42 @@ class VideoDataConfig(DataConfig):
     """the clips to learn from"""
     validation: ClipsConfig
     """the clips that checkpoints are compared on"""
-    test: Annotated[ClipsConfig | None, Mark.FREE] = None
+    test: Annotated[ClipsConfig | None, FieldRole.FREE] = None
     """the clips that `heedful evaluate` takes, instead of those of validation"""
-    frames: Annotated[Count, Mark.ENCODES] = 26
+    frames: Annotated[PositiveInt, FieldRole.ENCODING] = 26
     """frames that are taken of a clip, even in time; shorter clips are taken whole"""
-    frame_size: Annotated[int, Field(ge=8, le=2048), Mark.ENCODES] = 112
+    frame_size: Annotated[int, Field(ge=8, le=2048), FieldRole.ENCODING] = 112
     """pixels along each side, as the model sees frames"""
-    fit: Annotated[Literal["crop", "stretch", "pad"], Mark.ENCODES] = "crop"
+    fit: Annotated[Literal["crop", "stretch", "pad"], FieldRole.ENCODING] = "crop"
     """what becomes of frames that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
-    features: Annotated[Count | None, Mark.ENCODES] = None
+    features: Annotated[PositiveInt | None, FieldRole.ENCODING] = None
     """how many numbers others made of each frame: clips are then safetensors files with `features` [frames, numbers]"""
-    max_length: Annotated[int, Field(ge=2), Mark.ENCODES] = 64
+    max_length: Annotated[int, Field(ge=2), FieldRole.ENCODING] = 64
     """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
 
-    def see(self, clip: Path) -> Clip:
+    def read_clip(self, clip: Path) -> Clip:
         """What is kept of a clip; `DataError` where it cannot be read."""
-        from heedful.data.clips import read_clip, read_features
-        from heedful.data.pictures import Framing
+        from heedful.data.clips import read_clip, read_clip_features
+        from heedful.data.pictures import SquareResize
 
         if self.features is not None:
-            return read_features(clip, width=self.features, most=self.frames)
-        return read_clip(clip, framing=Framing(self.frame_size, self.fit), most=self.frames)
+            return read_clip_features(clip, width=self.features, max_frames=self.frames)
+        return read_clip(clip, resize=SquareResize(self.frame_size, self.fit), max_frames=self.frames)
 
-    def size(self, clip: Path) -> int:
+    def decoded_size(self, clip: Path) -> int:
         """Bytes of all that is decoded to see the clip in a file; `DataError` where it cannot be read."""
-        from heedful.data.clips import unpacked_size
+        from heedful.data.clips import count_frame_bytes
 
-        return unpacked_size(clip) if self.features is None else clip.stat().st_size
+        return count_frame_bytes(clip) if self.features is None else clip.stat().st_size
 
-    def memory(self, clip: Path) -> int:
+    def peak_memory(self, clip: Path) -> int:
         """Bytes of memory that it takes to read the clip in a file; `DataError` where it cannot be read."""
-        from heedful.data.clips import decoding_memory
+        from heedful.data.clips import estimate_clip_memory
 
-        return decoding_memory(clip) if self.features is None else 3 * clip.stat().st_size
+        return estimate_clip_memory(clip) if self.features is None else 3 * clip.stat().st_size
 
 
-class VideoCaptionerConfig(LookingArchitecture):
+class VideoCaptionerConfig(MemoryModelArchitecture):
     """A network that looks at frames, one that looks at their neighbours too, and a decoder that writes of them.
 
     Yao et al. 2015 compare four of them, whose decoder.kind is "recurrent": without `local` and with
@@ -127,10 +129,10 @@ class VideoCaptionerConfig(LookingArchitecture):
 
     @field_validator("local")
     @classmethod
-    def _has_pixels(cls, local: bool, info: ValidationInfo) -> bool:
+    def _check_local(cls, local: bool, info: ValidationInfo) -> bool:
         frames = info.data.get("frames")
-        if local and frames is not None and frames.apart:
-            raise misfit(
+        if local and frames is not None and frames.is_frozen:
+            raise config_error(
                 "model.local",
                 "= true looks at pixels, and of frames that a frozen network looks at once none are kept: set "
                 "model.local or model.frames.frozen to false",
@@ -139,26 +141,28 @@ class VideoCaptionerConfig(LookingArchitecture):
 
     @field_validator("times")
     @classmethod
-    def _even(cls, times: bool, info: ValidationInfo) -> bool:
+    def _check_even_width(cls, times: bool, info: ValidationInfo) -> bool:
         width = info.data.get("d_model", 0)
         if times and width % 2:
-            raise misfit("model.d_model", f"= {width} must be even where model.times = true: sinusoids come in pairs")
+            raise config_error(
+                "model.d_model", f"= {width} must be even where model.times = true: sinusoids come in pairs"
+            )
         return times
 
 
-class VideoTrainingConfig(WritingTrainingConfig):
+class VideoTrainingConfig(DecoderTrainingConfig):
     """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
 
-    monitor: Annotated[Literal["loss", "bleu", "cider"], Mark.FIXED] = "loss"
+    monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
 
 
 class VideoRecipe(MemoryRecipe):
     """What happens in clips is told in words."""
 
-    made_by: ClassVar = "heedful.tasks.video.run:KIND"
+    made_by: ClassVar = "heedful.tasks.video.task:TASK"
     shown_by: ClassVar = "heedful.tasks.video.demonstration:VideoDemonstration"
-    forms: ClassVar = "heedful.tasks.video.forms:FORMS"
+    forms: ClassVar = "heedful.tasks.video.data_formats:DATA_FORMATS"
 
     task: Literal["video"] = "video"
     """what is learned"""
@@ -168,33 +172,33 @@ class VideoRecipe(MemoryRecipe):
     """how captions are cut into tokens"""
     model: VideoCaptionerConfig = VideoCaptionerConfig()
     """the architecture"""
-    training: Annotated[VideoTrainingConfig, Mark.FREE]
+    training: Annotated[VideoTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
-    generation: Annotated[GenerationConfig, Mark.FREE] = BeamConfig()
+    generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
     """how the finished model writes unless a command is told otherwise; a clip counts as one token"""
 
     @field_validator("model")
     @classmethod
-    def _sees(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
+    def _check_features(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
         data = info.data.get("data")
         if data is not None and data.features is not None and model.local:
-            raise misfit(
+            raise config_error(
                 "model.local",
                 "= true looks at pixels, and data.features has none: set model.local = false; put what was made of "
                 "motion beside the other numbers of each frame",
             )
-        longest = model.longest
+        longest = model.length_limit
         if data is not None and longest is not None:
-            longest.require(data.max_length, "a caption")
+            longest.require_above(data.max_length, "a caption")
         return model
 
     @property
-    def features(self) -> int | None:
+    def num_features(self) -> int | None:
         """How many numbers are kept of each frame; None where its pixels are."""
         frames = self.model.frames
-        return frames.d_annotation if self.data.features is None and frames.apart else self.data.features
+        return frames.d_annotation if self.data.features is None and frames.is_frozen else self.data.features
 
     @property
-    def looks_once(self) -> bool:
+    def has_frozen_vision(self) -> bool:
         """Whether a frozen network makes them."""
-        return self.data.features is None and self.model.frames.apart
+        return self.data.features is None and self.model.frames.is_frozen

@@ -10,19 +10,24 @@ from torch import nn
 from torch.nn import functional
 
 from heedful.adapters.adapter import Adapter
-from heedful.adapters.bottleneck import Bottleneck, Bottlenecks
-from heedful.adapters.lora import Lora, LoraLinear, LowRank, Role
+from heedful.adapters.bottleneck import BottleneckAdapter, BottleneckLayer
+from heedful.adapters.lora import LoraAdapter, LoraLinear, LoraTarget, LowRankUpdate
 from heedful.architectures.build import build_language_model, build_sequence_to_sequence
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig
 from heedful.blocks.transformer import TransformerStack
-from heedful.engines.native.plan import plannable
+from heedful.engines.native.plan import is_supported
 from heedful.errors import RecipeError, RunError
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
-ROLES: tuple[Role, ...] = ("query", "key", "value", "output", "feed_forward")
-ADAPTERS = (Lora(3, 5.0), Lora(2, 1.0, on=ROLES), Lora(4, 8.0, on=("key",)), Bottlenecks(5))
+ROLES: tuple[LoraTarget, ...] = ("query", "key", "value", "output", "feed_forward")
+ADAPTERS = (
+    LoraAdapter(3, 5.0),
+    LoraAdapter(2, 1.0, targets=ROLES),
+    LoraAdapter(4, 8.0, targets=("key",)),
+    BottleneckAdapter(5),
+)
 
 
 def gpt(**keys: object) -> nn.Module:
@@ -37,7 +42,7 @@ def tokens() -> Tokens:
 
 def hidden(model: nn.Module, read: Tokens) -> torch.Tensor:
     decoder = model.get_submodule("decoder")
-    found, _ = decoder(read, decoder.begin(None))
+    found, _ = decoder(read, decoder.init_state(None))
     assert isinstance(found, torch.Tensor)
     return found
 
@@ -46,14 +51,14 @@ def shaken(model: nn.Module, adapter: Adapter) -> None:
     """Gives what an adapter learns other numbers, so that zeros hide nothing."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if adapter.is_own(name):
+            if adapter.is_adapter_parameter(name):
                 parameter.normal_(std=0.3)
 
 
 def test_dropout_is_of_what_the_change_reads() -> None:
     """B A drop(x): of ones A makes the number of entries that stayed over their share, not all of them or none."""
     width, share, rows = 16, 0.5, 64
-    change = LowRank(width, 1, lora=Lora(1, 3.0, dropout=share)).train()
+    change = LowRankUpdate(width, 1, lora=LoraAdapter(1, 3.0, dropout=share)).train()
     with torch.no_grad():
         change.down.weight.fill_(1.0)
         change.up.weight.fill_(1.0)
@@ -68,21 +73,21 @@ def test_dropout_is_of_what_the_change_reads() -> None:
 def test_the_model_has_all_parameters_that_it_had(adapter: Adapter) -> None:
     model = gpt()
     before = dict(model.named_parameters())
-    adapter.put_on(model)
+    adapter.attach(model)
     after = dict(model.named_parameters())
     assert all(after[name] is parameter for name, parameter in before.items())
     new = {*after} - {*before}
     assert new
-    assert all(map(adapter.is_own, new))
-    assert not any(map(adapter.is_own, before))
+    assert all(map(adapter.is_adapter_parameter, new))
+    assert not any(map(adapter.is_adapter_parameter, before))
 
 
 def test_lora_changes_nothing_at_first_and_bottlenecks_nearly_nothing() -> None:
     model, read = gpt(), tokens()
     before = hidden(model, read)
-    for adapter, most in ((Lora(3, 5.0, on=ROLES), 1e-6), (Bottlenecks(5), 2e-2)):
+    for adapter, most in ((LoraAdapter(3, 5.0, targets=ROLES), 1e-6), (BottleneckAdapter(5), 2e-2)):
         adapted = copy.deepcopy(model)
-        adapter.put_on(adapted)
+        adapter.attach(adapted)
         assert float((hidden(adapted, read) - before).detach().abs().max()) < most
         shaken(adapted, adapter)
         assert float((hidden(adapted, read) - before).detach().abs().max()) > 0.05
@@ -91,7 +96,9 @@ def test_lora_changes_nothing_at_first_and_bottlenecks_nearly_nothing() -> None:
 def test_a_map_computes_equation_3_longhand() -> None:
     """W x + b + (alpha / r) B A x in the rows of each part that is adapted, Hu et al. 2021."""
     linear = nn.Linear(6, 10)
-    found = LoraLinear(linear, rows={"key": 4, "value": 6}, on=frozenset({"value"}), lora=Lora(2, 3.0))
+    found = LoraLinear(
+        linear, rows_by_part={"key": 4, "value": 6}, target_parts=frozenset({"value"}), lora=LoraAdapter(2, 3.0)
+    )
     nn.init.normal_(found.lora["value"].up.weight)
     a, b = found.lora["value"].down.weight, found.lora["value"].up.weight
     x = torch.randn(5, 6)
@@ -108,8 +115,8 @@ def test_a_map_computes_equation_3_longhand() -> None:
 
 def test_a_bottleneck_computes_figure_2_longhand() -> None:
     model, read = gpt(layers=1), tokens()
-    adapter = Bottlenecks(5)
-    adapter.put_on(model)
+    adapter = BottleneckAdapter(5)
+    adapter.attach(model)
     shaken(model, adapter)
     stack = model.get_submodule("decoder.stack")
     behind = stack.layers[0].around_feed_forward.behind
@@ -130,14 +137,14 @@ def test_complete_weights_compute_what_the_adapted_model_does(adapter: Adapter, 
     model, read = gpt(shared_key_value=shared), tokens()
     plain = copy.deepcopy(model)
     base = {name: parameter.detach() for name, parameter in plain.named_parameters()}
-    adapter.put_on(model)
+    adapter.attach(model)
     shaken(model, adapter)
-    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_own(name)}
+    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_adapter_parameter(name)}
     kept = {name: tensor.clone() for name, tensor in base.items()}
-    whole = adapter.complete(base, own, place="here")
+    whole = adapter.merge_weights(base, own, origin="here")
     assert all(torch.equal(base[name], kept[name]) for name in base), "the base was changed"
-    if adapter.stays:
-        adapter.put_on(plain)
+    if adapter.keeps_modules:
+        adapter.attach(plain)
     assert whole.keys() == dict(plain.named_parameters()).keys()
     with torch.no_grad():
         for name, parameter in plain.named_parameters():
@@ -153,8 +160,8 @@ def test_which_maps_are_adapted() -> None:
         (("output",), {"attention.aggregation.output", "across.aggregation.output"}),
         (("feed_forward",), {"feed_forward.inner", "feed_forward.outer"}),
     ):
-        model = build_sequence_to_sequence(config, Sizes(9, 9, 12))
-        Lora(2, 2.0, on=on).put_on(model)
+        model = build_sequence_to_sequence(config, DataSizes(9, 9, 12))
+        LoraAdapter(2, 2.0, targets=on).attach(model)
         found = {name for name, module in model.named_modules() if isinstance(module, LoraLinear)}
         sides = {
             "encoder": {name for name in maps if not name.startswith("across")},
@@ -167,17 +174,19 @@ def test_which_maps_are_adapted() -> None:
 def test_gradients_reach_what_is_put_on_through_what_stands_still(adapter: Adapter) -> None:
     model = gpt()
     model.requires_grad_(False)
-    adapter.put_on(model)
+    adapter.attach(model)
     shaken(model, adapter)
     hidden(model, tokens()).sum().backward()
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    assert learned == {name for name, _ in model.named_parameters() if adapter.is_own(name)}
+    assert learned == {name for name, _ in model.named_parameters() if adapter.is_adapter_parameter(name)}
     assert all(model.get_parameter(name).grad is not None for name in learned)
 
 
 def test_dropout_thins_what_a_reads_and_nothing_else() -> None:
     linear = nn.Linear(400, 3)
-    found = LoraLinear(linear, rows={"query": 3}, on=frozenset({"query"}), lora=Lora(2, 2.0, dropout=0.5)).train()
+    found = LoraLinear(
+        linear, rows_by_part={"query": 3}, target_parts=frozenset({"query"}), lora=LoraAdapter(2, 2.0, dropout=0.5)
+    ).train()
     x = torch.randn(4, 400)
     assert torch.equal(found(x), linear(x)), "B is zero"
     nn.init.normal_(found.lora["query"].up.weight)
@@ -189,36 +198,44 @@ def test_dropout_thins_what_a_reads_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("model", "adapter", "message"),
     [
-        (gpt(), Lora(17, 1.0), r"training.adapter.rank = 17: a map of this model has only 16 dimensions; set at most"),
-        (gpt(aggregation="concat"), Lora(2, 1.0, on=("output",)), r'training.adapter.on: "output": the layers of'),
-        (nn.Linear(2, 2), Lora(2, 1.0), r"training.adapter: this model has no layers of a Transformer; leave"),
-        (nn.Linear(2, 2), Bottlenecks(2), r"training.adapter: this model has no layers of a Transformer; leave"),
+        (
+            gpt(),
+            LoraAdapter(17, 1.0),
+            r"training.adapter.rank = 17: a map of this model has only 16 dimensions; set at most",
+        ),
+        (
+            gpt(aggregation="concat"),
+            LoraAdapter(2, 1.0, targets=("output",)),
+            r'training.adapter.on: "output": the layers of',
+        ),
+        (nn.Linear(2, 2), LoraAdapter(2, 1.0), r"training.adapter: this model has no layers of a Transformer; leave"),
+        (nn.Linear(2, 2), BottleneckAdapter(2), r"training.adapter: this model has no layers of a Transformer; leave"),
     ],
 )
 def test_what_cannot_be_adapted_is_told(model: nn.Module, adapter: Adapter, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        adapter.put_on(model)
+        adapter.attach(model)
 
 
-@pytest.mark.parametrize("adapter", [Lora(3, 5.0), Bottlenecks(5)])
+@pytest.mark.parametrize("adapter", [LoraAdapter(3, 5.0), BottleneckAdapter(5)])
 def test_an_adapter_of_another_shape_is_refused(adapter: Adapter) -> None:
     narrow = gpt(layers=1)
-    model = gpt(d_model=32) if isinstance(adapter, Lora) else gpt()
+    model = gpt(d_model=32) if isinstance(adapter, LoraAdapter) else gpt()
     base = {name: parameter.detach() for name, parameter in narrow.named_parameters()}
-    adapter.put_on(model)
-    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_own(name)}
+    adapter.attach(model)
+    own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_adapter_parameter(name)}
     with pytest.raises(RunError, match=r"^here: .* fits no (map|layer) of this model; name a model of the shape"):
-        adapter.complete(base, own, place="here")
+        adapter.merge_weights(base, own, origin="here")
 
 
 def test_half_of_an_adapter_is_refused() -> None:
     model = gpt()
     base = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    lora = Lora(3, 5.0)
-    lora.put_on(model)
+    lora = LoraAdapter(3, 5.0)
+    lora.attach(model)
     own = {name: p.detach() for name, p in model.named_parameters() if name.endswith("down.weight")}
     with pytest.raises(RunError, match=r"^here: .*down.weight fits no map of this model"):
-        lora.complete(base, own, place="here")
+        lora.merge_weights(base, own, origin="here")
 
 
 def test_native_code_is_given_no_stack_with_bottlenecks() -> None:
@@ -226,15 +243,15 @@ def test_native_code_is_given_no_stack_with_bottlenecks() -> None:
     model = gpt()
     stack = model.get_submodule("decoder.stack")
     assert isinstance(stack, TransformerStack)
-    assert plannable(stack)
-    Bottlenecks(5).put_on(model)
-    assert not plannable(stack)
+    assert is_supported(stack)
+    BottleneckAdapter(5).attach(model)
+    assert not is_supported(stack)
 
 
 @torch.no_grad()
 def test_bottlenecks_begin_with_normal_weights_cut_at_two_deviations() -> None:
     torch.manual_seed(4)
-    made = Bottleneck(200, 50)
+    made = BottleneckLayer(200, 50)
     for linear in (made.down, made.up):
         assert not linear.bias.any()
         assert 0.0199 < float(linear.weight.abs().max()) <= 0.02, "of 10,000 weights some are close to the cut"

@@ -8,8 +8,8 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from heedful.attention.chain import Chain
-from heedful.inspection.watch import watch
+from heedful.attention.chain import ChainAttention
+from heedful.inspection.watch import watch_attention
 
 
 def by_enumeration(
@@ -40,13 +40,13 @@ def by_enumeration(
 @pytest.mark.parametrize("visible", [[True] * 4, [True, False, True, True], [False, False, True, False]])
 def test_marginals_are_those_of_all_paths(linked: bool, queries: int, visible: list[bool]) -> None:
     torch.manual_seed(queries)
-    chain = Chain()
+    chain = ChainAttention()
     query, key, value = (torch.randn(2, n, 3, dtype=torch.float64) for n in (queries, 4, 4))
     links = torch.randn(2, queries - 1, 4, 4, dtype=torch.float64) if linked else None
     seen = torch.tensor(visible).expand(2, 1, 4)
-    with watch(chain) as weights:
+    with watch_attention(chain) as weights:
         found = chain(query, key, value=value, visible=seen, links=links)
-    told = chain.explain(query, key, value=value, visible=seen, links=links)
+    told = chain.compute_trace(query, key, value=value, visible=seen, links=links)
     assert told.edges is not None
     for row in range(2):
         nodes, edges = by_enumeration(query[row] @ key[row].T, None if links is None else links[row], visible)
@@ -58,7 +58,7 @@ def test_marginals_are_those_of_all_paths(linked: bool, queries: int, visible: l
 @pytest.mark.parametrize("links", [None, torch.zeros(1, 1, 3, 3)], ids=["unary", "binary"])
 def test_where_nothing_is_to_be_seen_nothing_is_found(links: torch.Tensor | None) -> None:
     query, key = torch.randn(1, 2, 4, requires_grad=True), torch.randn(1, 3, 4)
-    found = Chain()(query, key, value=key, visible=torch.zeros(1, 1, 3, dtype=torch.bool), links=links)
+    found = ChainAttention()(query, key, value=key, visible=torch.zeros(1, 1, 3, dtype=torch.bool), links=links)
     found.sum().backward()
     assert found.tolist() == [[[0.0] * 4] * 2]
     assert query.grad is not None
@@ -68,17 +68,17 @@ def test_where_nothing_is_to_be_seen_nothing_is_found(links: torch.Tensor | None
 def test_scores_as_large_as_they_come_stay_finite() -> None:
     key, links = 1e3 * torch.randn(1, 5, 6), 1e6 * torch.randn(1, 2, 5, 5)
     seen = torch.ones(1, 1, 5, dtype=torch.bool)
-    found = Chain()(1e3 * torch.randn(1, 3, 6), key, value=key, visible=seen, links=links)
+    found = ChainAttention()(1e3 * torch.randn(1, 3, 6), key, value=key, visible=seen, links=links)
     assert bool(torch.isfinite(found).all())
 
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_what_is_explained_is_what_is_done(linked: bool) -> None:
-    chain = Chain()
+    chain = ChainAttention()
     query, key, value = (torch.randn(2, n, 6) for n in (2, 4, 4))
     links = torch.randn(2, 1, 4, 4) if linked else None
     seen = torch.tensor([[[True, True, False, True]], [[True] * 4]])
-    told = chain.explain(query, key, value=value, visible=seen, links=links)
+    told = chain.compute_trace(query, key, value=value, visible=seen, links=links)
     torch.testing.assert_close(told.context[:, 0], chain(query, key, value=value, visible=seen, links=links))
     assert told.bias is not None
     plain = told.query @ told.key.transpose(-2, -1) + told.bias

@@ -12,45 +12,45 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import (
-    Additive,
+    AdditiveScore,
     Attention,
-    Choice,
-    Concat,
-    Dot,
-    ExpDot,
-    Focus,
-    General,
+    AttentionScore,
+    ConcatScore,
+    DotScore,
+    ExpDotScore,
+    GeneralScore,
+    HardSampling,
     LinearChain,
-    Location,
+    LocalWindow,
+    LocationScore,
+    Normalizer,
     PredictedWindow,
-    Sampled,
-    ScaledDot,
-    Score,
+    ScaledDotScore,
     StraightThrough,
-    proportional,
+    normalize_by_sum,
     softmax,
 )
 
 WIDTH, LONGEST = 4, 12
-SCORES: dict[str, Callable[[], Score]] = {
-    "dot": Dot,
-    "scaled dot": ScaledDot,
-    "exp dot": ExpDot,
-    "general": lambda: General(WIDTH, WIDTH),
-    "additive": lambda: Additive(WIDTH, WIDTH, 5),
-    "concat": lambda: Concat(WIDTH, WIDTH, 5),
-    "location": lambda: Location(WIDTH, LONGEST),
+SCORES: dict[str, Callable[[], AttentionScore]] = {
+    "dot": DotScore,
+    "scaled dot": ScaledDotScore,
+    "exp dot": ExpDotScore,
+    "general": lambda: GeneralScore(WIDTH, WIDTH),
+    "additive": lambda: AdditiveScore(WIDTH, WIDTH, 5),
+    "concat": lambda: ConcatScore(WIDTH, WIDTH, 5),
+    "location": lambda: LocationScore(WIDTH, LONGEST),
 }
-CHOICES: dict[str, Callable[[], Choice]] = {
+CHOICES: dict[str, Callable[[], Normalizer]] = {
     "softmax": lambda: softmax,
-    "proportional": lambda: proportional,
+    "proportional": lambda: normalize_by_sum,
     "straight through": StraightThrough,
-    "sampled": Sampled,
-    "half sampled": lambda: Sampled(expected=0.5),
+    "sampled": HardSampling,
+    "half sampled": lambda: HardSampling(expected=0.5),
     "chain": LinearChain,
     "chain of 2": lambda: LinearChain(total=2.0),
 }
-FOCI: dict[str, Callable[[], Focus | None]] = {
+FOCI: dict[str, Callable[[], LocalWindow | None]] = {
     "": lambda: None,
     "window": lambda: PredictedWindow(WIDTH, 3, reach=2),
 }
@@ -199,7 +199,7 @@ def test_padding_anywhere_changes_nothing(case: tuple[str, str, str]) -> None:
 @pytest.mark.parametrize("reach", [1, 2, 5])
 def test_a_predicted_window_is_luongs(reach: int) -> None:
     """softmax inside the window times the Gaussian (Luong et al. 2015, eq. 9-10), one weight at a time."""
-    attention = Attention(Dot(), focus=PredictedWindow(WIDTH, 3, reach=reach))
+    attention = Attention(DotScore(), focus=PredictedWindow(WIDTH, 3, reach=reach))
     for parameter in attention.parameters():
         nn.init.normal_(parameter, std=2)
     world = World.random(keys=9)

@@ -69,9 +69,9 @@ def test_nothing_is_dropped_outside_training_or_with_probability_0() -> None:
     x, branch = torch.randn(4, 5), torch.randn(4, 5)
     for dropout in (Dropout(0.9).eval(), Dropout(0.0).train()):
         assert torch.equal(dropout(x), x)
-        assert torch.equal(dropout.add(x, branch), x + branch)
+        assert torch.equal(dropout.add_dropped(x, branch), x + branch)
     state = torch.get_rng_state()
-    Dropout(0.9).eval().add(x, x)
+    Dropout(0.9).eval().add_dropped(x, x)
     assert torch.equal(torch.get_rng_state(), state), "an evaluation may not change what training draws"
 
 
@@ -81,7 +81,7 @@ def test_the_fused_residual_is_the_sum_of_its_parts(p: float) -> None:
     dropout = Dropout(p).train()
     x, branch, weight = (torch.randn(3, 5, 7, dtype=torch.float64, requires_grad=True) for _ in range(3))
     torch.manual_seed(8)
-    fused = dropout.add(x, branch)
+    fused = dropout.add_dropped(x, branch)
     torch.manual_seed(8)
     longhand = x + dropout(branch)
     torch.testing.assert_close(fused, longhand)

@@ -12,18 +12,18 @@ from torch.nn import functional
 
 from heedful.attention import (
     Attention,
-    Drawn,
-    General,
+    GeneralScore,
+    HardSampling,
     MovingBaseline,
-    Sampled,
+    SampleStatistics,
     StraightThrough,
+    compute_reinforce_loss,
     softmax,
-    surrogate,
 )
-from heedful.inspection.watch import watch
+from heedful.inspection.watch import watch_attention
 
 MANY = 100_000
-CHOICES = (StraightThrough, Sampled)
+CHOICES = (StraightThrough, HardSampling)
 
 
 def some_scores(*, spread: float = 1.5) -> tuple[Tensor, Tensor]:
@@ -92,10 +92,10 @@ def test_the_straight_through_gradient_is_that_of_the_softmax(training: bool) ->
 
 @pytest.mark.parametrize("kind", CHOICES)
 def test_watching_shows_draws_and_what_they_were_drawn_from(kind: type[nn.Module]) -> None:
-    attention = Attention(General(4, 3), kind()).train()
+    attention = Attention(GeneralScore(4, 3), kind()).train()
     query, memory = torch.randn(2, 3, 4), torch.randn(2, 5, 3)
     visible = torch.rand(2, 3, 5) < 0.7
-    with watch(attention) as seen:
+    with watch_attention(attention) as seen:
         context = attention(query, attention.score.project(memory), value=memory, visible=visible)
     assert set(seen) == {"", "choose"}
     scores = attention.score(query, attention.score.project(memory))
@@ -130,8 +130,8 @@ def test_the_surrogates_expected_gradient_is_that_of_expected_reward_and_entropy
         probabilities = softmax(scores, visible)
         p = torch.where(weights[0].any(-1), (weights * probabilities)[0].sum(-1), 1.0).prod()
         reward = (weights[0] * taste).sum().sin().view(1, 1)
-        drawn = Drawn.of(weights, probabilities)
-        term = surrogate(drawn, reward=reward, baseline=baseline, entropy_weight=entropy_weight).sum()
+        drawn = SampleStatistics.from_weights(weights, probabilities)
+        term = compute_reinforce_loss(drawn, reward=reward, baseline=baseline, entropy_weight=entropy_weight).sum()
         estimate = estimate + p.detach() * term
         objective = objective - p * reward.sum()
     for q in (0, 2):
@@ -145,21 +145,23 @@ def test_the_surrogates_expected_gradient_is_that_of_expected_reward_and_entropy
 def test_what_a_draw_hands_out() -> None:
     probabilities = torch.tensor([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]])
     weights = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]])
-    drawn = Drawn.of(weights, probabilities)
+    drawn = SampleStatistics.from_weights(weights, probabilities)
     torch.testing.assert_close(drawn.log_probability, torch.tensor([[math.log(0.25), 0.0, 0.0, 0.0]]))
     torch.testing.assert_close(drawn.entropy, torch.tensor([[1.5 * math.log(2), 0.0, math.log(2), 0.0]]))
-    faded = Drawn.of(weights * 0.3, probabilities)
+    faded = SampleStatistics.from_weights(weights * 0.3, probabilities)
     torch.testing.assert_close(faded.log_probability, drawn.log_probability)
 
 
 def test_the_surrogate_counts_what_a_draw_earned_beyond_the_baseline() -> None:
-    drawn = Drawn(torch.tensor([[-1.0, -2.0]], requires_grad=True), torch.tensor([[0.5, 0.25]], requires_grad=True))
+    drawn = SampleStatistics(
+        torch.tensor([[-1.0, -2.0]], requires_grad=True), torch.tensor([[0.5, 0.25]], requires_grad=True)
+    )
     reward = torch.tensor([[5.0, 2.0]], requires_grad=True)
-    terms = surrogate(drawn, reward=reward, baseline=2.0, entropy_weight=0.1)
+    terms = compute_reinforce_loss(drawn, reward=reward, baseline=2.0, entropy_weight=0.1)
     torch.testing.assert_close(terms, torch.tensor([[3.0 - 0.05, 0.0 - 0.025]]))
     terms.sum().backward()
     assert reward.grad is None
-    by_row = surrogate(drawn, reward=torch.tensor([[5.0]]), baseline=torch.tensor([[1.0]]))
+    by_row = compute_reinforce_loss(drawn, reward=torch.tensor([[5.0]]), baseline=torch.tensor([[1.0]]))
     torch.testing.assert_close(by_row, torch.tensor([[4.0, 8.0]]))
 
 
@@ -168,8 +170,8 @@ def test_hopeless_keys_do_not_poison_the_gradient() -> None:
     visible = torch.tensor([[[True, True, True], [True, False, True]]])
     probabilities = softmax(scores, visible)
     weights = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]])
-    drawn = Drawn.of(weights, probabilities)
-    surrogate(drawn, reward=torch.ones(1, 1), entropy_weight=1.0).sum().backward()
+    drawn = SampleStatistics.from_weights(weights, probabilities)
+    compute_reinforce_loss(drawn, reward=torch.ones(1, 1), entropy_weight=1.0).sum().backward()
     assert scores.grad is not None
     assert scores.grad.isfinite().all()
 
@@ -177,16 +179,16 @@ def test_hopeless_keys_do_not_poison_the_gradient() -> None:
 def test_a_share_of_queries_gets_the_expectation_in_training_alone() -> None:
     """Xu et al.'s way to a quieter gradient."""
     scores, visible = torch.randn(1, 1, 4).expand(MANY, 1, 4), torch.ones(MANY, 1, 4, dtype=torch.bool)
-    soft, choose = softmax(scores, visible), Sampled(expected=0.3)
+    soft, choose = softmax(scores, visible), HardSampling(expected=0.3)
     weights = choose.train()(scores, visible)
     calm = (weights == soft).all(-1)
     assert ((weights == 1).any(-1) ^ calm).all()
     share = calm.double().mean().item()
     assert share == pytest.approx(0.3, abs=5 * math.sqrt(0.3 * 0.7 / MANY))
     assert (choose.eval()(scores, visible).amax(-1) == 1).all()
-    torch.testing.assert_close(Sampled(expected=1.0).train()(scores, visible), soft)
+    torch.testing.assert_close(HardSampling(expected=1.0).train()(scores, visible), soft)
     with pytest.raises(AssertionError, match=r"1\.5 is no share"):
-        Sampled(expected=1.5)
+        HardSampling(expected=1.5)
 
 
 def test_the_baseline_forgets_slowly_and_is_a_value() -> None:
@@ -205,7 +207,7 @@ def test_the_baseline_forgets_slowly_and_is_a_value() -> None:
 def test_hard_attention_learns_where_to_look(kind: type[nn.Module]) -> None:
     """One of four slots is marked and says which number is wanted; the others lie."""
     torch.manual_seed(2)
-    attention, baseline = Attention(General(1, 2), kind()).train(), MovingBaseline()
+    attention, baseline = Attention(GeneralScore(1, 2), kind()).train(), MovingBaseline()
     optimizer = torch.optim.Adam(attention.parameters(), lr=0.05)
     query, visible = torch.ones(64, 1, 1), torch.ones(64, 1, 4, dtype=torch.bool)
 
@@ -220,12 +222,12 @@ def test_hard_attention_learns_where_to_look(kind: type[nn.Module]) -> None:
         return (found[:, 0] - wanted.unsqueeze(1)).square()
 
     for _ in range(150):
-        with watch(attention, detach=False) as seen:
+        with watch_attention(attention, detach=False) as seen:
             error = errors(*batch())
         loss = error.sum()
-        if kind is Sampled:
-            drawn = Drawn.of(seen[""][0], seen["choose"][0])
-            loss = surrogate(drawn, reward=-error, baseline=baseline.value, entropy_weight=0.01).sum()
+        if kind is HardSampling:
+            drawn = SampleStatistics.from_weights(seen[""][0], seen["choose"][0])
+            loss = compute_reinforce_loss(drawn, reward=-error, baseline=baseline.value, entropy_weight=0.01).sum()
             baseline = baseline.update(-error)
         optimizer.zero_grad()
         loss.backward()

@@ -9,8 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import MultiHeadAttention, Rotary, Shaw, Sight, causal, everything, kernels, softmax, window
-from heedful.attention.sight import Slots
+from heedful.attention import (
+    AttentionMask,
+    MultiHeadAttention,
+    RotaryPosition,
+    ShawPosition,
+    bidirectional,
+    causal,
+    kernels,
+    sliding_window,
+    softmax,
+)
+from heedful.attention.mask import CacheLayout
 
 ROWS, HEADS, LENGTH, D_K = 3, 2, 5, 4
 D_MODEL = HEADS * D_K
@@ -22,7 +32,7 @@ def nothing_hidden() -> Tensor:
 
 def padded() -> Tensor:
     key = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, 0, 1, 2, 3]])
-    return everything(torch.arange(LENGTH).expand(ROWS, -1).unsqueeze(2), key.unsqueeze(1))
+    return bidirectional(torch.arange(LENGTH).expand(ROWS, -1).unsqueeze(2), key.unsqueeze(1))
 
 
 def by(visibility: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor]:
@@ -44,7 +54,7 @@ MASKS = {
     "nothing hidden": nothing_hidden,
     "padding": padded,
     "causal": by(causal),
-    "window": by(window(1, 2)),
+    "window": by(sliding_window(1, 2)),
     "at random": at_random,
     "blind queries": with_blind_queries,
 }
@@ -56,9 +66,9 @@ def same(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * largest)
 
 
-def sight(visible: Tensor) -> Sight:
+def sight(visible: Tensor) -> AttentionMask:
     at = torch.arange(LENGTH).expand(ROWS, -1)
-    return Sight.of(at, key_positions=at, visible=visible)
+    return AttentionMask.from_visible(at, key_positions=at, visible=visible)
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -67,7 +77,9 @@ def test_the_fused_kernel_is_the_formula(mask: str) -> None:
     seen = sight(visible)
     shape = (ROWS, HEADS, LENGTH, D_K)
     query, key, value, weight = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(4))
-    found = kernels.fused(query, key, value=value, visible=seen.visible, blind=seen.blind, dropout=0.0)
+    found = kernels.fused_attention(
+        query, key, value=value, visible=seen.visible, fully_masked=seen.fully_masked, dropout=0.0
+    )
     expected = softmax(query @ key.mT / math.sqrt(D_K), visible.unsqueeze(1).expand(-1, HEADS, -1, -1)) @ value
     torch.testing.assert_close(found, expected)
     leaves = [query, key, value]
@@ -83,18 +95,18 @@ def test_the_fused_kernel_is_the_formula(mask: str) -> None:
 @pytest.mark.parametrize("mask", MASKS)
 def test_the_softmax_in_place_is_the_softmax(mask: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of few keys in single precision, which has a way of its own, and its gradient."""
-    monkeypatch.setattr(kernels, "_MANY", 0)
+    monkeypatch.setattr(kernels, "_MANY_SCORES", 0)
     visible = MASKS[mask]()
     seen = sight(visible)
     scores = (torch.randn(ROWS, HEADS, LENGTH, LENGTH, dtype=dtype) * 5).requires_grad_()
     weight = torch.randn_like(scores)
     expected = softmax(scores, visible.unsqueeze(1).expand(-1, HEADS, -1, -1))
-    found = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, blind=seen.blind)
+    found = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, fully_masked=seen.fully_masked)
     torch.testing.assert_close(found, expected)
     mine, other = (torch.autograd.grad((each * weight).sum(), scores) for each in (found, expected))
     torch.testing.assert_close(mine, other)
     with torch.no_grad():
-        again = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, blind=seen.blind)
+        again = kernels.masked_softmax(scores.clone(), hidden=seen.hidden, fully_masked=seen.fully_masked)
     torch.testing.assert_close(again, found.detach())
     assert (found.sum(-1) == 0).any() == (mask == "blind queries" or bool((~visible.any(-1)).any()))
 
@@ -104,15 +116,15 @@ def test_the_softmax_in_place_is_the_softmax(mask: str, dtype: torch.dtype, monk
 def test_a_module_gives_the_same_with_either_kernel(mask: str, relative: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside training also where it has dropout."""
     attention = MultiHeadAttention(
-        D_MODEL, HEADS, relative=Rotary(D_K) if relative == "rotary" else None, dropout=0.5
+        D_MODEL, HEADS, relative=RotaryPosition(D_K) if relative == "rotary" else None, dropout=0.5
     ).eval()
     seen = sight(MASKS[mask]())
     x = torch.randn(ROWS, LENGTH, D_MODEL)
     results = []
     for choice in (True, False):
         monkeypatch.setattr(kernels, "prefer_fused", lambda *_, choice=choice: choice)
-        memory = attention.remember(x, x, seen.positions)
-        found = attention(x, memory, sight=seen)
+        memory = attention.project_memory(x, x, seen.positions)
+        found = attention(x, memory, mask=seen)
         gradients = torch.autograd.grad(found.square().sum(), list(attention.parameters()))
         results.append((found, *gradients))
     for fused, explicit in zip(*results, strict=True):
@@ -121,22 +133,22 @@ def test_a_module_gives_the_same_with_either_kernel(mask: str, relative: str, mo
 
 def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
-    fused = kernels.fused
+    fused = kernels.fused_attention
 
     def counted(query: Tensor, key: Tensor, **more: object) -> Tensor:
         calls.append(key.size(2))
         result: Tensor = fused(query, key, **more)
         return result
 
-    monkeypatch.setattr(kernels, "fused", counted)
-    long = kernels._FUSED_FROM
+    monkeypatch.setattr(kernels, "fused_attention", counted)
+    long = kernels._MIN_FUSED_KEYS
 
     def attend(attention: MultiHeadAttention, queries: int, keys: int) -> Tensor:
         x, memory = torch.ones(1, queries, D_MODEL), torch.randn(1, keys, D_MODEL)
         positions, at = torch.arange(queries)[None], torch.arange(keys)[None]
         visible = torch.ones(1, queries, keys, dtype=torch.bool)
-        seen = Sight.of(positions, key_positions=at, visible=visible)
-        result: Tensor = attention(x, attention.remember(memory, memory, at), sight=seen)
+        seen = AttentionMask.from_visible(positions, key_positions=at, visible=visible)
+        result: Tensor = attention(x, attention.project_memory(memory, memory, at), mask=seen)
         return result
 
     plain = MultiHeadAttention(D_MODEL, HEADS, dropout=0.5)
@@ -151,7 +163,7 @@ def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch
     attend(plain, 2, 3)  # somebody may want a gradient
     attend(plain, 1, 3)
     assert calls == [long, 3]
-    attend(MultiHeadAttention(D_MODEL, HEADS, relative=Shaw(D_K, D_K, clip=2)), 2, long)
+    attend(MultiHeadAttention(D_MODEL, HEADS, relative=ShawPosition(D_K, D_K, clip=2)), 2, long)
     handle = plain.probe.register_forward_hook(lambda *_: None)
     attend(plain, 2, long)
     assert calls == [long, 3]
@@ -180,7 +192,7 @@ def test_products_in_one_node_are_the_formula(
     mask: str, dropout: float, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for few keys in single precision, and with the same draws as dropout of weights that are looked at."""
-    monkeypatch.setattr(kernels, "_MANY", many)
+    monkeypatch.setattr(kernels, "_MANY_SCORES", many)
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
     attention = MultiHeadAttention(D_MODEL, HEADS, dropout=dropout)
     seen = sight(MASKS[mask]())
@@ -190,7 +202,7 @@ def test_products_in_one_node_are_the_formula(
     for watched in (False, True):
         handle = attention.probe.register_forward_hook(lambda *_: None) if watched else None
         torch.manual_seed(5)
-        found = attention(x, attention.remember(x, x, seen.positions), sight=seen)
+        found = attention(x, attention.project_memory(x, x, seen.positions), mask=seen)
         results.append((found, *torch.autograd.grad((found * weight).sum(), [x, *attention.parameters()])))
         if handle is not None:
             handle.remove()
@@ -202,8 +214,8 @@ def test_rows_that_are_one_in_memory_see_what_rows_apart_see() -> None:
     """And what they see is found out once."""
     at = torch.arange(LENGTH).expand(ROWS, -1)
     nothing = torch.empty(ROWS, 0, dtype=torch.int64)
-    together = Slots(nothing).extend(at).sight(at, causal)
-    apart = Slots(nothing).extend(at.clone()).sight(at.clone(), causal)
+    together = CacheLayout(nothing).extend(at).build_mask(at, causal)
+    apart = CacheLayout(nothing).extend(at.clone()).build_mask(at.clone(), causal)
     assert together.hidden is not None
     assert together.hidden.stride(0) == 0
     for name in ("visible", "hidden"):
@@ -212,7 +224,7 @@ def test_rows_that_are_one_in_memory_see_what_rows_apart_see() -> None:
     x = torch.randn(ROWS, LENGTH, D_MODEL)
     for watched in (False, True):
         handle = attention.probe.register_forward_hook(lambda *_: None) if watched else None
-        one, other = (attention(x, attention.remember(x, x, at), sight=each) for each in (together, apart))
+        one, other = (attention(x, attention.project_memory(x, x, at), mask=each) for each in (together, apart))
         torch.testing.assert_close(one, other)
         if handle is not None:
             handle.remove()
@@ -225,10 +237,10 @@ def test_weights_are_dropped_in_training_alone(fused: bool, monkeypatch: pytest.
     attention = MultiHeadAttention(D_MODEL, HEADS, dropout=0.5)
     x = torch.randn(1, LENGTH, D_MODEL).expand(2000, -1, -1)
     at = torch.arange(LENGTH).expand(2000, -1)
-    seen = Sight(at, at, None, None, None)
+    seen = AttentionMask(at, at, None, None, None)
     with torch.no_grad():
-        calm = attention.eval()(x, attention.remember(x, x, at), sight=seen)
-        wild = attention.train()(x, attention.remember(x, x, at), sight=seen)
+        calm = attention.eval()(x, attention.project_memory(x, x, at), mask=seen)
+        wild = attention.train()(x, attention.project_memory(x, x, at), mask=seen)
     assert torch.allclose(calm[0], calm[1])
     assert not torch.allclose(wild[0], wild[1])
     error = (wild.mean(0) - calm[0]).abs() / (wild.std(0) / math.sqrt(2000))
@@ -241,10 +253,10 @@ def test_products_are_those_of_the_formula_however_tensors_lie_in_memory(queries
     query = torch.randn(ROWS, queries, HEADS, D_K).transpose(1, 2).requires_grad_()
     room = torch.randn(2, ROWS, HEADS, 9, D_K).requires_grad_()
     key, value = room.narrow(3, 0, LENGTH)
-    scores = kernels.scaled_products(query, key, scale=0.3)
+    scores = kernels.scaled_dot_products(query, key, scale=0.3)
     expected = 0.3 * torch.einsum("bhqd,bhkd->bhqk", query, key)
     torch.testing.assert_close(scores, expected)
-    context = kernels.combined(scores, value)
+    context = kernels.weighted_sum(scores, value)
     wanted = torch.einsum("bhqk,bhkd->bhqd", expected, value)
     torch.testing.assert_close(context, wanted)
     ours = torch.autograd.grad(context.square().sum(), (query, room), retain_graph=True)

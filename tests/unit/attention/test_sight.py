@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Slots, causal, everything
-from heedful.values import Rows
+from heedful.attention import CacheLayout, bidirectional, causal
+from heedful.tensors import RowSelection
 
 KEYS, GROUPS = 3, 3
 
@@ -19,7 +19,7 @@ KEYS, GROUPS = 3, 3
 class Ledger:
     """What each row may use: the columns of its group's keys, written down one by one."""
 
-    slots: Slots
+    slots: CacheLayout
     positions: list[list[int]]
     owned: list[set[int]] = field(default_factory=list)
 
@@ -35,19 +35,19 @@ class Ledger:
                 mine = range(first + beam * count, first + (beam + 1) * count)
                 self.owned[group * width + beam] |= set(mine)
 
-    def rearrange(self, rows: Rows) -> None:
+    def reorder(self, rows: RowSelection) -> None:
         width = self.slots.width
-        self.slots = self.slots.rearrange(rows)
+        self.slots = self.slots.reorder(rows)
         chosen = rows.origin.tolist()
         self.owned = [set(self.owned[row]) for row in chosen]
-        if rows.free:
+        if rows.ignores_groups:
             self.positions = [copy.copy(self.positions[row // width]) for row in chosen]
         elif rows.groups is not None:
             self.positions = [self.positions[group] for group in rows.groups.tolist()]
 
     def leave_behind(self) -> None:
         """What nobody needs is gone, and what is left is where it may be looked at by the same rows."""
-        columns = self.slots.needed()
+        columns = self.slots.needed_columns()
         width, groups = self.slots.width, len(self.positions)
         needed = [
             [column for column, position in enumerate(row) if position >= 0 and self._anybody(group, column)]
@@ -65,8 +65,8 @@ class Ledger:
             self.positions[group] = [*[-1] * len(rest), *(self.positions[group][column] for column in kept)]
             for row in range(group * width, (group + 1) * width):
                 self.owned[row] = {at for at, column in enumerate(found) if column in self.owned[row]}
-        self.slots = self.slots.at(columns)
-        assert self.slots.needed() is None
+        self.slots = self.slots.select_columns(columns)
+        assert self.slots.needed_columns() is None
 
     def check(self) -> None:
         """What `count` queries of each row, those of a group side by side, see of the group's keys."""
@@ -75,14 +75,14 @@ class Ledger:
             [p if self._anybody(group, column) or width > 1 else -1 for column, p in enumerate(row)]
             for group, row in enumerate(self.positions)
         ]
-        sight = self.slots.sight(torch.zeros(groups, width * count, dtype=torch.long), everything)
+        sight = self.slots.build_mask(torch.zeros(groups, width * count, dtype=torch.long), bidirectional)
         for row in range(groups * width):
             group, beam = divmod(row, width)
             expected = [column in self.owned[row] and p >= 0 for column, p in enumerate(self.positions[group])]
             for query in range(beam * count, (beam + 1) * count):
                 found = [True] * len(expected) if sight.visible is None else sight.visible[group, 0, query].tolist()
                 assert found == expected
-                blind = sight.blind is not None and bool(sight.blind[group, 0, query])
+                blind = sight.fully_masked is not None and bool(sight.fully_masked[group, 0, query])
                 assert blind == (not any(expected))
 
     def _anybody(self, group: int, column: int) -> bool:
@@ -96,11 +96,11 @@ def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int, *, leav
     torch.manual_seed(seed)
     positions = torch.arange(KEYS).repeat(GROUPS, 1)
     positions[1, 2:] = -1
-    ledger = Ledger(Slots(positions), positions.tolist(), [set(range(KEYS)) for _ in range(GROUPS)])
+    ledger = Ledger(CacheLayout(positions), positions.tolist(), [set(range(KEYS)) for _ in range(GROUPS)])
     ledger.extend(2, KEYS)
     ledger.check()
     width = int(torch.randint(1, 4, ()))
-    ledger.rearrange(Rows.branch(GROUPS, width, device=torch.device("cpu")))
+    ledger.reorder(RowSelection.expand(GROUPS, width, device=torch.device("cpu")))
     groups = GROUPS
     for step in range(6):
         ledger.check()
@@ -108,14 +108,14 @@ def test_each_row_sees_what_it_descends_from_and_nothing_else(seed: int, *, leav
         ledger.check()
         if step == 3:
             kept = torch.tensor([2, 0])
-            ledger.rearrange(Rows.keep(kept, width))
+            ledger.reorder(RowSelection.keep_groups(kept, width))
             groups = len(kept)
         else:
-            ledger.rearrange(Rows.within(torch.randint(width, (groups, width))))
+            ledger.reorder(RowSelection.within_groups(torch.randint(width, (groups, width))))
         if leaving and step % 2:
             ledger.leave_behind()
     ledger.check()
-    ledger.rearrange(Rows.any(torch.randint(groups * width, (5,))))
+    ledger.reorder(RowSelection.from_indices(torch.randint(groups * width, (5,))))
     ledger.check()
     if leaving:
         ledger.leave_behind()
@@ -130,27 +130,27 @@ def at(*rows: list[int]) -> Tensor:
 
 def test_a_mask_that_hides_nothing_is_no_mask() -> None:
     full, padded = at([0, 1, 2], [0, 1, 2]), at([0, 1, 2], [0, 1, -1])
-    assert Slots(full).sight(full, everything).visible is None
-    sight = Slots(padded).sight(full, everything)
+    assert CacheLayout(full).build_mask(full, bidirectional).visible is None
+    sight = CacheLayout(padded).build_mask(full, bidirectional)
     assert sight.visible is not None
-    assert sight.blind is None
+    assert sight.fully_masked is None
     assert sight.visible[:, 0].tolist() == [[[True] * 3] * 3, [[True, True, False]] * 3]
-    assert Slots(full).sight(full[:, 2:], causal).visible is None, "the last token sees all before it"
+    assert CacheLayout(full).build_mask(full[:, 2:], causal).visible is None, "the last token sees all before it"
 
 
 def test_nothing_is_left_behind_where_there_is_nothing() -> None:
-    assert Slots(at([0, 1], [0, 1])).needed() is None
-    assert Slots(torch.zeros(0, 3, dtype=torch.long)).needed() is None
-    assert Slots(torch.zeros(2, 0, dtype=torch.long)).needed() is None
-    nowhere = Slots(at([-1, -1], [-1, -1]))
-    columns = nowhere.needed()
+    assert CacheLayout(at([0, 1], [0, 1])).needed_columns() is None
+    assert CacheLayout(torch.zeros(0, 3, dtype=torch.long)).needed_columns() is None
+    assert CacheLayout(torch.zeros(2, 0, dtype=torch.long)).needed_columns() is None
+    nowhere = CacheLayout(at([-1, -1], [-1, -1]))
+    columns = nowhere.needed_columns()
     assert columns is not None
-    assert nowhere.at(columns).positions.tolist() == [[-1], [-1]], "something is left to look at"
+    assert nowhere.select_columns(columns).positions.tolist() == [[-1], [-1]], "something is left to look at"
 
 
 def test_blind_queries_are_known() -> None:
-    sight = Slots(at([-1, -1], [0, -1])).sight(at([0], [0]), everything)
-    assert sight.blind is not None
-    assert sight.blind.flatten().tolist() == [True, False]
+    sight = CacheLayout(at([-1, -1], [0, -1])).build_mask(at([0], [0]), bidirectional)
+    assert sight.fully_masked is not None
+    assert sight.fully_masked.flatten().tolist() == [True, False]
     assert sight.positions.tolist() == [[0], [0]]
     assert sight.key_positions.tolist() == [[-1, -1], [0, -1]]

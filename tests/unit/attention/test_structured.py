@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Attention, Dot, LinearChain
+from heedful.attention import Attention, DotScore, LinearChain
 
 
 def chain(*, total: float | None = None, spread: float = 1.0) -> LinearChain:
@@ -176,7 +176,7 @@ def test_a_total_scales_the_marginals_and_nothing_else() -> None:
 
 
 def test_an_attention_learns_its_transitions() -> None:
-    attention = Attention(Dot(), LinearChain())
+    attention = Attention(DotScore(), LinearChain())
     assert [name for name, _ in attention.named_parameters()] == ["choose.transition"]
     query, memory = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     visible = torch.ones(2, 3, 5, dtype=torch.bool)

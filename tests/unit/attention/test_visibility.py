@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Visibility, causal, everything, window
+from heedful.attention import MaskFunction, bidirectional, causal, sliding_window
 
 NOBODY = -1
 
 
-def seen(visibility: Visibility, query: Tensor, key: Tensor) -> Tensor:
+def seen(visibility: MaskFunction, query: Tensor, key: Tensor) -> Tensor:
     return visibility(query.unsqueeze(2), key.unsqueeze(1))
 
 
@@ -22,11 +22,11 @@ def places(length: int) -> Tensor:
 
 
 RULES = {
-    "everything": (everything, lambda *_: True),
+    "everything": (bidirectional, lambda *_: True),
     "causal": (causal, lambda q, k: k <= q),
-    "window 0 0": (window(0, 0), lambda q, k: k == q),
-    "window 2 1": (window(2, 1), lambda q, k: q - 2 <= k <= q + 1),
-    "window 3 0": (window(3, 0), lambda q, k: q - 3 <= k <= q),
+    "window 0 0": (sliding_window(0, 0), lambda q, k: k == q),
+    "window 2 1": (sliding_window(2, 1), lambda q, k: q - 2 <= k <= q + 1),
+    "window 3 0": (sliding_window(3, 0), lambda q, k: q - 3 <= k <= q),
 }
 
 
@@ -50,13 +50,13 @@ def test_a_window_as_wide_as_the_sentence_hides_nothing(n: int) -> None:
     """Restricted self-attention with r >= n is self-attention (Vaswani et al. 2017, table 1)."""
     at = torch.arange(n)[None]
     for r in (n - 1, n, 100):
-        assert torch.equal(seen(window(r, r), at, at), seen(everything, at, at))
-        assert torch.equal(seen(window(r, 0), at, at), seen(causal, at, at))
+        assert torch.equal(seen(sliding_window(r, r), at, at), seen(bidirectional, at, at))
+        assert torch.equal(seen(sliding_window(r, 0), at, at), seen(causal, at, at))
     if n > 1:
-        assert not torch.equal(seen(window(n - 2, n - 2), at, at), seen(everything, at, at))
+        assert not torch.equal(seen(sliding_window(n - 2, n - 2), at, at), seen(bidirectional, at, at))
 
 
 def test_each_query_sees_as_many_as_the_window_holds() -> None:
     at = torch.arange(30)[None]
     for before, after in ((0, 0), (4, 2), (2, 4)):
-        assert seen(window(before, after), at, at).sum(-1)[0, 5:-5].tolist() == [before + 1 + after] * 20
+        assert seen(sliding_window(before, after), at, at).sum(-1)[0, 5:-5].tolist() == [before + 1 + after] * 20

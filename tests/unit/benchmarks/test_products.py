@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig
 from heedful.attention import kernels
 from heedful.tasks.likelihood import cross_entropy
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 ROOT = Path(__file__).parents[3]
 MODEL = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
@@ -47,7 +47,7 @@ def operations(work: Callable[[], None]) -> int:
 def test_those_of_a_translation_model(products: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
     model = build_sequence_to_sequence(
-        TransformerConfig.model_validate({**MODEL, "dropout": 0.1}), Sizes(VOCABULARY, VOCABULARY, 32)
+        TransformerConfig.model_validate({**MODEL, "dropout": 0.1}), DataSizes(VOCABULARY, VOCABULARY, 32)
     ).train()
     source, target = tokens(3, 7), tokens(3, 5)
 
@@ -67,7 +67,7 @@ def test_those_of_a_language_model(products: ModuleType, monkeypatch: pytest.Mon
     text = tokens(4, 6)
 
     def update() -> None:
-        hidden = model(text, model.begin())[0].flatten(0, 1)
+        hidden = model(text, model.init_state())[0].flatten(0, 1)
         cross_entropy(hidden, text.ids.flatten(), output=model.output)[0].backward()
 
     sizes = {"d_model": 16, "heads": 2, "layers": 2}

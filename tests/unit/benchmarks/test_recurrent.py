@@ -15,15 +15,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from heedful.architectures.build import Sizes
-from heedful.architectures.build_recurrent import recurrent
+from heedful.architectures.build import DataSizes
+from heedful.architectures.build_recurrent import build_recurrent_model
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
-from heedful.generation import Forbid, greedy_search
+from heedful.generation import SuppressTokens, greedy_search
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WORDS, LENGTH = 40, 6
@@ -47,13 +47,13 @@ def spread(model: Any) -> Any:
 def bahdanau() -> Any:
     reading = {"kind": "bahdanau", "alignment_bias": True}
     config = RecurrentConfig.model_validate({"d_model": 12, "d_embedding": 6, "reading": reading})
-    return spread(recurrent(config, Sizes(WORDS, WORDS, 20)))
+    return spread(build_recurrent_model(config, DataSizes(WORDS, WORDS, 20)))
 
 
 def decoded(model: SequenceToSequence[Tokens], source: Tokens) -> list[list[int]]:
     prompt = Tokens(torch.full((len(source.ids), 1), BOS), torch.zeros(len(source.ids), 1, dtype=torch.long))
-    filters = (Forbid((PAD, BOS, EOS)),)
-    found = greedy_search(model.step, model.begin(source), prompt, eos=EOS, limit=LENGTH, filters=filters)
+    filters = (SuppressTokens((PAD, BOS, EOS)),)
+    found = greedy_search(model.step, model.init_state(source), prompt, eos=EOS, max_new_tokens=LENGTH, filters=filters)
     return [list(hypotheses[0].ids) for hypotheses in found]
 
 
@@ -62,7 +62,7 @@ def test_the_plain_model_has_the_same_loss_and_the_same_gradients(plain_recurren
     plain = plain_recurrent.PlainRecurrent(WORDS, 12, d_embedding=6, dropout=0.4).double().eval()
     plain_recurrent.put_into_plain(ours, plain)
     source = collate_sources(SOURCES, eos=EOS)
-    target = Tokens.of(torch.tensor([[1, 5, 9, 4], [1, 17, 0, 0], [1, 30, 31, 0]]), pad=PAD)
+    target = Tokens.from_ids(torch.tensor([[1, 5, 9, 4], [1, 17, 0, 0], [1, 30, 31, 0]]), pad=PAD)
     labels = torch.tensor([[5, 9, 4, 2], [17, 2, 0, 0], [30, 31, 2, 0]])
     logits = plain(source.ids, target.ids)
     theirs = functional.cross_entropy(
@@ -104,7 +104,7 @@ def test_joey_nmt_computes_what_our_parts_compute(plain_recurrent: Any) -> None:
     real = source.ids != PAD
     parts = {"src": source.ids, "src_mask": real.unsqueeze(1), "src_length": real.sum(1), "trg_mask": None}
     logits = joey._encode_decode(trg_input=target, **parts)[0]
-    mine = ours.step(Tokens.of(target, pad=PAD), ours.begin(source))[0]
+    mine = ours.step(Tokens.from_ids(target, pad=PAD), ours.init_state(source))[0]
     torch.testing.assert_close(mine, logits)
 
 

@@ -13,9 +13,9 @@ from heedful.blocks.convolution import (
     CausalConvolution,
     CentredConvolution,
     GatedConvolution,
-    Lineup,
-    halved_sum,
-    projection,
+    PackedTokens,
+    scaled_residual_add,
+    variance_scaled_linear,
 )
 
 D = 4
@@ -36,12 +36,12 @@ def places(positions: Tensor) -> list[list[int]]:
 
 def test_a_lineup_has_tokens_in_order_and_nothing_behind_them() -> None:
     positions = scattered(6, 8)
-    lineup, x = Lineup.of(positions), torch.randn(6, 8, D)
-    line = lineup.blank(lineup.arrange(x))
+    lineup, x = PackedTokens.from_positions(positions), torch.randn(6, 8, D)
+    line = lineup.zero_padding(lineup.pack(x))
     for row, columns in enumerate(places(positions)):
         torch.testing.assert_close(line[row, : len(columns)], x[row, columns])
         assert not line[row, len(columns) :].any()
-    assert torch.equal(lineup.restore(lineup.arrange(x)), x)
+    assert torch.equal(lineup.unpack(lineup.pack(x)), x)
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,20 @@ def test_a_lineup_has_tokens_in_order_and_nothing_behind_them() -> None:
     ids=["full", "padded right", "padded left", "unordered", "one column"],
 )
 def test_nothing_is_moved_or_masked_in_vain(positions: list[list[int]], reordered: bool, masked: bool) -> None:
-    lineup = Lineup.of(torch.tensor(positions))
-    assert (lineup.order is not None, lineup.real is not None) == (reordered, masked)
+    lineup = PackedTokens.from_positions(torch.tensor(positions))
+    assert (lineup.order is not None, lineup.token_mask is not None) == (reordered, masked)
 
 
 def test_what_stands_in_padding_is_gone_even_if_it_is_no_number() -> None:
-    lineup = Lineup.of(torch.tensor([[0, -1, 1]]))
-    assert lineup.blank(lineup.arrange(torch.tensor([[[1.0], [math.nan], [2.0]]]))).flatten().tolist() == [1, 2, 0]
+    lineup = PackedTokens.from_positions(torch.tensor([[0, -1, 1]]))
+    assert lineup.zero_padding(lineup.pack(torch.tensor([[[1.0], [math.nan], [2.0]]]))).flatten().tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("span", [0, 1, 3, 9])
 def test_the_last_entries_of_a_history_are_tokens(span: int) -> None:
     positions = scattered(6, 5)
-    lineup, x, past = Lineup.of(positions), torch.randn(6, 5, D), torch.randn(6, span, D)
-    found = lineup.last(torch.cat((past, lineup.arrange(x)), 1), span)
+    lineup, x, past = PackedTokens.from_positions(positions), torch.randn(6, 5, D), torch.randn(6, span, D)
+    found = lineup.last_entries(torch.cat((past, lineup.pack(x)), 1), span)
     for row, columns in enumerate(places(positions)):
         everything = torch.cat((past[row], x[row, columns]))
         torch.testing.assert_close(found[row], everything[len(everything) - span :])
@@ -93,7 +93,7 @@ def test_centred_windows(width: int, dilation: int) -> None:
     """Each row as if it were alone and without its padding, surrounded by zeros."""
     layer, positions = CentredConvolution(D, width, dilation=dilation).eval(), scattered(5, 9)
     x = torch.randn(5, 9, D)
-    found, side = layer(x, Lineup.of(positions)), (width - 1) // 2 * dilation
+    found, side = layer(x, PackedTokens.from_positions(positions)), (width - 1) // 2 * dilation
     assert found.isfinite().all()
     for row, columns in enumerate(places(positions)):
         zeros = torch.zeros(1, side, D)
@@ -108,10 +108,10 @@ def test_causal_windows_over_any_cuts(width: int, dilation: int) -> None:
     x, real = torch.randn(4, 11, D), torch.rand(4, 11) > 0.3
     positions = torch.where(real, real.cumsum(1) - 1, -1)
     for cuts in ([11], [1] * 11, [4, 0, 1, 6]):
-        past, parts, start = layer.begin(4, like=x), [], 0
+        past, parts, start = layer.init_state(4, reference=x), [], 0
         for size in cuts:
-            lineup = Lineup.of(positions[:, start : start + size])
-            part, past = layer(x[:, start : start + size], past, lineup=lineup)
+            lineup = PackedTokens.from_positions(positions[:, start : start + size])
+            part, past = layer(x[:, start : start + size], past, packed=lineup)
             assert past.shape == (4, (width - 1) * dilation, D)
             parts.append(part)
             start += size
@@ -131,11 +131,11 @@ def test_dropout_thins_the_input_of_the_convolution() -> None:
     seen: list[Tensor] = []
     for layer in (CentredConvolution(64, 3, dropout=0.25), CausalConvolution(64, 3, dropout=0.25)):
         layer.train().gated.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
-        x, lineup = torch.ones(4, 16, 64), Lineup.of(torch.arange(16).expand(4, -1))
+        x, lineup = torch.ones(4, 16, 64), PackedTokens.from_positions(torch.arange(16).expand(4, -1))
         if isinstance(layer, CentredConvolution):
             layer(x, lineup)
         else:
-            layer(x, layer.begin(4, like=x), lineup=lineup)
+            layer(x, layer.init_state(4, reference=x), packed=lineup)
         line = (
             seen[-1][:, layer.gated.span // 2 :][:, :16] if isinstance(layer, CentredConvolution) else seen[-1][:, 2:]
         )
@@ -145,13 +145,13 @@ def test_dropout_thins_the_input_of_the_convolution() -> None:
 
 def test_a_halved_sum_keeps_the_variance() -> None:
     x, y = torch.randn(2, 50_000)
-    torch.testing.assert_close(halved_sum(x, y).square(), (x + y).square() / 2)
-    assert float(halved_sum(x, y).var()) == pytest.approx(1, abs=0.03)
+    torch.testing.assert_close(scaled_residual_add(x, y).square(), (x + y).square() / 2)
+    assert float(scaled_residual_add(x, y).var()) == pytest.approx(1, abs=0.03)
 
 
 @torch.no_grad()
 def test_a_projection_gives_the_variance_it_promises() -> None:
     for variance in (1.0, 3.0):
-        linear = projection(400, 300, variance=variance)
+        linear = variance_scaled_linear(400, 300, variance=variance)
         assert float(linear(torch.randn(200, 400)).var()) == pytest.approx(variance, rel=0.05)
         assert not linear.bias.any()

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateAlone
+from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateReadout
 
 
 def test_the_state_alone_is_the_state_whatever_stands_beside_it() -> None:
     state, other = torch.randn(2, 3, 4), torch.randn(2, 3, 5)
-    readout = StateAlone(4, dropout=0.5)
+    readout = StateReadout(4, dropout=0.5)
     assert torch.equal(readout.eval()(state, other), state)
     assert not list(readout.parameters())
     dropped = readout.train()(state, other)
@@ -41,6 +41,6 @@ def test_a_deep_output_is_an_activation_of_a_sum_of_maps(activation: nn.Module) 
 
 
 def test_both_say_how_wide_they_are() -> None:
-    readouts: list[Readout] = [StateAlone(4), DeepOutput((4, 5), 3, activation=Maxout())]
+    readouts: list[Readout] = [StateReadout(4), DeepOutput((4, 5), 3, activation=Maxout())]
     assert [each.d_output for each in readouts] == [4, 3]
     assert [each(torch.zeros(1, 1, 4), torch.zeros(1, 1, 5)).size(-1) for each in readouts] == [4, 3]

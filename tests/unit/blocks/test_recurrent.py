@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.blocks.recurrent import GRU, LSTM, Bidirectional, Cell, Elman, Forward, RecurrentStack
+from heedful.blocks.recurrent import (
+    GRU,
+    LSTM,
+    BidirectionalLayer,
+    Elman,
+    RecurrentCell,
+    RecurrentStack,
+    UnidirectionalLayer,
+)
 
 ROWS, LENGTH, D_INPUT, D_STATE = 4, 6, 3, 5
 CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}
@@ -20,7 +28,7 @@ def random(module: nn.Module) -> nn.Module:
 
 
 @pytest.fixture(params=CELLS)
-def cell(request: pytest.FixtureRequest) -> Cell:
+def cell(request: pytest.FixtureRequest) -> RecurrentCell:
     return random(CELLS[request.param](D_INPUT, D_STATE))  # type: ignore[return-value]
 
 
@@ -31,8 +39,8 @@ def inputs() -> tuple[Tensor, Tensor]:
     return x, torch.where(real, real.cumsum(1) - 1, -1)
 
 
-def begun(cell: Cell) -> tuple[Tensor, ...]:
-    return tuple(torch.randn_like(part) for part in cell.begin(torch.zeros(ROWS, D_STATE, dtype=torch.float64)))
+def begun(cell: RecurrentCell) -> tuple[Tensor, ...]:
+    return tuple(torch.randn_like(part) for part in cell.init_state(torch.zeros(ROWS, D_STATE, dtype=torch.float64)))
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -44,32 +52,34 @@ def test_cells_are_those_of_torch(name: str) -> None:
         for mine, other in zip(weights, theirs.parameters(), strict=True):
             mine.copy_(other)
     x = torch.randn(ROWS, LENGTH, D_INPUT)
-    found, _ = Forward(ours)(x, ours.begin(torch.zeros(ROWS, D_STATE)), positions=torch.zeros(ROWS, LENGTH).long())
+    found, _ = UnidirectionalLayer(ours)(
+        x, ours.init_state(torch.zeros(ROWS, D_STATE)), positions=torch.zeros(ROWS, LENGTH).long()
+    )
     torch.testing.assert_close(found, theirs(x)[0])
 
 
-def test_step_by_step_is_all_at_once(cell: Cell) -> None:
+def test_step_by_step_is_all_at_once(cell: RecurrentCell) -> None:
     x, positions = inputs()
     state = before = begun(cell)
     outputs = []
     for t in range(LENGTH):
-        after = cell.advance(cell.input(x[:, t]), state)
+        after = cell.step(cell.input(x[:, t]), state)
         real = (positions[:, t] >= 0).unsqueeze(1)
         state = tuple(torch.where(real, new, old) for new, old in zip(after, state, strict=True))
         outputs.append(after[0] * real)
-    found, last = Forward(cell)(x, before, positions=positions)
+    found, last = UnidirectionalLayer(cell)(x, before, positions=positions)
     torch.testing.assert_close(found, torch.stack(outputs, 1))
     for mine, other in zip(last, state, strict=True):
         torch.testing.assert_close(mine, other)
 
 
-def test_gradients_of_both_ways_agree(cell: Cell) -> None:
+def test_gradients_of_both_ways_agree(cell: RecurrentCell) -> None:
     x, positions = inputs()
     x.requires_grad_()
     state, parts = begun(cell), []
-    whole, _ = Forward(cell)(x, state, positions=positions)
+    whole, _ = UnidirectionalLayer(cell)(x, state, positions=positions)
     for cut in (slice(0, 2), slice(2, 3), slice(3, 6)):
-        part, state = Forward(cell)(x[:, cut], state, positions=positions[:, cut])
+        part, state = UnidirectionalLayer(cell)(x[:, cut], state, positions=positions[:, cut])
         parts.append(part)
     wanted = torch.autograd.grad(whole.square().sum(), (x, *cell.parameters()))
     found = torch.autograd.grad(torch.cat(parts, 1).square().sum(), (x, *cell.parameters()))
@@ -79,28 +89,28 @@ def test_gradients_of_both_ways_agree(cell: Cell) -> None:
 
 def test_both_directions_are_one_cell_and_another_that_reads_backwards() -> None:
     there, back = (random(GRU(D_INPUT, D_STATE)) for _ in range(2))
-    layer = Bidirectional(there, back)  # type: ignore[arg-type]
+    layer = BidirectionalLayer(there, back)  # type: ignore[arg-type]
     x, positions = inputs()
-    found, state = layer(x, layer.begin(ROWS, x), positions=positions)
+    found, state = layer(x, layer.init_state(ROWS, x), positions=positions)
     for row in range(ROWS):
         own = x[row, positions[row] >= 0].unsqueeze(0)
         if not own.size(1):
             assert not found[row].any()
             continue
         zeros = torch.zeros(1, D_STATE, dtype=torch.float64)
-        left, left_end = there.run(own, (zeros,))  # type: ignore[operator]
-        right, right_end = back.run(own.flip(1), (zeros,))  # type: ignore[operator]
+        left, left_end = there.run_kernel(own, (zeros,))  # type: ignore[operator]
+        right, right_end = back.run_kernel(own.flip(1), (zeros,))  # type: ignore[operator]
         torch.testing.assert_close(found[row, positions[row] >= 0], torch.cat((left, right.flip(1)), -1)[0])
         torch.testing.assert_close(torch.stack([part[row] for part in state]), torch.cat((left_end[0], right_end[0])))
 
 
 def test_a_stack_hands_outputs_upwards() -> None:
-    layers = [Forward(random(LSTM(D_INPUT, D_STATE))), Forward(random(LSTM(D_STATE, 2)))]  # type: ignore[arg-type]
+    layers = [UnidirectionalLayer(random(LSTM(D_INPUT, D_STATE))), UnidirectionalLayer(random(LSTM(D_STATE, 2)))]  # type: ignore[arg-type]
     stack = RecurrentStack(layers, dropout=0.5).eval()
     x, positions = inputs()
-    found, states = stack(x, stack.begin(ROWS, x), positions=positions)
-    lower, first = layers[0](x, layers[0].begin(ROWS, x), positions=positions)
-    upper, second = layers[1](lower, layers[1].begin(ROWS, x), positions=positions)
+    found, states = stack(x, stack.init_state(ROWS, x), positions=positions)
+    lower, first = layers[0](x, layers[0].init_state(ROWS, x), positions=positions)
+    upper, second = layers[1](lower, layers[1].init_state(ROWS, x), positions=positions)
     torch.testing.assert_close(found, upper)
     for mine, other in zip(states[0] + states[1], first + second, strict=True):
         torch.testing.assert_close(mine, other)

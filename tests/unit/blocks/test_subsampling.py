@@ -6,20 +6,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.blocks.subsampling import SpecAugment, Subsampling
-from heedful.values import Vectors
+from heedful.blocks.subsampling import ConvSubsampling, SpecAugment
+from heedful.tensors import FeatureBatch
 
 BANDS = 6
 
 
-def sounds(*lengths: int) -> Vectors:
+def sounds(*lengths: int) -> FeatureBatch:
     width = max(lengths)
     places = torch.arange(width)
     positions = torch.where(places < torch.tensor(lengths).unsqueeze(1), places, -1)
-    return Vectors(torch.randn(len(lengths), width, BANDS), positions)
+    return FeatureBatch(torch.randn(len(lengths), width, BANDS), positions)
 
 
-def longhand(front: Subsampling, frames: Tensor) -> Tensor:
+def longhand(front: ConvSubsampling, frames: Tensor) -> Tensor:
     """One number after the other, zeros around."""
     x = frames.unsqueeze(0)  # channels, time, frequency
     for convolution in (front.first, front.second):
@@ -43,7 +43,7 @@ def longhand(front: Subsampling, frames: Tensor) -> Tensor:
 @pytest.mark.parametrize(("length", "slots"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
 @torch.no_grad()
 def test_two_convolutions_are_those_of_plain_loops(length: int, slots: int) -> None:
-    front, frames = Subsampling(BANDS, channels=2, d_model=3), sounds(length)
+    front, frames = ConvSubsampling(BANDS, channels=2, d_model=3), sounds(length)
     found = front(frames)
     assert found.positions.tolist() == [list(range(slots))]
     torch.testing.assert_close(found.vectors[0], longhand(front, frames.vectors[0]))
@@ -51,13 +51,15 @@ def test_two_convolutions_are_those_of_plain_loops(length: int, slots: int) -> N
 
 @torch.no_grad()
 def test_padding_says_nothing_wherever_it_is() -> None:
-    front, long, short = Subsampling(BANDS, channels=2, d_model=3), sounds(11), sounds(6)
+    front, long, short = ConvSubsampling(BANDS, channels=2, d_model=3), sounds(11), sounds(6)
     rubbish = torch.full((1, 5, BANDS), 7.0)
-    right = Vectors(
+    right = FeatureBatch(
         torch.cat((long.vectors, torch.cat((short.vectors, rubbish), 1))),
         torch.cat((long.positions, torch.nn.functional.pad(short.positions, (0, 5), value=-1))),
     )
-    left = Vectors(torch.cat((rubbish, short.vectors), 1), torch.nn.functional.pad(short.positions, (5, 0), value=-1))
+    left = FeatureBatch(
+        torch.cat((rubbish, short.vectors), 1), torch.nn.functional.pad(short.positions, (5, 0), value=-1)
+    )
     alone, beside = front(short), front(right)
     assert beside.positions.tolist() == [[0, 1, 2], [0, 1, -1]]
     torch.testing.assert_close(beside.vectors[1, :2], alone.vectors[0])
@@ -69,7 +71,7 @@ def test_padding_says_nothing_wherever_it_is() -> None:
 def test_masks_hide_whole_frames_and_bands_and_no_more_than_they_may() -> None:
     hide = SpecAugment(bands=(1, 2), frames=(2, 4), share=0.1)
     source = sounds(*[20] * 50, 10)
-    shown = Vectors(torch.ones_like(source.vectors), source.positions)
+    shown = FeatureBatch(torch.ones_like(source.vectors), source.positions)
     assert hide.eval()(shown) is shown
     hidden = hide.train()(shown).vectors == 0
     real = source.positions >= 0

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -60,6 +61,16 @@ def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return Said(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is loaded while this test runs."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr("heedful.runs.load.load_predictor", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from heedful import load_recipe
-from heedful.catalogue import tasks
-from heedful.data.forms.form import Found
-from heedful.data.forms.glance import glance
-from heedful.recipes.beside import name_of, takes_several
-from heedful.recipes.proposals import proposals
+from heedful.data.detect.format import DetectedDataset
+from heedful.data.detect.sniff import sniff_file
+from heedful.recipes.auxiliary_data import allows_multiple_texts, derive_name
+from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.registry import list_tasks
 
 Say = Callable[..., Any]
 
@@ -222,8 +222,8 @@ def test_names_are_told_apart(say: Say, here: Path) -> None:
 )
 def test_a_text_is_called_by_its_files(here: Path, files: tuple[str, str], name: str) -> None:
     put(files[0], sides(OTHER)[0]), put(files[1], sides(OTHER)[1])
-    found: Found = proposals([glance(Path(file)) for file in files], task="translation")[0].found
-    assert name_of(found) == name
+    found: DetectedDataset = propose_datasets([sniff_file(Path(file)) for file in files], task="translation")[0].dataset
+    assert derive_name(found) == name
 
 
 def test_long_pairs_and_faults_of_any_text_are_told(say: Say, here: Path) -> None:
@@ -290,4 +290,4 @@ def test_mistakes(say: Say, here: Path) -> None:
 
 
 def test_only_recipes_with_texts_take_several() -> None:
-    assert [task for task in tasks() if takes_several(task)] == ["translation"]
+    assert [task for task in list_tasks() if allows_multiple_texts(task)] == ["translation"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from heedful import Translator, load_recipe, train
-from heedful.data.context import text_of
+from heedful.data.context import get_text
 
 Say = Callable[..., Any]
 PAIRS = [("a cat", "eine Katze"), ("the dog", "den Wolf"), ("a\\b cats", "Katzen"), ("", "nichts"), ("Cat!", "Katzen!")]
@@ -146,7 +146,7 @@ def test_protected_lines_are_annotated_once_as_files_are(
     translate = Translator.translate
 
     def listening(self: Translator, sentences: Sequence[Any], **how: Any) -> Any:
-        read.extend(map(text_of, sentences))
+        read.extend(map(get_text, sentences))
         return translate(self, sentences, **how)
 
     monkeypatch.setattr(Translator, "translate", listening)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import pytest
 import tyro
 
-from heedful.cli.arguments import parse, parse_apart
-from heedful.cli.grammar import Behind, Formerly, grammar
+from heedful.cli.arguments import parse_arguments, parse_known_arguments
+from heedful.cli.option_parser import PositionalAlias, RenamedFrom, build_parser
 from heedful.errors import RecipeError
 
 
@@ -33,8 +33,8 @@ class Baking:
 
 def test_fields_become_options() -> None:
     words = ["rye", "--hours", "3", "--dark-crust", "-s", "1.5"]
-    assert parse(Baking, words, program="bake") == Baking("rye", 3, True, 1.5)
-    assert parse_apart(Baking, ["rye"], program="bake") == (Baking("rye"), [])
+    assert parse_arguments(Baking, words, program="bake") == Baking("rye", 3, True, 1.5)
+    assert parse_known_arguments(Baking, ["rye"], program="bake") == (Baking("rye"), [])
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_fields_become_options() -> None:
 )
 def test_misuse_is_told_in_one_line(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RecipeError) as caught:
-        parse(Baking, words.split(), program="bake")
+        parse_arguments(Baking, words.split(), program="bake")
     assert str(caught.value) == sentence
     assert capsys.readouterr() == ("", "")
 
@@ -78,7 +78,7 @@ def test_help_keeps_its_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     for name in ("TERM", "FORCE_COLOR"):
         monkeypatch.setenv(name, {"TERM": "xterm-256color"}.get(name, "1"))
     with pytest.raises(SystemExit):
-        parse(Baking, ["--help"], program="bake")
+        parse_arguments(Baking, ["--help"], program="bake")
     assert "\x1b[" in sys.stdout.getvalue()  # type: ignore[attr-defined]
 
 
@@ -94,9 +94,9 @@ class Serving:
     """Serves what was baked."""
 
     plates: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    words: Annotated[tuple[str, ...], Behind()] = ()
+    words: Annotated[tuple[str, ...], PositionalAlias()] = ()
     """said with it"""
-    colour: Annotated[Literal["dark", "light"] | None, Formerly("--color")] = None
+    colour: Annotated[Literal["dark", "light"] | None, RenamedFrom("--color")] = None
     pair: tuple[Path, Path] | None = None
     depth: float = 0.0
     size: Size = Size()
@@ -124,7 +124,7 @@ def test_words_find_their_fields(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there").touch()
-    assert parse(Serving, words, program="serve") == Serving(**({"plates": (Path("a"),)} | expected))  # type: ignore[arg-type]
+    assert parse_arguments(Serving, words, program="serve") == Serving(**({"plates": (Path("a"),)} | expected))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_words_find_their_fields(
 )
 def test_words_that_do_not_fit(words: str, sentence: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        parse(Serving, words.split(), program="serve")
+        parse_arguments(Serving, words.split(), program="serve")
     assert str(caught.value) == sentence
 
 
@@ -160,31 +160,31 @@ def test_words_that_do_not_fit(words: str, sentence: str) -> None:
 )
 def test_an_option_is_given_once(words: str, sentence: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        parse(Baking, words.split(), program="bake")
+        parse_arguments(Baking, words.split(), program="bake")
     assert str(caught.value) == sentence
     with pytest.raises(RecipeError, match=r"--a\.b_c: is given twice; give it once"):
-        parse_apart(Baking, ["rye", "--a.b-c", "1", "--a.b_c=2"], program="bake")
+        parse_known_arguments(Baking, ["rye", "--a.b-c", "1", "--a.b_c=2"], program="bake")
 
 
 def test_an_option_of_several_values_may_be_given_several_times() -> None:
     words = ["a", "--words", "one", "two", "--words", "three", "--words=four"]
-    assert parse(Serving, words, program="serve").words == ("one", "two", "three", "four")
-    assert parse(Baking, ["rye", "--dark-crust", "--dark-crust"], program="bake").dark_crust
+    assert parse_arguments(Serving, words, program="serve").words == ("one", "two", "three", "four")
+    assert parse_arguments(Baking, ["rye", "--dark-crust", "--dark-crust"], program="bake").dark_crust
 
 
 @pytest.mark.parametrize("digits", ["1" + "0" * 30, "-" + "9" * 19, "9" * 5000])
 def test_numbers_that_no_count_reaches_are_refused(digits: str) -> None:
     with pytest.raises(RecipeError, match=r"^--hours: .{1,60} is too large; give a number of at most 18 digits$"):
-        parse(Baking, ["rye", f"--hours={digits}"], program="bake")
+        parse_arguments(Baking, ["rye", f"--hours={digits}"], program="bake")
     with pytest.raises(RecipeError, match=r"^--salt: .{1,60} is no number$"):
-        parse(Baking, ["rye", "--salt", "x" * 5000], program="bake")
+        parse_arguments(Baking, ["rye", "--salt", "x" * 5000], program="bake")
 
 
 def test_a_former_name_is_taken_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
-    assert parse(Serving, ["a", "--color", "dark"], program="serve").colour == "dark"
+    assert parse_arguments(Serving, ["a", "--color", "dark"], program="serve").colour == "dark"
     note = "--color is called --colour now; the next version will not know the old name\n"
     assert capsys.readouterr() == ("", note)
-    assert parse(Serving, ["a", "--colour", "dark"], program="serve").colour == "dark"
+    assert parse_arguments(Serving, ["a", "--colour", "dark"], program="serve").colour == "dark"
     assert capsys.readouterr() == ("", "")
 
 
@@ -194,11 +194,11 @@ def test_an_option_of_a_type_that_no_word_can_be_is_a_mistake_of_ours() -> None:
         table: dict[str, int]
 
     with pytest.raises(TypeError, match="an option is a str, Path, int, float"):
-        grammar(Odd)
+        build_parser(Odd)
 
 
 def test_help_is_made_of_docstrings(capsys: pytest.CaptureFixture[str]) -> None:
-    for read in (parse, parse_apart):
+    for read in (parse_arguments, parse_known_arguments):
         with pytest.raises(SystemExit) as caught:
             read(Baking, ["--help"], program="bake")  # type: ignore[operator]
         assert caught.value.code == 0
@@ -226,13 +226,13 @@ def test_help_is_made_of_docstrings(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_options_of_others_are_set_apart(words: str, others: str) -> None:
-    assert parse_apart(Baking, words.split(), program="bake") == (Baking("rye", 3), others.split())
+    assert parse_known_arguments(Baking, words.split(), program="bake") == (Baking("rye", 3), others.split())
 
 
 def test_own_options_are_never_taken_for_others() -> None:
     words = ["rye", "--no-dark-crust", "--sodium", "2", "--hours", "3"]
-    assert parse_apart(Baking, words, program="bake") == (Baking("rye", 3, False, 2.0), [])
+    assert parse_known_arguments(Baking, words, program="bake") == (Baking("rye", 3, False, 2.0), [])
     with pytest.raises(RecipeError, match="--dark-crst is no option; did you mean --dark-crust"):
-        parse_apart(Baking, ["rye", "--dark-crst"], program="bake")
+        parse_known_arguments(Baking, ["rye", "--dark-crst"], program="bake")
     with pytest.raises(RecipeError, match="'--seed' is one word too many"):
-        parse_apart(Baking, ["rye", "--", "--seed"], program="bake")
+        parse_known_arguments(Baking, ["rye", "--", "--seed"], program="bake")

@@ -11,7 +11,7 @@ import pytest
 
 import heedful
 from heedful.cli import backtranslate
-from heedful.data.readers import TabSeparated
+from heedful.data.readers import TsvPairReader
 
 Say = Callable[..., Any]
 SENTENCES = ["1 2", "3 4 5", "", "7", " ", "8\t9", "1 1 1", "2"]
@@ -26,7 +26,7 @@ def text(here: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _saved_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backtranslate, "_CHUNK", 2)
+    monkeypatch.setattr(backtranslate, "_CHUNK_SIZE", 2)
 
 
 def test_what_the_model_writes_stands_before_the_line(text: Path, trained: Path, say: Say) -> None:
@@ -35,12 +35,12 @@ def test_what_the_model_writes_stands_before_the_line(text: Path, trained: Path,
     assert said.out == "written: made.tsv, 6 pairs\n"
     translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
     expected = [each.text for each in translator.translate(FULL)]
-    pairs = list(TabSeparated(text / "made.tsv"))
+    pairs = list(TsvPairReader(text / "made.tsv"))
     assert [pair.source for pair in pairs] == expected
     assert [pair.target for pair in pairs] == [sentence.replace("\t", r"\t") for sentence in FULL]
     (text / "more.txt.gz").write_bytes(gzip.compress((text / "more.txt").read_bytes()))
     assert say("backtranslate", trained, "more.txt.gz", "-o", "z.tsv", "--tag", "<bt>", "--device", "cpu").code == 0
-    assert [pair.source for pair in TabSeparated(text / "z.tsv")] == [
+    assert [pair.source for pair in TsvPairReader(text / "z.tsv")] == [
         f"<bt> {each}" if each else "" for each in expected
     ]
 

@@ -13,13 +13,13 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 
 import heedful
-from heedful.data.readers import Pair, TabSeparated
-from heedful.metrics.calibration import isotonic
-from heedful.store import write_findings
-from heedful.tasks.translation.calibrated import Calibrated, _scattered, calibrate
-from heedful.tasks.translation.confidence import Confidence, certainty
-from heedful.tasks.translation.detachment import scatter
-from heedful.tasks.translation.signs import SCATTERED, UNSURE
+from heedful.atomic_io import write_run_files
+from heedful.data.readers import SentencePair, TsvPairReader
+from heedful.metrics.calibration import fit_isotonic
+from heedful.tasks.translation.attention_entropy import attention_entropy
+from heedful.tasks.translation.calibration import CalibrationResult, _compute_scatter, calibrate
+from heedful.tasks.translation.confidence import ConfidenceCurve, get_certainty
+from heedful.tasks.translation.hallucination_signs import SCATTERED_SIGN, UNSURE_SIGN
 
 Say = Callable[..., Any]
 NUMBERS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
@@ -47,7 +47,7 @@ def test_confidence_is_the_curve_through_what_translations_had(run: Path, say: S
     ys = [
         CHRF().sentence_score(each.text, [target]).score / 100 for each, (_, target) in zip(found, PAIRS, strict=True)
     ]
-    curve = isotonic(xs, ys)
+    curve = fit_isotonic(xs, ys)
     (here := Path("s.txt")).write_text("1 2\n\n7\n")
     told = say("translate", run, "--input", here, "--format", "jsonl", "--device", "cpu")
     records = [json.loads(line) for line in told.lines]
@@ -60,11 +60,11 @@ def test_confidence_is_the_curve_through_what_translations_had(run: Path, say: S
 
 def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
     translator = heedful.load(run, kind=heedful.Translator, device="cpu")
-    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
+    learned = calibrate(translator, [SentencePair(*pair, "") for pair in PAIRS], weights="x")
     found = translator.translate([source for source, _ in PAIRS])
-    xs = [certainty(each.candidates[0]) for each in found]
+    xs = [get_certainty(each.candidates[0]) for each in found]
     others = [place for place in range(100) if place % 5 != 3]
-    curve = isotonic([xs[place] for place in others], [learned.actual[place] for place in others])
+    curve = fit_isotonic([xs[place] for place in others], [learned.actual[place] for place in others])
     mine = list(range(3, 100, 5))
     assert [learned.expected[place] for place in mine] == pytest.approx([curve(xs[place]) for place in mine], abs=1e-9)
 
@@ -72,20 +72,24 @@ def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
 def test_signs_stand_at_one_in_a_hundred(run: Path, say: Say) -> None:
     """By longhand, with the attention of each sentence alone."""
     translator = heedful.load(run, kind=heedful.Translator, device="cpu")
-    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
+    learned = calibrate(translator, [SentencePair(*pair, "") for pair in PAIRS], weights="x")
     sources = [source for source, _ in PAIRS]
     found = translator.translate(sources)
     best = [each.candidates[0] for each in found]
-    own = [scatter(translator.align(*pair).telling) for pair in zip(sources, best, strict=True)]
-    other = [scatter(translator.align(source, best[at - 1]).telling) for at, source in enumerate(sources)]
-    told = _scattered(translator, [(Pair(each.source, "", ""), each) for each in found])
+    own = [attention_entropy(translator.align(*pair).best_weights) for pair in zip(sources, best, strict=True)]
+    other = [
+        attention_entropy(translator.align(source, best[at - 1]).best_weights) for at, source in enumerate(sources)
+    ]
+    told = _compute_scatter(translator, [(SentencePair(each.source, "", ""), each) for each in found])
     assert [each[0] for each in told] == [pytest.approx([value], abs=1e-5) for value in own]
     assert [each[1] for each in told] == [pytest.approx([value], abs=1e-5) for value in other]
     assert own != pytest.approx(other, abs=1e-4)
     assert learned.confidence.widest == pytest.approx(np.quantile(own, 0.99), abs=1e-5)
-    assert learned.confidence.least == pytest.approx(np.quantile([certainty(each) for each in best], 0.01), abs=1e-5)
-    assert learned.strange == pytest.approx(np.mean(np.array(other) > np.quantile(own, 0.99)), abs=0.02)
-    assert f"{100 * learned.strange:.0f} in 100 that are read beside the source" in learned.table().text()
+    assert learned.confidence.least == pytest.approx(
+        np.quantile([get_certainty(each) for each in best], 0.01), abs=1e-5
+    )
+    assert learned.mismatched == pytest.approx(np.mean(np.array(other) > np.quantile(own, 0.99)), abs=0.02)
+    assert f"{100 * learned.mismatched:.0f} in 100 that are read beside the source" in learned.to_table().format_text()
 
 
 def test_a_calibrated_run_signs_its_translations(run: Path, say: Say) -> None:
@@ -95,30 +99,30 @@ def test_a_calibrated_run_signs_its_translations(run: Path, say: Say) -> None:
     words = ("translate", run, "--input", "s.txt", "--format", "jsonl", "--device", "cpu")
 
     def signs(**changes: float | None) -> list[set[str]]:
-        write_findings(run, {"confidence.json": {**kept, **changes}})
-        return [set(json.loads(line).get("signs", ())) & {UNSURE, SCATTERED} for line in say(*words).lines]
+        write_run_files(run, {"confidence.json": {**kept, **changes}})
+        return [set(json.loads(line).get("signs", ())) & {UNSURE_SIGN, SCATTERED_SIGN} for line in say(*words).lines]
 
     assert signs(least=-1e9, widest=1) == [set(), set(), set()]
-    assert signs(least=1, widest=1) == [{UNSURE}, set(), {UNSURE}]
-    assert signs(least=-1e9, widest=0) == [{SCATTERED}, set(), {SCATTERED}], "an empty line has no attention"
+    assert signs(least=1, widest=1) == [{UNSURE_SIGN}, set(), {UNSURE_SIGN}]
+    assert signs(least=-1e9, widest=0) == [{SCATTERED_SIGN}, set(), {SCATTERED_SIGN}], "an empty line has no attention"
     assert signs(least=None, widest=None) == [set(), set(), set()]
-    write_findings(run, {"confidence.json": {**kept, "widest": 0}})
+    write_run_files(run, {"confidence.json": {**kept, "widest": 0}})
     said = say(*words)
-    assert f"2 of 3 texts: {SCATTERED}" in said.err
-    assert all(SCATTERED in part["signs"] for part in json.loads(said.lines[2])["parts"])
+    assert f"2 of 3 texts: {SCATTERED_SIGN}" in said.err
+    assert all(SCATTERED_SIGN in part["signs"] for part in json.loads(said.lines[2])["parts"])
     assert say("evaluate", run, "--samples", "20", "--page", "page.html", "--device", "cpu").code == 0
-    assert SCATTERED in Path("page.html").read_text()
+    assert SCATTERED_SIGN in Path("page.html").read_text()
     del kept["least"], kept["widest"]
     assert signs() == [set(), set(), set()], "what was calibrated before there were signs"
 
 
 def test_models_that_look_nowhere_are_calibrated_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heedful.Translator, "attentive", False)
+    monkeypatch.setattr(heedful.Translator, "has_attention", False)
     translator = heedful.load(run, kind=heedful.Translator, device="cpu")
-    learned = calibrate(translator, [Pair(*pair, "") for pair in PAIRS], weights="x")
-    assert (learned.confidence.widest, learned.strange) == (None, None)
+    learned = calibrate(translator, [SentencePair(*pair, "") for pair in PAIRS], weights="x")
+    assert (learned.confidence.widest, learned.mismatched) == (None, None)
     assert learned.confidence.least is not None
-    assert len(learned.table().notes) == 1
+    assert len(learned.to_table().notes) == 1
 
 
 def test_a_translation_that_fills_all_positions_is_looked_at(run: Path, say: Say) -> None:
@@ -136,8 +140,8 @@ def test_the_table_has_all_sentences_and_honest_errors() -> None:
     rng = np.random.default_rng(1)
     actual = rng.random(53)
     expected = np.clip(actual + rng.normal(size=53) * 0.1, 0, 1)
-    learned = Calibrated(Confidence(weights="x", points=((0.0, 0.0),)), list(expected), list(actual))
-    table = learned.table()
+    learned = CalibrationResult(ConfidenceCurve(weights="x", points=((0.0, 0.0),)), list(expected), list(actual))
+    table = learned.to_table()
     assert sum(int(row[1]) for row in table.rows) == 53
     assert learned.correlation == pytest.approx(np.corrcoef(expected, actual)[0, 1], abs=1e-9)
     weighted = sum(int(row[1]) * float(row[3]) for row in table.rows) / 53
@@ -153,9 +157,9 @@ def test_other_weights_are_not_judged_by_it(run: Path, trained: Path, say: Say) 
     step = manifest["checkpoints"][0]
     assert heedful.load(run, device="cpu", step=step).confidence is None
     content = json.loads((run / "confidence.json").read_text())
-    write_findings(run, {"confidence.json": {**content, "weights": "0" * 64}})
+    write_run_files(run, {"confidence.json": {**content, "weights": "0" * 64}})
     assert heedful.load(run, device="cpu").confidence is None
-    write_findings(run, {"confidence.json": "{"})
+    write_run_files(run, {"confidence.json": "{"})
     assert "confidence.json: is damaged" in say("translate", run, "1", "--device", "cpu").complaint
     (run / "confidence.json").unlink()
     assert "confidence.json: cannot be read" in say("translate", run, "1", "--device", "cpu").complaint
@@ -192,4 +196,4 @@ def test_runs_of_other_kinds_and_unfinished_ones_are_not_taken(
     del manifest["files"]["model.safetensors"]
     (run / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
     assert "is not trained to its end" in say("calibrate", run, "--data", "pairs.tsv").complaint
-    assert len(list(TabSeparated(Path("pairs.tsv")))) == 100
+    assert len(list(TsvPairReader(Path("pairs.tsv")))) == 100

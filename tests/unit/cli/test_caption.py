@@ -19,7 +19,7 @@ Say = Callable[..., object]
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demonstration's files, and a run that learned for a second."""
     folder = tmp_path_factory.mktemp("caption")
-    recipe = CaptioningDemonstration(output=folder / "d", steps=4, size=40).write()
+    recipe = CaptioningDemonstration(output=folder / "d", steps=4, size=40).write_recipe()
     options = ["--training.evaluate_every", "4", "--training.batch_tokens", "200", "--model.d_model", "16"]
     options += ["--model.pictures.widths", "[4, 8, 16]", "--training.precision", "fp32"]
     heedful.train(load_recipe(recipe, options), device="cpu")
@@ -91,6 +91,24 @@ def test_what_is_wrong_is_one_sentence(made: Path, say: Say, words: list[str], s
     assert said in say("caption", made / "run", *words).complaint
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["none.png"], "none.png: there is no such picture; check the path"),
+        (["--input", "none.txt"], "none.txt: there is no such file; check the path"),
+        (["{picture}", "--search", "greedy", "--n-best", "2"], "--n-best 2: greedy search finds one caption; add"),
+        (["{picture}", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
+        (["{picture}", "--coverage", "0.2"], "coverage: asks what was attended to in the source"),
+        (["{picture}", "--output", "no/where"], "no/where: cannot be written (No such file or directory)"),
+        (["{picture}", "--page", "no/p.html"], "no/p.html: cannot be written (No such file or directory)"),
+    ],
+)
+@pytest.mark.usefixtures("unloaded")
+def test_mistakes_are_told_before_a_model_is_loaded(made: Path, say: Say, words: list[str], said: str) -> None:
+    (picture,) = pictures(made, 1)
+    assert said in say("caption", made / "run", *(word.format(picture=picture) for word in words)).complaint
+
+
 def test_a_damaged_picture_is_named(made: Path, say: Say, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(pictures(made)[0].read_bytes()[:-40])
     assert "a.png: damaged picture" in say("caption", made / "run", tmp_path / "a.png").complaint
@@ -120,7 +138,7 @@ def test_a_captioner_is_evaluated_compared_and_inspected(made: Path, say: Say, t
 
 def test_the_quick_start_shows_what_was_learned(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     face = heedful.load(made / "run", device="cpu")
-    CaptioningDemonstration(output=made, steps=4, size=40).show(face, made / "run")
+    CaptioningDemonstration(output=made, steps=4, size=40).show_results(face, made / "run")
     said = capsys.readouterr().out
     assert "exact match" in said
     assert "looked at what it named" in said

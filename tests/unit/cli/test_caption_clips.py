@@ -11,7 +11,7 @@ import pytest
 from shapes import unchecked
 
 import heedful
-from heedful.data.pictures import png
+from heedful.data.pictures import encode_png
 from heedful.recipes.load import load_recipe
 from heedful.tasks.video.demonstration import VideoDemonstration
 
@@ -26,7 +26,7 @@ def shown(folder: Path) -> VideoDemonstration:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demonstration's files, and a run that learned for a second."""
     folder = tmp_path_factory.mktemp("video")
-    recipe = shown(folder).write()
+    recipe = shown(folder).write_recipe()
     options = ["--training.evaluate_every", "4", "--training.batch_tokens", "200", "--model.d_model", "16"]
     options += ["--model.frames.widths", "[4, 8]", "--model.motion.widths", "[4]", "--training.precision", "fp32"]
     with unchecked():
@@ -42,7 +42,7 @@ def clips(made: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     frames = np.load(array)["frames"]
     (folder / "frames").mkdir()
     for number, frame in enumerate(frames):
-        (folder / "frames" / f"{number}.png").write_bytes(png(frame))
+        (folder / "frames" / f"{number}.png").write_bytes(encode_png(frame))
     with av.open(str(folder / "clip.mp4"), "w") as container:
         stream = container.add_stream("mpeg4", rate=8)
         stream.height, stream.width = frames.shape[1:3]
@@ -100,7 +100,7 @@ def test_a_run_is_evaluated_compared_and_inspected(made: Path, clips: list[Path]
 
 
 def test_the_quick_start_shows_what_was_learned(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown(made).show(heedful.load(made / "run", device="cpu"), made / "run")
+    shown(made).show_results(heedful.load(made / "run", device="cpu"), made / "run")
     said = capsys.readouterr().out
     assert "exact match" in said
     assert "attention mass" in said
@@ -112,10 +112,10 @@ def test_the_quick_start_shows_what_was_learned(made: Path, capsys: pytest.Captu
     [([], "bahdanau", True), (["--no-local"], "bahdanau", False), (["--no-attention"], "context", True)],
 )
 def test_each_row_has_its_recipe(words: list[str], kind: str, local: bool, tmp_path: Path) -> None:
-    from heedful.cli.quickstart import demonstration
+    from heedful.cli.quickstart import parse_demonstration
 
-    given = demonstration(["video", "--output", str(tmp_path), "--clips", "1", "--tests", "1", *words])
-    model = load_recipe(given.write()).model
+    given = parse_demonstration(["video", "--output", str(tmp_path), "--clips", "1", "--tests", "1", *words])
+    model = load_recipe(given.write_recipe()).model
     assert (model.decoder.reading.kind, model.local) == (kind, local)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.conversation.face import Partner
+from heedful.tasks.conversation.predictor import ChatPredictor
 
 _RECIPE = """
 task = "conversation"
@@ -159,7 +159,7 @@ def test_whoever_interrupts_a_reply_keeps_what_was_said(
         yield "ye"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Partner, "stream", stream)
+    monkeypatch.setattr(ChatPredictor, "stream", stream)
     path = tmp_path / "said.jsonl"
     code, out, _ = say(f"a\n/save {path}\n")
     assert (code, out) == (0, "ye\n")

@@ -13,11 +13,10 @@ from torch import nn
 import heedful
 from heedful.architectures.build import build_text_classifier
 from heedful.architectures.classifiers import RecurrentClassifierConfig
-from heedful.data.labels import Labels
-from heedful.data.tokenizers import Words
-from heedful.tasks.classification.face import ALONE, UNMARKED, Classifier
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import WordTokenizer
+from heedful.tasks.classification.predictor import SINGLE_TEXT_WARNING, UNMARKED_TEXT_WARNING, Classifier
 from heedful.tasks.classification.recipe import ClassificationDataConfig
-from heedful.tasks.inspecting import Said
 
 Say = Callable[..., "Said"]
 Tuned = Callable[[str], Path]
@@ -53,12 +52,12 @@ def test_two_texts_and_all_probabilities(say: Say, tuned: Tuned) -> None:
 def chooser(monkeypatch: pytest.MonkeyPatch) -> Classifier:
     """A model that chooses among candidates, which every command now finds."""
     config = RecurrentClassifierConfig(d_model=4, dropout=0.0)
-    words = Words(["eins", "zwei", "drei"], lowercase=False)
+    words = WordTokenizer(["eins", "zwei", "drei"], lowercase=False)
     model = build_text_classifier(config, vocabulary=words.size, outputs=1, longest=20)
     for parameter in model.parameters():
         nn.init.normal_(parameter)
-    found = Classifier(model.eval(), tokenizer=words, answered="choice", labels=None, max_length=20)
-    monkeypatch.setattr("heedful.runs.load.load_as", lambda *_, **__: found)
+    found = Classifier(model.eval(), tokenizer=words, answer_type="choice", labels=None, max_length=20)
+    monkeypatch.setattr("heedful.runs.load.load_predictor", lambda *_, **__: found)
     return found
 
 
@@ -108,7 +107,7 @@ def test_of_a_candidate_that_is_too_long_the_end_is_not_read(say: Say, chooser: 
 
 def test_of_a_question_that_is_too_long_the_end_is_not_read(say: Say, tuned: Tuned) -> None:
     run, context = tuned("spans"), "zwei drei"
-    most = heedful.load(run).cutting.max_question
+    most = heedful.load(run).settings.max_question
     words = ("answer", run, "--format", "jsonl", "--context", context, "--question")
     said = say(*words, "eins " * (most + 3))
     assert (json.loads(said.out)["cut"], said.err) == (3, NOTE)
@@ -147,20 +146,32 @@ def test_what_cannot_be_answered(say: Say, tuned: Tuned, words: list[str], stdin
 
 def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
     told = say("classify", tuned("spans"), "--text", "a")
-    assert f"{tuned('spans')}: is an answerer and none that classifies texts; name another" in told.complaint
+    complaint = "is a question answering predictor and none that classifies texts; name another"
+    assert f"{tuned('spans')}: {complaint}" in told.complaint
 
 
 def test_a_text_alone_and_one_without_marks_are_doubted(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     config = RecurrentClassifierConfig(d_model=4, dropout=0.0)
-    words = Words(["eins", "zwei", "drei"], lowercase=False)
+    words = WordTokenizer(["eins", "zwei", "drei"], lowercase=False)
     model = build_text_classifier(config, vocabulary=words.size, outputs=2, longest=20).eval()
-    labels = Labels(["false", "true"])
-    found = Classifier(model, tokenizer=words, answered="class", labels=labels, max_length=20, pairs=True, marked=True)
-    monkeypatch.setattr("heedful.runs.load.load_as", lambda *_, **__: found)
+    labels = LabelVocabulary(["false", "true"])
+    found = Classifier(
+        model,
+        tokenizer=words,
+        answer_type="class",
+        labels=labels,
+        max_length=20,
+        trained_on_pairs=True,
+        trained_on_marked=True,
+    )
+    monkeypatch.setattr("heedful.runs.load.load_predictor", lambda *_, **__: found)
     told = say("classify", "run", stdin="*eins* zwei\teins *zwei*\neins zwei\neins\tzwei\n")
     assert (told.code, len(told.lines)) == (0, 3)
-    assert told.err.splitlines() == [f"1 of 3 texts: {ALONE}", f"2 of 3 texts: {UNMARKED}"]
-    assert [each.doubts for each in found.classify(["eins", ("*eins*", "zwei")])] == [(ALONE, UNMARKED), ()]
+    assert told.err.splitlines() == [f"1 of 3 texts: {SINGLE_TEXT_WARNING}", f"2 of 3 texts: {UNMARKED_TEXT_WARNING}"]
+    assert [each.doubts for each in found.classify(["eins", ("*eins*", "zwei")])] == [
+        (SINGLE_TEXT_WARNING, UNMARKED_TEXT_WARNING),
+        (),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +186,7 @@ def test_a_text_alone_and_one_without_marks_are_doubted(say: Say, monkeypatch: p
 )
 def test_a_recipe_says_whether_pairs_and_marks_are_learned(train: dict[str, str], pairs: bool, marked: bool) -> None:
     data = ClassificationDataConfig.model_validate({"train": train, "validation": train})
-    assert (data.pairs, data.marked) == (pairs, marked)
+    assert (data.has_pairs, data.has_marked_words) == (pairs, marked)
 
 
 @pytest.mark.parametrize(

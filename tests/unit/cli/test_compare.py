@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import heedful
+from heedful.atomic_io import MODEL_FILE, read_manifest, write_manifest
 from heedful.cli import train as train_command
-from heedful.store import MODEL, read_manifest, write_manifest
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20", "--device", "cpu")
@@ -36,8 +36,8 @@ def compared(say: Say, *words: object) -> dict[str, Any]:
 def unfinished(run: Path, folder: Path) -> Path:
     """A copy as an interruption leaves it: checkpoints, but no final model."""
     shutil.copytree(run, folder)
-    (folder / MODEL).unlink()
-    write_manifest(folder, replace(read_manifest(folder).without(MODEL), finished=False))
+    (folder / MODEL_FILE).unlink()
+    write_manifest(folder, replace(read_manifest(folder).without_files(MODEL_FILE), finished=False))
     return folder
 
 

@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from heedful.data.labels import Labels
+from heedful.atomic_io import MODEL_FILE, read_manifest, write_manifest
+from heedful.data.labels import LabelVocabulary
 from heedful.runs.load import open_run
-from heedful.store import MODEL, read_manifest, write_manifest
 
 Say = Callable[..., Any]
 Tuned = Callable[[str], Path]
@@ -92,7 +92,7 @@ def test_vocabulary_and_classes_of_few_examples(say: Say, sizes: Path) -> None:
         unknown = run.tokenizer.special.unk
         known.append({word for word in own if run.tokenizer.encode(word) != [unknown]})
         assert len(known[-1]) == count, "of each text that is learned from, and of no other"
-        assert set(run.vocabulary("tokenizer/labels", Labels).names) == {"up", "down", "rare"}
+        assert set(run.get_vocabulary("tokenizer/labels", LabelVocabulary).names) == {"up", "down", "rare"}
     assert known[0] < known[1] < known[2]
 
 
@@ -103,7 +103,7 @@ def test_another_number_or_seed_encodes_again(say: Say, sizes: Path) -> None:
     shutil.rmtree("r/checkpoints")
     for name in ("model.safetensors", "metrics.jsonl"):
         Path("r", name).unlink()
-    found = read_manifest(Path("r")).without(MODEL)
+    found = read_manifest(Path("r")).without_files(MODEL_FILE)
     write_manifest(Path("r"), replace(found, finished=False, checkpoints=(), last=None, best=None))
     told = say(*words, "--data.examples", "30")
     assert (told.code, "30 training examples" in told.err) == (0, True), told.err
@@ -149,7 +149,7 @@ def test_curves_by_examples(say: Say, sizes: Path) -> None:
         assert (shown["run"], shown["start"], shown["examples"]) == (run["run"], "scratch", str(run["examples"]))
         assert shown["accuracy"] == f"{accuracy['value']:.4f}"
         assert shown["95 % interval"] == f"{accuracy['low']:.4f} to {accuracy['high']:.4f}"
-        weights = list(open_run(Path(run["run"])).model().parameters())
+        weights = list(open_run(Path(run["run"])).init_model().parameters())
         assert shown["learned"] == f"{sum(p.numel() for p in weights):,}"
         assert re.split(r"  +", line) == row
     assert [row[8] for row in rows[:2]] == ["-", f"{found['runs'][1]['against_first']['accuracy']['p_value']:.3f}"]
@@ -258,8 +258,8 @@ def test_an_unfinished_run(say: Say, sizes: Path) -> None:
     words = ("--training.evaluate_every", "2", "--device", "cpu")
     assert say("train", sizes.name, "--output", "run", *words).code == 0
     shutil.copytree("run", "half")
-    (Path("half") / MODEL).unlink()
-    write_manifest(Path("half"), replace(read_manifest(Path("half")).without(MODEL), finished=False))
+    (Path("half") / MODEL_FILE).unlink()
+    write_manifest(Path("half"), replace(read_manifest(Path("half")).without_files(MODEL_FILE), finished=False))
     best = read_manifest(Path("half")).best
     said = say("compare", "run", "half", *QUICK)
     assert f"* half is not finished: its best checkpoint so far (step {best}) is compared" in said.lines

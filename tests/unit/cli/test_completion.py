@@ -11,7 +11,7 @@ import pytest
 
 from heedful.__main__ import main
 from heedful.cli.commands import COMMANDS
-from heedful.cli.completion import keys, known, settings
+from heedful.cli.completion import collect_command_words, list_recipe_keys, list_settings_keys
 
 
 @pytest.fixture(scope="module")
@@ -82,21 +82,21 @@ def test_bash_knows_recipes_and_studies(completed: Callable[..., list[str]]) -> 
 
 
 def test_every_command_and_option_is_in_every_script(scripts: dict[str, Path]) -> None:
-    words = known()
+    words = collect_command_words()
     assert set(words) == set(COMMANDS)
-    assert "--training.steps" not in words["train"].names
+    assert "--training.steps" not in words["train"].option_names
     for shell, path in scripts.items():
         script = path.read_text(encoding="utf-8")
         long = "-l {}" if shell == "fish" else "--{}"
         for name, each in words.items():
             assert name in script
-            for option in each.names:
+            for option in each.option_names:
                 assert (long.format(option[2:]) if option.startswith("--") else option[1:]) in script, (shell, option)
-        assert all(key in script for key in (*keys(), *settings()))
-    assert "training.steps" in keys()
-    assert not any("NAME" in key for key in keys())
-    assert {"port", "limits.queue", "access.keys"} <= set(settings())
-    assert not {"models", "indices", "limits", "device"} & set(settings())
+        assert all(key in script for key in (*list_recipe_keys(), *list_settings_keys()))
+    assert "training.steps" in list_recipe_keys()
+    assert not any("NAME" in key for key in list_recipe_keys())
+    assert {"port", "limits.queue", "access.keys"} <= set(list_settings_keys())
+    assert not {"models", "indices", "limits", "device"} & set(list_settings_keys())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

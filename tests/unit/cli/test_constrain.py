@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.data.spelling import joined, occurrences
-from heedful.data.tokenizers import Characters, Words, learn_sentencepiece
+from heedful.data.tokenizers import CharacterTokenizer, WordTokenizer, learn_sentencepiece
+from heedful.data.word_boundaries import find_continuing_ids, find_term
 from heedful.errors import DataError, RecipeError
-from heedful.generation.search import Greedy
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.glossary import Glossary, Term, shared_out
+from heedful.generation.search import GreedySearch
+from heedful.tasks.translation.glossary import TargetTerm, TermGlossary, assign_terms
+from heedful.tasks.translation.translator import Translator
 
 SOURCES = ["1 2 3", "", "7", "4 4 4 4", "2 9 8", "5"]
 
 
-def glossary(*entries: tuple[str, str]) -> Glossary:
-    return Glossary([(number, *entry) for number, entry in enumerate(entries, 1)], place="g.tsv")
+def glossary(*entries: tuple[str, str]) -> TermGlossary:
+    return TermGlossary([(number, *entry) for number, entry in enumerate(entries, 1)], path="g.tsv")
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def glossary(*entries: tuple[str, str]) -> Glossary:
 )
 def test_sources_are_found_as_words_and_the_longest_goes_first(sentence: str, found: list[str]) -> None:
     known = glossary(("dog", "Hund"), ("guide dog", "Blindenhund"), ("US", "Vereinigte Staaten"))
-    assert [term.text for term in known.terms(sentence)] == found
+    assert [term.text for term in known.find_terms(sentence)] == found
 
 
 def test_a_glossary_is_read(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("dog\t Hund \ta note\n\nUS\tUSA\ndog\tHund\n")
-    assert Glossary.read(path).entries == {"dog": "Hund", "US": "USA"}
+    assert TermGlossary.from_file(path).entries == {"dog": "Hund", "US": "USA"}
 
 
 @pytest.mark.parametrize(
@@ -59,44 +59,44 @@ def test_a_glossary_that_is_none_is_told_of(tmp_path: Path, text: str, complaint
     path = tmp_path / "terms.tsv"
     path.write_text(text)
     with pytest.raises(DataError) as told:
-        Glossary.read(path)
+        TermGlossary.from_file(path)
     assert complaint in str(told.value)
 
 
 def test_terms_have_the_pieces_of_the_middle_of_a_text() -> None:
     pieces = learn_sentencepiece(["ein Hund und a Hundehalter"] * 4, kind="bpe", size=40, lowercase=False)
-    assert Term("Hund").ids(pieces) == tuple(pieces.encode("Hund"))
-    letters = Characters("abdHnu ", lowercase=False)
-    assert Term("Hund").ids(letters) == tuple(letters.encode("a Hund")[1:])
-    assert letters.decode(Term("Hund").ids(letters)) == " Hund"
-    assert Term("Hut").ids(letters) == (), "t is unknown"
-    words = Words(["a", "Hund", "und", ","], lowercase=False)
-    assert Term("Hund und").ids(words) == tuple(words.encode("Hund und"))
-    assert joined(words) == frozenset(), "a word of its own goes on with none"
-    assert {letters.decode([number]) for number in joined(letters)} == set("abdHnu")
+    assert TargetTerm("Hund").encode(pieces) == tuple(pieces.encode("Hund"))
+    letters = CharacterTokenizer("abdHnu ", lowercase=False)
+    assert TargetTerm("Hund").encode(letters) == tuple(letters.encode("a Hund")[1:])
+    assert letters.decode(TargetTerm("Hund").encode(letters)) == " Hund"
+    assert TargetTerm("Hut").encode(letters) == (), "t is unknown"
+    words = WordTokenizer(["a", "Hund", "und", ","], lowercase=False)
+    assert TargetTerm("Hund und").encode(words) == tuple(words.encode("Hund und"))
+    assert find_continuing_ids(words) == frozenset(), "a word of its own goes on with none"
+    assert {letters.decode([number]) for number in find_continuing_ids(letters)} == set("abdHnu")
 
 
 def test_parts_get_the_terms_whose_source_they_hold() -> None:
-    terms = [Term("Hund", "dog"), Term("Oslo"), Term("Haus"), Term("Katze", "CAT")]
-    assert shared_out(terms, ["a dog,", "in Oslo", "a cat"]) == [(terms[0], terms[2]), (terms[1],), (terms[3],)]
+    terms = [TargetTerm("Hund", "dog"), TargetTerm("Oslo"), TargetTerm("Haus"), TargetTerm("Katze", "CAT")]
+    assert assign_terms(terms, ["a dog,", "in Oslo", "a cat"]) == [(terms[0], terms[2]), (terms[1],), (terms[3],)]
 
 
 def test_translations_hold_what_they_must(trained: Path) -> None:
     translator = heedful.load(trained, device="cpu")
     assert isinstance(translator, Translator)
-    wanted: list[list[Term | str]] = [["sieben", "drei"], ["eins"], [], ["neun acht"], ["nothing of it"], []]
+    wanted: list[list[TargetTerm | str]] = [["sieben", "drei"], ["eins"], [], ["neun acht"], ["nothing of it"], []]
     found = translator.translate(SOURCES, constraints=wanted)
     free = translator.translate(SOURCES)
     for each, plain, terms in zip(found, free, wanted, strict=True):
         assert each.constraints == tuple(terms)
-        assert list(each.unmet) == [term for term in terms if not list(occurrences(str(term), each.text))]
+        assert list(each.unmet) == [term for term in terms if not list(find_term(str(term), each.text))]
         if not terms:
             assert each == plain, "who must hold nothing notices nothing"
     assert [each.unmet for each in found] == [(), ("eins",), (), (), ("nothing of it",), ()]
     backwards = translator.translate(SOURCES[::-1], constraints=wanted[::-1], batch_tokens=1)[::-1]
     assert [each.text for each in backwards] == [each.text for each in found]
     with pytest.raises(RecipeError, match="only a beam can look for them"):
-        translator.translate(SOURCES, constraints=wanted, search=Greedy(translator.target.special.eos))
+        translator.translate(SOURCES, constraints=wanted, search=GreedySearch(translator.target.special.eos))
 
 
 def test_long_sentences_hold_them_in_one_part(trained: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.architectures.published import PUBLISHED
+from heedful.architectures.published_models import PUBLISHED_MODELS
 from heedful.tasks.benchmarks.table import DEFINITIONS
 
 Say = Callable[..., Any]
@@ -62,7 +62,7 @@ def test_wrong_words(say: Say, small: Path, words: str, complaint: str) -> None:
 
 def test_models_of_papers(say: Say) -> None:
     table = say("describe", "--sizes").lines
-    assert [line.split()[0] for line in table[1:]] == list(PUBLISHED)
+    assert [line.split()[0] for line in table[1:]] == list(PUBLISHED_MODELS)
     (row,) = [line for line in table if line.startswith("bert-base ")]
     assert row.split()[1:6] == ["12", "768", "12", "30,522", "109,482,240"]
     said = say("describe", "--preset", "gpt-2").out

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.data.context import SEPARATOR, Following
+from heedful.data.context import CONTEXT_SEPARATOR, SentenceInContext
 from heedful.errors import HeedfulError, RecipeError, RunError
 from heedful.inspection.record_files import load_record
 from heedful.localisation.files import read_document
 from heedful.metrics.translation import bleu
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.prepare import open_corpus, open_or_create
-from heedful.tasks.searches import Length
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.filling import fill
-from heedful.tasks.translation.protecting import Protecting
+from heedful.runs.prepare import open_corpus, open_or_create_run
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.translation.document_translation import translate_document
+from heedful.tasks.translation.markup_translation import MarkupTranslator
+from heedful.tasks.translation.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["a dog runs .", "it is old .", "", "two cats sleep .", "they are white .", "a dog runs .", "it is old ."]
@@ -94,8 +94,8 @@ def led_by(model: Translator, *before: str) -> Translator:
     """The same model, before whose sentences the ids of others stand as if they were tags of its own."""
     other = copy(model)
     other.source = copy(model.source)
-    between = model.source.tags[SEPARATOR]
-    other.source.opening = tuple(number for text in before for number in (*model.source.encode(text), between))
+    between = model.source.tag_ids[CONTEXT_SEPARATOR]
+    other.source.prefix_ids = tuple(number for text in before for number in (*model.source.encode(text), between))
     return other
 
 
@@ -112,12 +112,12 @@ def expected(model: Translator) -> list[float]:
 
 
 def test_the_corpus_holds_what_sentences_follow(folder: Path, run: Path) -> None:
-    opened = open_or_create(recipe(folder), say=lambda _: None)
-    corpus = open_corpus(opened, "train", say=lambda _: None)
+    opened = open_or_create_run(recipe(folder), log=lambda _: None)
+    corpus = open_corpus(opened, "train", log=lambda _: None)
     source = opened.vocabularies["tokenizer/source"]
-    read = [" ".join(source.pieces(corpus["source"][row])) for row in range(len(corpus))]
-    assert read[:2] == ["a dog runs . </s>", f"a dog runs . {SEPARATOR} it is old . </s>"]
-    assert read[2:4] == ["two cats sleep . </s>", f"two cats sleep . {SEPARATOR} they are white . </s>"]
+    read = [" ".join(source.to_pieces(corpus["source"][row])) for row in range(len(corpus))]
+    assert read[:2] == ["a dog runs . </s>", f"a dog runs . {CONTEXT_SEPARATOR} it is old . </s>"]
+    assert read[2:4] == ["two cats sleep . </s>", f"two cats sleep . {CONTEXT_SEPARATOR} they are white . </s>"]
     # the longest that fits, with its end: one of the four words before is cut
     assert all(len(each.split()) <= 12 for each in read)
     assert corpus.report.empty == 1
@@ -134,47 +134,47 @@ def test_translations_are_those_behind_what_stands_before(model: Translator, exp
 
 
 def test_more_than_was_learned_of_is_left_out(model: Translator) -> None:
-    near = model.translate([Following("it is old .", ("a dog runs .",))])[0]
-    far = model.translate([Following("it is old .", ("two cats sleep .", "a dog runs ."))])[0]
+    near = model.translate([SentenceInContext("it is old .", ("a dog runs .",))])[0]
+    far = model.translate([SentenceInContext("it is old .", ("two cats sleep .", "a dog runs ."))])[0]
     assert far.candidates == near.candidates
 
 
 def test_lengths_are_those_of_the_sentence(model: Translator) -> None:
     """Tags count, and what a sentence follows does not."""
-    following = Following("it .", ("a dog runs .",))
-    limit, fewest = Length(1.0, 0), Length(1.0, 50, least_ratio=2.0)
+    following = SentenceInContext("it .", ("a dog runs .",))
+    limit, fewest = LengthLimits(1.0, 0), LengthLimits(1.0, 50, min_ratio=2.0)
     assert model.translate([following])[0].source_tokens == ("it", ".")
     assert len(model.translate([following], length=limit)[0].candidates[0].ids) <= 3
     least = len(model.translate([following], length=fewest)[0].candidates[0].ids)
     assert least >= 6
-    assert least == len(model.translate([following], length=Length(1.0, 50, least=6))[0].candidates[0].ids)
+    assert least == len(model.translate([following], length=LengthLimits(1.0, 50, min_length=6))[0].candidates[0].ids)
     assert len(led_by(model, "a dog runs .").translate(["it ."], length=fewest)[0].candidates[0].ids) >= 16
 
 
 def test_scores_links_and_alignments_are_of_the_sentence(model: Translator) -> None:
-    following = Following("it is old .", ("a dog runs .",))
+    following = SentenceInContext("it is old .", ("a dog runs .",))
     by_hand, target = led_by(model, "a dog runs ."), "er ist alt ."
     (score,), (other,) = model.score([(following, target)]), by_hand.score([("it is old .", target)])
     assert score.log_probability == pytest.approx(other.log_probability, abs=1e-4)
     mine, theirs = model.align(following, target), by_hand.align("it is old .", target)
     assert mine.source_tokens == ("it", "is", "old", ".", "</s>")
     assert theirs.source_tokens[5:] == mine.source_tokens
-    np.testing.assert_allclose(mine.telling, theirs.telling[:, 5:], atol=1e-5)
-    assert mine.telling.shape == (5, 5)
+    np.testing.assert_allclose(mine.best_weights, theirs.best_weights[:, 5:], atol=1e-5)
+    assert mine.best_weights.shape == (5, 5)
     assert model.link([(following, target)]) == by_hand.link([("it is old .", target)])
 
 
 def test_what_was_looked_at_before_is_recorded(model: Translator) -> None:
-    record = model.inspect(Following("it is old .", ("a dog runs .",)), "er ist alt .")
+    record = model.inspect(SentenceInContext("it is old .", ("a dog runs .",)), "er ist alt .")
     (axis,) = (each for each in record.axes if each.name == "source")
-    assert axis.tokens[:6] == ("a", "dog", "runs", ".", SEPARATOR, "it")
-    assert model.read_words(Following("it is old .", ("a dog runs .",))) == [-1] * 5 + [0, 1, 2, 3]
+    assert axis.tokens[:6] == ("a", "dog", "runs", ".", CONTEXT_SEPARATOR, "it")
+    assert model.get_word_numbers(SentenceInContext("it is old .", ("a dog runs .",))) == [-1] * 5 + [0, 1, 2, 3]
 
 
 def test_parts_of_a_long_sentence_follow_each_other(model: Translator) -> None:
     """The first follows what the sentence does, and each other one the part before it."""
     long = "a dog runs . two cats sleep . they are white . it is old ."
-    found = model.translate([Following(long, ("they are white .",))])[0]
+    found = model.translate([SentenceInContext(long, ("they are white .",))])[0]
     assert found.parts[0].source.startswith("a dog")
     assert len(found.parts) > 1
     assert [part.before for part in found.parts] == [
@@ -188,7 +188,7 @@ def test_a_model_that_reads_each_by_itself_is_told_so(trained: Path) -> None:
     model = heedful.load(trained, kind=Translator, device="cpu")
     assert list(model.following(["1 2", "3"])) == ["1 2", "3"]
     with pytest.raises(RecipeError, match=r"reads each sentence by itself: .* train one with data\.context"):
-        model.translate([Following("1 2", ("3",))])
+        model.translate([SentenceInContext("1 2", ("3",))])
 
 
 @pytest.mark.parametrize("options", [(), ("--batch-tokens", 1)])
@@ -216,7 +216,7 @@ def test_alignments_are_of_the_sentence(say: Say, run: Path) -> None:
 
 def test_scores_and_links_follow_the_file(say: Say, folder: Path, run: Path, model: Translator) -> None:
     pairs = [
-        (Following(source, before) if before else source, target)
+        (SentenceInContext(source, before) if before else source, target)
         for source, before, target in zip(SOURCES, BEFORE, TARGETS, strict=True)
     ]
     scores = [float(line.split("\t")[0]) for line in say("score", run, "--data", folder / "text.tsv").lines]
@@ -244,7 +244,7 @@ def test_the_last_of_several_lines_is_looked_at(say: Say, run: Path, model: Tran
     assert say("inspect", run, "--text", text, "--save", here / "r.safetensors").code == 0
     record = load_record(here / "r.safetensors")
     assert record.title == SOURCES[1]
-    assert record.axis("source").tokens[:5] == ("a", "dog", "runs", ".", SEPARATOR)
+    assert record.get_axis("source").tokens[:5] == ("a", "dog", "runs", ".", CONTEXT_SEPARATOR)
 
 
 def test_a_document_is_filled_in_its_order(folder: Path, model: Translator) -> None:
@@ -258,15 +258,15 @@ def test_a_document_is_filled_in_its_order(folder: Path, model: Translator) -> N
         asked.extend(sentences)
         return model.translate(sentences)
 
-    filled = fill(read_document(path), Protecting(model, translate))
-    assert filled.asked == 4
-    assert asked[:4] == [SOURCES[3], *(Following(after, (before,)) for before, after in pairwise(SOURCES[3:]))]
+    filled = translate_document(read_document(path), MarkupTranslator(model, translate))
+    assert filled.num_requested == 4
+    assert asked[:4] == [SOURCES[3], *(SentenceInContext(after, (before,)) for before, after in pairwise(SOURCES[3:]))]
     asked.clear()
     path = folder / "text.po"
     told = [(SOURCES[3], "fertig"), (SOURCES[4], ""), (SOURCES[5], "")]
     path.write_text("".join(f'msgid "{source}"\nmsgstr "{target}"\n\n' for source, target in told))
-    fill(read_document(path), Protecting(model, translate))
-    assert asked[:2] == [Following(SOURCES[4], (SOURCES[3],)), Following(SOURCES[5], (SOURCES[4],))]
+    translate_document(read_document(path), MarkupTranslator(model, translate))
+    assert asked[:2] == [SentenceInContext(SOURCES[4], (SOURCES[3],)), SentenceInContext(SOURCES[5], (SOURCES[4],))]
 
 
 def test_sentences_of_a_segment_follow_each_other(model: Translator) -> None:
@@ -277,9 +277,14 @@ def test_sentences_of_a_segment_follow_each_other(model: Translator) -> None:
         asked.extend(sentences)
         return model.translate(sentences)
 
-    protecting = Protecting(model, translate)
-    protecting.all([("A dog runs. It is old.",)], before=[[("Two cats sleep.",), ("They {name} rest.",)]])
-    assert asked[:2] == [Following("A dog runs.", ("They {name} rest.",)), Following("It is old.", ("A dog runs.",))]
+    protecting = MarkupTranslator(model, translate)
+    protecting.translate_segments(
+        [("A dog runs. It is old.",)], before=[[("Two cats sleep.",), ("They {name} rest.",)]]
+    )
+    assert asked[:2] == [
+        SentenceInContext("A dog runs.", ("They {name} rest.",)),
+        SentenceInContext("It is old.", ("A dog runs.",)),
+    ]
 
 
 def test_protected_lines_follow_each_other(say: Say, run: Path) -> None:
@@ -361,9 +366,9 @@ def test_what_is_wrong_is_told(folder: Path, words: Sequence[str], told: str) ->
 
 def test_what_was_encoded_is_encoded_again_for_other_sentences_alone(folder: Path) -> None:
     plain, one, two = (
-        recipe(folder, "--data.context", "none").data.settings("train"),
-        recipe(folder).data.settings("train"),
-        recipe(folder, "--data.context.sentences", "2").data.settings("train"),
+        recipe(folder, "--data.context", "none").data.list_settings("train"),
+        recipe(folder).data.list_settings("train"),
+        recipe(folder, "--data.context.sentences", "2").data.list_settings("train"),
     )
     assert plain != one != two != plain
     assert list(one)[: len(plain)] == list(plain)

@@ -15,8 +15,8 @@ import torch
 import heedful
 from heedful.errors import DataError, HeedfulError, RecipeError
 from heedful.inspection.record_files import load_record
-from heedful.models.encoders import SelfAttentive
-from heedful.runs.load import open_run, trained
+from heedful.models.encoders import SelfAttentivePooler
+from heedful.runs.load import load_trained_model, open_run
 
 Say = Callable[..., "Any"]
 WORDS = ("eins", "zwei", "drei", "vier", "sechs")
@@ -80,9 +80,9 @@ def test_pairs_are_classified_evaluated_and_described(say: Say, runs: dict[str, 
     assert json.loads(told.out)["probabilities"] == pytest.approx(dict(found.probabilities), abs=1e-4)
     assert "accuracy" in say("evaluate", runs[name]).out
     run: Any = open_run(runs[name])
-    model = trained(run, device=torch.device("cpu"))
-    assert run.recipe.model.paired == (name != "hops")
-    assert isinstance(model.summary, SelfAttentive) == (name == "hops")
+    model = load_trained_model(run, device=torch.device("cpu"))
+    assert run.recipe.model.requires_pairs == (name != "hops")
+    assert isinstance(model.summary, SelfAttentivePooler) == (name == "hops")
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_what_is_looked_at_is_recorded(
 
 
 def test_only_some_hops_are_recorded(runs: dict[str, Path]) -> None:
-    from heedful.tasks.inspecting import Scope
+    from heedful.tasks.inspection_records import InspectionSelection
 
     model = heedful.load(runs["hops"])
-    whole, some = model.inspect("eins zwei"), model.inspect("eins zwei", scope=Scope(heads=(2, 0)))
+    whole, some = model.inspect("eins zwei"), model.inspect("eins zwei", scope=InspectionSelection(heads=(2, 0)))
     assert some.maps[0].heads == (0, 2)
     np.testing.assert_array_equal(some.maps[0].weights, whole.maps[0].weights[[0, 2]])
     with pytest.raises(RecipeError, match="this model has heads 0 to 2"):
-        model.inspect("eins", scope=Scope(heads=(3,)))
+        model.inspect("eins", scope=InspectionSelection(heads=(3,)))
 
 
 def test_the_matrix_of_a_text_is_its_embedding(say: Say, runs: dict[str, Path], here: Path) -> None:

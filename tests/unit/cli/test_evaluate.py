@@ -11,8 +11,8 @@ import pytest
 import sacrebleu
 
 import heedful
-from heedful.metrics.bootstrap import Sampling, intervals, paired_tests
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF
+from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20")
@@ -112,10 +112,10 @@ def test_the_bootstrap_follows_its_seed(say: Say, here: Path) -> None:
             }
             for lines in (one, other)
         )
-        drawing = Sampling(20, seed)
+        drawing = BootstrapOptions(20, seed)
         for told, expected in (
-            (found["intervals"], intervals(mine, drawing)),
-            (found["against"]["comparisons"], paired_tests(mine, theirs, drawing)),
+            (found["intervals"], compute_intervals(mine, drawing)),
+            (found["against"]["comparisons"], run_paired_tests(mine, theirs, drawing)),
         ):
             by_name = {each["name"]: each for each in told}
             assert {name: by_name[name] for name in mine} == {name: asdict(each) for name, each in expected.items()}
@@ -217,8 +217,8 @@ def test_a_page_of_what_is_worth_reading(say: Say, trained: Path, here: Path) ->
 
 
 def test_a_page_tells_how_far_it_is(say: Say, trained: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.cli.progress._LINE_EVERY", 0.0)
-    monkeypatch.setattr("heedful.data.nearest._OFTEN", 20)
+    monkeypatch.setattr("heedful.cli.progress._SECONDS_PER_LINE", 0.0)
+    monkeypatch.setattr("heedful.data.similar_pairs._PROGRESS_INTERVAL", 20)
     pairs = len((trained.parent / "train.en").read_text().splitlines())
     said = say("evaluate", trained, *QUICK, "--page", "errors.html").err.splitlines()
     told = [line.removeprefix("reading text for training: ") for line in said if line.startswith("reading")]

@@ -15,7 +15,7 @@ import torch
 
 import heedful
 from heedful.errors import DataError, RunError
-from heedful.inspection.watch import watch
+from heedful.inspection.watch import watch_attention
 from tests.untrained import untrained
 
 Say = Callable[..., Any]
@@ -112,7 +112,7 @@ def test_scores_alignments_vectors_and_pages_read_factors(say: Say, run: Path, t
     assert side.factors is not None
     encoder = model.models[0].encoder.stack.embedding
     case, pos = (table.weight for table in encoder.factors)
-    noun = model.factors["pos"].labels.id("N") + 1
+    noun = model.factors["pos"].labels.get_id("N") + 1
     of_word = ((case[2] + pos[noun]) * encoder.scale).detach().numpy()
     of_end = ((case[0] + pos[0]) * encoder.scale).detach().numpy()
     np.testing.assert_allclose(side.factors, [of_word] * 3 + [of_end], rtol=1e-5)
@@ -125,13 +125,13 @@ def test_scores_alignments_vectors_and_pages_read_factors(say: Say, run: Path, t
 
 def test_batches_of_training_and_of_use_are_the_same(run: Path) -> None:
     """The likelihood of the validation text, by the task and by the face."""
-    from heedful.runs.load import open_run, trained
+    from heedful.runs.load import load_trained_model, open_run
     from heedful.runs.prepare import open_corpus
 
     opened = open_run(run)
-    corpora = {part: open_corpus(opened, part, say=lambda _: None) for part in ("train", "validation")}
-    problem = opened.kind.problem(opened, corpora["train"], corpora["validation"], device=torch.device("cpu"))
-    model = trained(opened, device=torch.device("cpu"))
+    corpora = {part: open_corpus(opened, part, log=lambda _: None) for part in ("train", "validation")}
+    problem = opened.task.build_objective(opened, corpora["train"], corpora["validation"], device=torch.device("cpu"))
+    model = load_trained_model(opened, device=torch.device("cpu"))
     loss = problem.evaluate(model)["loss"]
     scores = heedful.load(run, device="cpu").score([(p.source, p.target) for p in opened.recipe.data.reader("train")])
     nats = -sum(each.log_probability for each in scores) / sum(each.count for each in scores)
@@ -162,14 +162,14 @@ def test_words_of_the_source_take_the_place_of_unknown_pieces_as_they_were_writt
     from heedful.tasks.translation.translations import replace_unknown
 
     model = heedful.load(cased, device="cpu")
-    assert model.reading.surfaces("McDog") == list("McDog")
+    assert model.source_encoder.get_surfaces("McDog") == list("McDog")
     (found,) = model.translate(["McDog"])
     unknown = model.target.special.unk
     one = found.candidates[0]
     other = type(one)("⁇", (unknown,), ("<unk>",), -1.0, -1.0, True)
     (replaced,) = replace_unknown(model, [type(found)(found.source, found.source_tokens, (other,))])
     assert replaced.text in set("McDog")
-    assert replaced.text == "McDog"[int(model.align("McDog", other).telling[0, :5].argmax())]
+    assert replaced.text == "McDog"[int(model.align("McDog", other).best_weights[0, :5].argmax())]
 
 
 @pytest.mark.parametrize(
@@ -238,35 +238,35 @@ def test_engines_give_what_modules_give(run: Path, tmp_path: Path) -> None:
 )
 def test_a_recipe_that_cannot_be_meant_is_told(folder: Path, changes: dict[str, Any], message: str) -> None:
     from heedful.errors import RecipeError
-    from heedful.recipes.load import recipe_from
+    from heedful.recipes.load import build_recipe
 
     with pytest.raises(RecipeError) as raised:
-        recipe_from(table(folder, "new", **changes), place="here")
+        build_recipe(table(folder, "new", **changes), source="here")
     assert message in str(raised.value)
 
 
 def test_labels_know_one_direction(folder: Path) -> None:
     from heedful.errors import RecipeError
-    from heedful.recipes.load import recipe_from
+    from heedful.recipes.load import build_recipe
 
     made = table(folder, "new")
     made["data"]["train"] |= {"both_ways": True, "source_language": "en", "target_language": "de"}
     with pytest.raises(RecipeError, match=r"data\.train\.factors .*knows the words of one language"):
-        recipe_from(made, place="here")
+        build_recipe(made, source="here")
 
 
 def test_no_model_begins_with_one_that_reads_factors(run: Path, folder: Path, tmp_path: Path) -> None:
-    from heedful.recipes.load import recipe_from
+    from heedful.recipes.load import build_recipe
     from heedful.runs.origin import open_predecessor
 
     with pytest.raises(RunError, match="reads factors of words"):
         open_predecessor(run)
-    assert recipe_from(table(folder, "x"), place="").factors.keys() == {"case", "pos"}
+    assert build_recipe(table(folder, "x"), source="").factors.keys() == {"case", "pos"}
     shutil.rmtree(tmp_path)
 
 
 def test_attention_is_watched_as_ever(run: Path) -> None:
     model = heedful.load(run, device="cpu")
-    with watch(model.models[0]) as weights:
+    with watch_attention(model.models[0]) as weights:
         model.translate([inline(0)])
     assert weights

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful.cli.file_names import is_there, looks_like_file
+from heedful.cli.file_names import is_file_name, path_exists
 from tests.unit.cli.conftest import Said
 
 Say = Callable[..., Said]
@@ -69,18 +69,18 @@ TEXTS = (
 
 @pytest.mark.parametrize("word", FILES)
 def test_names_of_files(word: str) -> None:
-    assert looks_like_file(word)
+    assert is_file_name(word)
 
 
 @pytest.mark.parametrize("word", TEXTS)
 def test_texts(word: str) -> None:
-    assert not looks_like_file(word)
+    assert not is_file_name(word)
 
 
 def test_a_text_that_is_longer_than_any_name_is_not_there() -> None:
-    assert not is_there("dog " * 100)
-    assert not is_there("dog/" * 2000)
-    assert not is_there("a\0b")
+    assert not path_exists("dog " * 100)
+    assert not path_exists("dog/" * 2000)
+    assert not path_exists("a\0b")
 
 
 @pytest.mark.parametrize("command", ["classify", "tag", "predict", "fill", "detect", "identify", "embed"])

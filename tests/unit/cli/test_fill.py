@@ -14,7 +14,7 @@ from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
-from heedful.tasks.pretraining.face import Detector, Reader
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 
 RECIPE = """
 task = "pretraining"
@@ -92,7 +92,7 @@ def test_results_as_json_and_from_files(trained: Path, tmp_path: Path, capsys: p
 def test_texts_are_numbered_through_all_parts_that_are_read(
     trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.pretraining.face.FillLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.pretraining.predictor.FillLineFormat.chunk_size", 2)
     assert main(["fill", str(trained), "--text", "[MASK]", "a [MASK]", "no gap here"]) == 2
     assert "text 3: has no [MASK]" in capsys.readouterr().err
 
@@ -100,8 +100,8 @@ def test_texts_are_numbered_through_all_parts_that_are_read(
 def test_of_texts_that_are_too_long_the_end_is_not_read(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for lines in ("pretraining.face.FillLines", "embedder.EmbedLines"):
-        monkeypatch.setattr(f"heedful.tasks.{lines}.chunk", 2)
+    for name in ("pretraining.predictor.FillLineFormat", "embedder.EmbeddingLineFormat"):
+        monkeypatch.setattr(f"heedful.tasks.{name}.chunk_size", 2)
     note = "1 of 3 texts: longer than the model reads, the end not read\n"
     long, read = "[MASK]" + " cat" * 30 + " [MASK]", "[MASK]" + " cat" * 17
     assert main(["fill", str(trained), "--format", "jsonl", "--text", "[MASK]", "a [MASK]", long]) == 0
@@ -137,7 +137,7 @@ def test_texts_about_the_same_lie_close(trained: Path, tmp_path: Path, capsys: p
     saved = np.load(file, allow_pickle=False)
     assert saved / np.linalg.norm(saved, axis=1, keepdims=True) == pytest.approx(vectors, abs=1e-4)
     reader = heedful.load(trained, device="cpu")
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, MaskedLanguageModelPredictor)
     assert reader.embed(texts) == pytest.approx(saved, abs=1e-6)
 
 
@@ -189,10 +189,10 @@ def test_other_questions_train_too(tmp_path: Path, pairing: str, masking: str) -
 DETECTS = ("--training.objective.kind", "replaced_tokens", "--training.pairing", "alone")
 
 
-def detector(folder: Path, *, steps: int) -> Detector:
+def detector(folder: Path, *, steps: int) -> ReplacedTokenPredictor:
     outcome = heedful.train(heedful.load_recipe(recipe(folder, steps=steps), DETECTS), device="cpu")
     found = heedful.load(outcome.folder, device="cpu")
-    assert isinstance(found, Detector)
+    assert isinstance(found, ReplacedTokenPredictor)
     return found
 
 
@@ -220,14 +220,14 @@ def test_replaced_tokens_are_found_out(tmp_path: Path) -> None:
 def test_a_long_text_is_searched_for_replaced_tokens_in_parts(detects: Path) -> None:
     """Each piece has its line, and what a part says is what it would say alone."""
     ours = heedful.load(detects, device="cpu")
-    room, sentence = ours.embedder.room, "the cat says miaow. "
+    room, sentence = ours.embedder.max_text_tokens, "the cat says miaow. "
     text = sentence.capitalize() * room
     (found,) = ours.detect([text])
-    assert [each.piece for each in found] == ours.tokenizer.pieces(ours.tokenizer.encode(text))
+    assert [each.piece for each in found] == ours.tokenizer.to_pieces(ours.tokenizer.encode(text))
     alone = ours.detect([sentence.capitalize()])[0]
     assert [each.probability for each in found] == pytest.approx([each.probability for each in alone] * room, abs=1e-5)
     (word,) = ours.detect(["x" * 300])
-    assert [each.piece for each in word] == ours.tokenizer.pieces(ours.tokenizer.encode("x" * 300))
+    assert [each.piece for each in word] == ours.tokenizer.to_pieces(ours.tokenizer.encode("x" * 300))
 
 
 def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,7 +240,7 @@ def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [[each["piece"] for each in found] for found in told] == [[each.piece for each in row] for row in expected]
     assert main(["fill", str(detects), "--text", "the [MASK]"]) == 2
-    assert "is a detector and none that fills gaps; name another model" in capsys.readouterr().err
+    assert "is a replaced token predictor and none that fills gaps; name another model" in capsys.readouterr().err
 
 
 def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,7 +255,7 @@ def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pyte
     for answer, each in zip(record.answers, found, strict=True):
         chances = {option.name: option.probability for option in answer.options}
         assert chances["yes"] == pytest.approx(each.probability, abs=1e-5)  # fp32, and other kernels while watched
-        assert [answer.said] == [name for name, chance in chances.items() if chance == max(chances.values())]
+        assert [answer.answer_text] == [name for name, chance in chances.items() if chance == max(chances.values())]
     capsys.readouterr()
     assert main(["inspect", str(detects), "--text", "a", "--pair", "b"]) == 2
     assert "a detector's text is all --text" in capsys.readouterr().err

@@ -17,11 +17,11 @@ from shapes import unchecked
 
 import heedful
 from heedful.__main__ import main
-from heedful.data.documents import BlankSeparated, Lines, PlainText
-from heedful.tasks.language.exam import TextExam
-from heedful.tasks.language.face import Writer
-from heedful.tasks.tagging.face import Tagger
-from heedful.values import Tokens
+from heedful.data.documents import BlankSeparatedDocuments, LineDocuments, PlainTextReader
+from heedful.tasks.language.evaluation import TextEvaluator
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.tagging.predictor import Tagger
+from heedful.tensors import Tokens
 
 LANGUAGE = """
 task = "language_modelling"
@@ -176,7 +176,7 @@ def test_prompts_are_read_from_files_and_standard_input(
     out = capsys.readouterr().out
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["prompt"] for record in records[::2]] == prompts
-    monkeypatch.setattr("heedful.tasks.language.face.WriteLines.chunk", 7)
+    monkeypatch.setattr("heedful.tasks.language.predictor.GenerationLineFormat.chunk_size", 7)
     stdin = io.TextIOWrapper(io.BytesIO("".join(f"{prompt}\n" for prompt in prompts).encode()))
     monkeypatch.setattr("sys.stdin", stdin)
     assert main(["generate", str(writes), "--input", "-", *options]) == 0
@@ -283,10 +283,10 @@ def test_documents_are_kept_apart_when_asked(tmp_path: Path, capsys: pytest.Capt
     assert found["nats"] == pytest.approx(-20 * sum(logits), rel=1e-5)
 
 
-def per_token(writer: Writer, ids: list[int]) -> list[float]:
+def per_token(writer: TextGenerator, ids: list[int]) -> list[float]:
     read = Tokens(torch.tensor([ids[:-1]]), torch.arange(len(ids) - 1).unsqueeze(0))
     with torch.inference_mode():
-        logits, _ = writer.model.step(read, writer.model.begin())
+        logits, _ = writer.model.step(read, writer.model.init_state())
     return logits[0].log_softmax(-1)[range(len(ids) - 1), ids[1:]].tolist()  # type: ignore[no-any-return]
 
 
@@ -314,7 +314,7 @@ def test_runs_are_measured_by_their_own_metrics(writes: Path, tags: Path, capsys
 
 
 def test_load_gives_what_the_task_is_used_by(writes: Path, tags: Path) -> None:
-    assert isinstance(heedful.load(writes), Writer)
+    assert isinstance(heedful.load(writes), TextGenerator)
     assert isinstance(heedful.load(tags), Tagger)
     with pytest.raises(heedful.RunError, match="its task is tagging, and its models work alone; name one run"):
         heedful.load(tags, tags)
@@ -328,11 +328,29 @@ def runs(writes: Path, tags: Path, bounded: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--search", "greedy", "--n-best", "3"), "--n-best 3: greedy search finds one continuation; add --search"),
+        (("--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
+        (("--temperature", "0"), "--temperature: 0.0 must be above 0"),
+        (("--input", "none/here"), "none/here: there is no such file"),
+        (("--output", "no/where"), "no/where: cannot be written (No such file or directory); choose another --output"),
+    ],
+)
+@pytest.mark.usefixtures("unloaded")
+def test_mistakes_are_told_before_a_model_is_loaded(
+    words: tuple[str, ...], message: str, writes: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", str(writes), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
         (("translate", "{tags}", "--text", "a"), "is a tagger and none that translates; name another model"),
-        (("tag", "{writes}", "--text", "a"), "is a writer and none that tags words"),
+        (("tag", "{writes}", "--text", "a"), "is a text generator and none that tags words"),
         (("generate", "{tags}"), "is a tagger and none that writes; name another model"),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
-        (("generate", "{writes}", "--search", "greedy", "--n-best", "3"), "3 samples: greedy search finds one"),
+        (("generate", "{writes}", "--search", "greedy", "--n-best", "3"), "--n-best 3: greedy search finds one"),
         (("generate", "{writes}", "--temperature", "0"), "--temperature: 0.0 must be above 0"),
         (("generate", "{writes}", "--n-best", "0"), "--n-best: 0; must be at least 1"),
         (("generate", "{writes}", "--min-p", "2"), "--min-p: 2.0 must be at most 1"),
@@ -390,12 +408,12 @@ def test_ends_of_lines_count_as_words_where_results_are_published_so(
 ) -> None:
     path = tmp_path / "text.txt"
     path.write_text(text, encoding="utf-8")
-    documents = list({"text": PlainText, "lines": Lines, "blocks": BlankSeparated}[kind](path))
-    exam = TextExam(documents, text="text.txt", part="test")
+    documents = list({"text": PlainTextReader, "lines": LineDocuments, "blocks": BlankSeparatedDocuments}[kind](path))
+    exam = TextEvaluator(documents, data_description="text.txt", part="test")
     writer = heedful.load(writes, device="cpu")
-    answers = exam.answers(writer, heedful.load_recipe(writes.parent / "r.toml"))
-    metrics = exam.metrics(answers)
+    answers = exam.predict(writer, heedful.load_recipe(writes.parent / "r.toml"))
+    metrics = exam.compute_metrics(answers)
     nats, words = float(answers.nats.sum()), len(text.split())
-    assert answers.total("lines") == ends
+    assert answers.sum_counts("lines") == ends
     assert metrics["word_perplexity_with_line_ends"].value == pytest.approx(math.exp(nats / (words + ends)))
     assert metrics["word_perplexity"].value == pytest.approx(math.exp(nats / (words + len(documents))))

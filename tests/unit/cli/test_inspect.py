@@ -16,18 +16,18 @@ from torch import nn
 
 import heedful
 from heedful.architectures.stack import EncoderConfig
-from heedful.data.labels import Labels
-from heedful.data.tokenizers import Words
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import WordTokenizer
 from heedful.inspection.figures import VIEWS
-from heedful.inspection.record import Record
+from heedful.inspection.record import InspectionRecord
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.spans.windows import Cutting
-from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.spans.windows import WindowSettings
+from heedful.tasks.tagging.predictor import Tagger
 
 Say = Callable[..., Any]
 SOURCE = "3 1 2"
@@ -70,7 +70,7 @@ def test_a_saved_record_is_as_good_as_the_run(say: Say, trained: Path, here: Pat
     ],
 )  # fmt: skip
 def test_records_of_pictures_clips_stories_and_dialogues(
-    say: Say, here: Path, view: str, make: Callable[[], Record]
+    say: Say, here: Path, view: str, make: Callable[[], InspectionRecord]
 ) -> None:
     heedful.save_record(make(), "a.safetensors")
     said = say(
@@ -131,9 +131,9 @@ def test_of_a_text_that_is_too_long_the_first_part_is_looked_at(say: Say, traine
     said = say("inspect", trained, "--text", text, "--save", "long.safetensors")
     assert said.code == 0
     assert said.err.splitlines()[0].startswith("the text is longer than the model reads: this is the first of its ")
-    seen = heedful.load_record(here / "long.safetensors").axis("source").tokens
+    seen = heedful.load_record(here / "long.safetensors").get_axis("source").tokens
     assert say("inspect", trained, "--text", "3 2 1.", "--save", "part.safetensors").code == 0
-    part = heedful.load_record(here / "part.safetensors").axis("source").tokens
+    part = heedful.load_record(here / "part.safetensors").get_axis("source").tokens
     assert len(seen) < 12
     assert seen[: len(part) - 1] == part[:-1]
 
@@ -227,8 +227,8 @@ def judges(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return found
 
 
-def encoder_and_words() -> tuple[Any, Words]:
-    words = Words(["the", "capital", "is", "big", "red"], lowercase=True, masked=True)
+def encoder_and_words() -> tuple[Any, WordTokenizer]:
+    words = WordTokenizer(["the", "capital", "is", "big", "red"], lowercase=True, masked=True)
     config = EncoderConfig.model_validate({"d_model": 8, "heads": 2, "layers": 2, "dropout": 0.0})
     return build_masked_language_model(config, vocabulary=words.size, longest=16, paired=True).eval(), words
 
@@ -237,7 +237,7 @@ def test_a_reader_shows_candidates_on_the_page_in_pictures_and_here(
     say: Say, judges: Callable[[Any], None], here: Path
 ) -> None:
     model, words = encoder_and_words()
-    judges(Reader(model, tokenizer=words, max_length=16))
+    judges(MaskedLanguageModelPredictor(model, tokenizer=words, max_length=16))
     files = ("-o", "page.html", "--save", "a", "--figure", "a.svg", "--view", "answers", "--terminal", "--heads", "1")
     said = say("inspect", "run", "--text", "The capital is [MASK].", "--pair", "red", *files)
     assert said.code == 0, said.err
@@ -257,22 +257,22 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     say: Say, judges: Callable[[Any], None], here: Path
 ) -> None:
     model, words = encoder_and_words()
-    tags = Labels(["DET", "NOUN"])
+    tags = LabelVocabulary(["DET", "NOUN"])
     judges(Tagger(TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval(), tokenizer=words, tags=tags))
     assert say("inspect", "run", "--text", "the capital", "--save", "a").code == 0
     assert [each.subject for each in heedful.load_record("a").answers] == ["the", "capital"]
     assert "a tagger's text is all --text" in say("inspect", "run", "--text", "a", "--pair", "b").complaint
 
     text = TextClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
-    judges(Classifier(text, tokenizer=words, answered="class", labels=tags, max_length=16))
+    judges(Classifier(text, tokenizer=words, answer_type="class", labels=tags, max_length=16))
     assert say("inspect", "run", "--text", "the", "--pair", "capital is", "--save", "a").code == 0
     record = heedful.load_record("a")
-    assert record.axis("source").tokens == ("<s>", "the", "</s>", "capital", "is", "</s>")
+    assert record.get_axis("source").tokens == ("<s>", "the", "</s>", "capital", "is", "</s>")
     assert [each.about for each in record.answers] == ["class"]
 
     spans = TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
-    cutting = Cutting(max_length=16, stride=4, max_question=4)
-    judges(Answerer(spans, tokenizer=words, cutting=cutting, max_answer=3, threshold=None))
+    cutting = WindowSettings(max_length=16, stride=4, max_question=4)
+    judges(QuestionAnsweringPredictor(spans, tokenizer=words, settings=cutting, max_answer=3, threshold=None))
     assert "give the context" in say("inspect", "run", "--text", "is the").complaint
     assert say("inspect", "run", "--text", "is the", "--pair", "the capital is big", "--save", "a").code == 0
     abouts = [each.about for each in heedful.load_record("a").answers]

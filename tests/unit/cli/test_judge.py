@@ -16,8 +16,8 @@ from judges import changed, untaught
 
 import heedful
 from heedful.foreign.judges import open_judge
-from heedful.metrics.bootstrap import Sampling, intervals, paired_tests
-from heedful.metrics.metric import mean
+from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
+from heedful.metrics.metric import build_mean_metric
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20")
@@ -72,7 +72,7 @@ def scores(text: Path, name: str, *, fold: Callable[[str], str] = str) -> list[f
     sides = [[fold(line) for line in (text / side).read_text().splitlines()] for side in (name, "r")]
     candidates, references = ([*side[:2], *side[3:]] for side in sides)
     judge = open_judge(text / "tiny", device=torch.device("cpu"))
-    return list(judge.judge(sources=[""] * 4, candidates=candidates, references=references).scores)
+    return list(judge.score_translations(sources=[""] * 4, candidates=candidates, references=references).scores)
 
 
 def test_a_file_is_judged_line_by_line(say: Say, text: Path) -> None:
@@ -82,15 +82,15 @@ def test_a_file_is_judged_line_by_line(say: Say, text: Path) -> None:
     judged = found["judge"]
     assert judged["scores"] == pytest.approx([*mine[:2], None, *mine[2:]])
     assert judged["value"] == pytest.approx(np.mean(mine))
-    title, sampling = "judge: tiny", Sampling(20, 3)
-    expected = intervals({title: mean(mine)}, sampling)[title]
+    title, sampling = "judge: tiny", BootstrapOptions(20, 3)
+    expected = compute_intervals({title: build_mean_metric(mine)}, sampling)[title]
     assert (judged["low"], judged["high"]) == pytest.approx((expected.low, expected.high))
     assert next(each for each in found["intervals"] if each["name"] == title)["low"] == judged["low"]
     score = next(each for each in found["scores"] if each["name"] == title)
     signature = open_judge(text / "tiny", device=torch.device("cpu")).signature
     assert score["signature"] == judged["signature"] == f"{signature}|case:mixed|version:{heedful.__version__}"
     test = next(each for each in found["against"]["comparisons"] if each["name"] == title)
-    drawn = paired_tests({title: mean(mine)}, {title: mean(theirs)}, sampling)[title]
+    drawn = run_paired_tests({title: build_mean_metric(mine)}, {title: build_mean_metric(theirs)}, sampling)[title]
     assert test["p_value"] == drawn.p_value
     assert test["difference"]["value"] == pytest.approx(np.mean(theirs) - np.mean(mine))
     assert found["notes"] == {}

@@ -12,12 +12,12 @@ import pytest
 from untrained import untrained
 
 import heedful
-from heedful.data.factors import Reading
-from heedful.data.foreign_tokenizers import MarianPieces
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.factors import SourceEncoder
+from heedful.data.pretrained_tokenizers import MarianTokenizer
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.errors import RecipeError
 from heedful.runs.export import export_marian
-from heedful.tasks.translation.source import Source
+from heedful.tasks.translation.source_reader import SourceReader
 from heedful.tasks.translation.translations import Translation
 
 Say = Callable[..., Any]
@@ -83,9 +83,9 @@ def test_a_language_is_asked_for_as_a_text_asks(opus: Path) -> None:
         assert [each.log_probability for each in towards.score(pairs)] == [
             each.log_probability for each in translator.score(own)
         ]
-        number = translator.source.tags[f"<2{language}>"]
+        number = translator.source.tag_ids[f"<2{language}>"]
         assert towards.source.encode("red dogs") == [number, *translator.source.encode("red dogs")]
-        assert towards.source.pieces([number]) == [f">>{language}<<"]
+        assert towards.source.to_pieces([number]) == [f">>{language}<<"]
     both = [translator.towards(language).score([("red dogs", "cats")])[0] for language in translator.languages]
     assert both[0].log_probability != both[1].log_probability
 
@@ -128,11 +128,11 @@ def test_a_file_of_translators_says_it_itself(say: Say, opus: Path, tmp_path: Pa
 def test_every_part_of_a_long_sentence_asks(opus: Path) -> None:
     translator, long = translator_of(opus), " . ".join(["red dogs run today"] * 20)
     asked = translator.towards("fra").source
-    parts = Source(Reading(asked, {}), longest=40).parts(long)
+    parts = SourceReader(SourceEncoder(asked, {}), max_length=40).split_into_parts(long)
     assert len(parts) > 1
-    assert all(part.read.ids[0] == asked.tags["<2fra>"] for part in parts)
-    own = Source(Reading(translator.source, {}), longest=40).parts(f">>fra<< {long}")
-    assert own[0].read.ids[0] == asked.tags["<2fra>"]
+    assert all(part.tokens.ids[0] == asked.tag_ids["<2fra>"] for part in parts)
+    own = SourceReader(SourceEncoder(translator.source, {}), max_length=40).split_into_parts(f">>fra<< {long}")
+    assert own[0].tokens.ids[0] == asked.tag_ids["<2fra>"]
     assert len(own) > 1, "of which nobody asks for more"
 
 
@@ -161,7 +161,7 @@ def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
     own = translator_of(opus.parent / "on")
     assert own.languages == (), "one language is learned, and no sentence asks for it"
     assert own.source.encode(">>fra<< red") == translator_of(opus).source.encode(">>fra<< red")
-    assert isinstance(own.source, MarianPieces)
+    assert isinstance(own.source, MarianTokenizer)
     path = recipe_of(opus, ', target_language = "fra"')
     other = '[data.train.texts.two]\nsource = "{0}/a.txt"\ntarget = "{0}/b.txt"\ntarget_language = "{1}"\n'
     path.write_text(path.read_text() + other.format(opus.parent, "cmn_Hans"))
@@ -179,11 +179,11 @@ def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
 
 def test_a_vocabulary_keeps_whether_it_is_asked(opus: Path, tmp_path: Path) -> None:
     source = translator_of(opus).source
-    assert isinstance(source, MarianPieces)
-    for each in (source, source.untold()):
+    assert isinstance(source, MarianTokenizer)
+    for each in (source, source.without_tags()):
         each.save(tmp_path / "saved")
         again = load_tokenizer(tmp_path / "saved")
-        assert dict(again.tags) == dict(each.tags)
+        assert dict(again.tag_ids) == dict(each.tag_ids)
         assert again.encode(">>fra<< red") == source.encode(">>fra<< red")
     with pytest.raises(RecipeError, match=r"no tag of this vocabulary \(it has: none\)"):
-        source.untold().opened(["<2fra>"])
+        source.without_tags().with_tags(["<2fra>"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.cli.lines import answer
-from heedful.tasks.faces import TextLines, chunked
+from heedful.cli.line_commands import write_answers
+from heedful.tasks.predictor import TextLineFormat, iter_chunks
 
 Say = Callable[..., "Said"]
 Tuned = Callable[[str], Path]
@@ -61,7 +61,7 @@ def test_long_streams_are_answered_in_chunks(
     run, texts = tuned("tagging"), ["eins zwei", "", "drei", "vier fünf sechs", "sieben"]
     Path("t.gz").write_bytes(gzip.compress("\n".join(texts).encode()))
     whole = say("tag", run, "--input", "t.gz").out
-    monkeypatch.setattr("heedful.tasks.tagging.face.TagLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.tagging.predictor.TagLineFormat.chunk_size", 2)
     assert say("tag", run, stdin="\n".join(texts)).out == whole
     found = heedful.load(run).tag([text.split() for text in texts])
     assert whole == "".join("".join(f"{tag.word}\t{tag.name}\n" for tag in tags) + "\n" for tags in found)
@@ -75,9 +75,9 @@ def test_whoever_types_is_answered_line_by_line(
 
     def recorded(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         sizes.append(size)
-        return chunked(items, size)
+        return iter_chunks(items, size)
 
-    monkeypatch.setattr("heedful.tasks.faces.chunked", recorded)
+    monkeypatch.setattr("heedful.tasks.predictor.iter_chunks", recorded)
     words = ("translate", trained, "--device", "cpu", *more)
     together = say(*words, stdin="1\n2\n")
     assert together.err == ""
@@ -164,20 +164,20 @@ def test_former_names_are_taken_with_a_note(say: Say, here: Path, words: tuple[s
 
 
 def test_messages_count_through_all_chunks(say: Say, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.tasks.pretraining.face.FillLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.pretraining.predictor.FillLineFormat.chunk_size", 2)
     told = say("fill", pretrained, stdin="[MASK]\n[MASK]\n[MASK]\nnone\n")
     assert told.code == 2
     assert "text 4: has no [MASK]" in told.err
     assert told.out.count("\n") == 4, "what was answered before is there"
 
 
-class _Echo(TextLines[str]):
+class _Echo(TextLineFormat[str]):
     """Answers each text with itself."""
 
-    def answers(self, inputs: Sequence[str], *, first: int) -> Sequence[str]:
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> Sequence[str]:
         return inputs
 
-    def record(self, answer: str) -> str:
+    def to_json(self, answer: str) -> str:
         return answer
 
 
@@ -198,7 +198,7 @@ def test_answers_are_there_before_more_is_read(
 
     for path, read in ((None, kept.getvalue), (output, output.read_bytes)):
         seen.append([])
-        assert answer(_Echo(), inputs(read), output=path, as_json=True, chunk=chunk) == 0
+        assert write_answers(_Echo(), inputs(read), output=path, as_json=True, chunk=chunk) == 0
     answers = [f'"{number}"\n' for number in range(5)]
     expected = ["".join(answers[: number // chunk * chunk]) for number in range(5)]
     assert seen == [expected, expected]

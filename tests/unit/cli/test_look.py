@@ -129,7 +129,7 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("look RUN RECIPE", "RECIPE: is no picture of the formats"),
         ("inspect RUN --text 0.png --layers 1", "layer 1 to look at: this model has no attention"),
         ("inspect RUN --text 0.png --pair 1.png", "--pair: belongs to other models"),
-        ("translate RUN --text a", "is a looker and none that translates"),
+        ("translate RUN --text a", "is a glimpse predictor and none that translates"),
         ("describe RECIPE", "task: glimpses has as many outputs as the data have classes; train first"),
         ("train RECIPE --training.copies 0", "training.copies = 0 must be at least 1"),
         (

@@ -14,9 +14,9 @@ import pytest
 
 from heedful import DataError, HeedfulError, RecipeError, __version__
 from heedful.__main__ import main
-from heedful.cli.arguments import parse_apart
+from heedful.cli.arguments import parse_known_arguments
 from heedful.cli.commands import COMMANDS, GROUPS
-from heedful.cli.grammar import grammar
+from heedful.cli.option_parser import build_parser
 
 Run = Callable[[Sequence[str]], int]
 
@@ -44,7 +44,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     for words, code in (([], 2), (["--help"], 0), (["-h"], 0), (["help"], 0)):
         assert main(words) == code
         shown = capsys.readouterr().out
-        assert all(f"  {name} " in shown and command.about in shown for name, command in COMMANDS.items())
+        assert all(f"  {name} " in shown and command.summary in shown for name, command in COMMANDS.items())
         assert max(map(len, shown.splitlines())) <= 100
 
 
@@ -57,7 +57,7 @@ def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[s
         assert (program, name in group.commands) == ("heedful", True)
         arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
         if arguments is not None:
-            parse_apart(arguments, words, program=name)
+            parse_known_arguments(arguments, words, program=name)
     assert sum(len(group.commands) for group in GROUPS) == len(COMMANDS)
 
 
@@ -67,8 +67,10 @@ def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[
     arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
     if arguments is None:
         return
-    options = grammar(arguments).options
-    names = [each for option in options for each in (*option.names, *([option.formerly] if option.formerly else []))]
+    options = build_parser(arguments).options
+    names = [
+        each for option in options for each in (*option.names, *([option.former_name] if option.former_name else []))
+    ]
     assert len(names) == len(set(names))
     assert len({option.key for option in options}) == len(options)
 
@@ -79,15 +81,15 @@ def test_what_a_command_needs_is_asked_for_by_name(name: str) -> None:
     arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
     if arguments is None:
         return
-    options = grammar(arguments).options
-    needed = [option.shown for option in options if option.required]
-    named = [option.shown for option in options if option.required and option.names]
-    placed = [f"word{number}" for option in options if not option.names for number in range(option.least)]
+    options = build_parser(arguments).options
+    needed = [option.display_name for option in options if option.required]
+    named = [option.display_name for option in options if option.required and option.names]
+    placed = [f"word{number}" for option in options if not option.names for number in range(option.min_words)]
     for words, missing in (([], needed), (placed, named)):
         if not missing:
             continue
         with pytest.raises(RecipeError, match=f"^heedful {name}: needs ") as caught:
-            parse_apart(arguments, words, program=f"heedful {name}")
+            parse_known_arguments(arguments, words, program=f"heedful {name}")
         asked, _, usage = str(caught.value).partition("; write ")
         assert asked == f"heedful {name}: needs {' and '.join(missing)}"
         assert all(each in usage for each in missing)

@@ -13,7 +13,7 @@ import torch
 import heedful
 from heedful.runs.load import open_run
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.matching.exam import units
+from heedful.tasks.matching.evaluation import embed_normalized
 
 WORDS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 RECIPE = """
@@ -88,13 +88,13 @@ def test_vectors_are_those_that_are_searched_by(learned: Path) -> None:
     """Training compares what `embed` gives; padding changes nothing beyond rounding."""
     face = heedful.load(learned, device="cpu")
     assert isinstance(face, Embedder)
-    model = open_run(learned).model()
+    model = open_run(learned).init_model()
     model.load_state_dict({f"encoder.{k}": v for k, v in face.encoder.state_dict().items()}, strict=False)
     texts = ["eins zwei", "1 2 3 4 5", "drei"]
     vectors = face.embed(texts)
-    rows = [face.framed(face.tokenizer.encode(text), 1) for text in texts]
+    rows = [face.add_special_tokens(face.tokenizer.encode(text), 1) for text in texts]
     with torch.no_grad():
-        found = model.eval()(face.tokens(rows)).numpy()
+        found = model.eval()(face.pad_rows(rows)).numpy()
     assert np.abs(found - vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).max() < 1e-5
 
 
@@ -172,7 +172,7 @@ def test_a_text_that_is_too_long_is_known_by_its_beginning(learned: Path) -> Non
     face = heedful.load(learned, device="cpu")
     long = " ".join(["eins", "zwei"] * 20)
     begin = " ".join(["eins", "zwei"] * 4)
-    assert units(face, [long])[0] @ units(face, [begin])[0] == pytest.approx(1, abs=1e-5)
+    assert embed_normalized(face, [long])[0] @ embed_normalized(face, [begin])[0] == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from untrained import untrained
 import heedful
 from heedful.cli.directions import DirectionOptions
 from heedful.errors import DataError
-from heedful.localisation.documents import Languages
+from heedful.localisation.documents import DocumentLanguages
 from heedful.localisation.files import read_document
-from heedful.tasks.translation.remembering import read_memory
+from heedful.tasks.translation.memory_lookup import load_translation_memory
 
 pytest.importorskip("rapidfuzz", reason="the extra [localisation] is not installed")
 
@@ -86,9 +86,9 @@ def write(tmp_path: Path) -> Callable[[str, str], Path]:
 
 
 def found(*paths: Path, source: str | None = None, target: str | None = None, text: str) -> str | None:
-    memory = read_memory(paths, languages=Languages(source, target), least=0.75)
-    match = memory.find((text,))
-    return None if match is None or match.taken is None else "".join(map(str, match.taken))
+    memory = load_translation_memory(paths, languages=DocumentLanguages(source, target), min_similarity=0.75)
+    match = memory.find_match((text,))
+    return None if match is None or match.exact_target is None else "".join(map(str, match.exact_target))
 
 
 def test_every_form_of_text_is_read(write: Callable[[str, str], Path]) -> None:
@@ -130,16 +130,16 @@ def test_translations_of_another_region_are_shown_and_never_taken(
     write: Callable[[str, str], Path], own: str, wanted: str, taken: bool
 ) -> None:
     path = write("m.po", PO.replace("Language: de", f"Language: {own}"))
-    memory = read_memory([path], languages=Languages("en", wanted), least=0.75)
-    match = memory.find(("Delete all old files",))
+    memory = load_translation_memory([path], languages=DocumentLanguages("en", wanted), min_similarity=0.75)
+    match = memory.find_match(("Delete all old files",))
     assert match is not None
-    assert (match.taken is not None, match.percent) == (taken, 100)
+    assert (match.exact_target is not None, match.percent) == (taken, 100)
 
 
 def test_translations_in_another_script_are_refused(write: Callable[[str, str], Path]) -> None:
     path = write("m.po", PO.replace("Language: de", "Language: zh_CN"))
     with pytest.raises(DataError, match="its translations are in 'zh_CN', and 'zh_TW' is wanted"):
-        read_memory([path], languages=Languages("en", "zh_TW"), least=0.75)
+        load_translation_memory([path], languages=DocumentLanguages("en", "zh_TW"), min_similarity=0.75)
 
 
 @pytest.mark.parametrize(
@@ -256,10 +256,13 @@ def test_a_file_says_the_language_it_is_to_be_in(
 ) -> None:
     model = heedful.load(several, kind=heedful.Translator, device="cpu")
     document = read_document(write(name, content))
-    assert DirectionOptions().of(model, document=document).source.opening == model.towards(written).source.opening
+    assert (
+        DirectionOptions().apply_to(model, document=document).source.prefix_ids
+        == model.towards(written).source.prefix_ids
+    )
     other = next(each for each in ("de", "fr") if each != written)
-    asked = DirectionOptions(to=other).of(model, document=document)
-    assert asked.source.opening == model.towards(other).source.opening, "the option goes first"
+    asked = DirectionOptions(to=other).apply_to(model, document=document)
+    assert asked.source.prefix_ids == model.towards(other).source.prefix_ids, "the option goes first"
 
 
 def test_a_file_that_says_its_language_needs_no_option(

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from heedful import load_recipe
-from heedful.catalogue import recipe_of, tasks
-from heedful.cli.new import _require_origin
-from heedful.data.forms.form import Form, Pointer
+from heedful.cli.new import _check_init
+from heedful.data.detect.format import DataFormat, HintOnlyFormat
 from heedful.errors import RecipeError
-from heedful.recipes.proposals import forms_of
-from heedful.recipes.reference import keys_of
+from heedful.recipes.dataset_proposals import get_forms
+from heedful.recipes.reference import list_keys
+from heedful.registry import get_recipe_class, list_tasks
 
 Say = Callable[..., Any]
 
@@ -359,7 +359,7 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
         "minutes = 90  # time on the clock; a model is better for more of it, or say steps or epochs",
     ]
     assert all(len(line) <= 120 for line in lines)
-    known = {key.path for key in keys_of("translation")}
+    known = {key.path for key in list_keys("translation")}
     named = [line.split()[1] for line in lines[28:]]
     assert len(named) >= 5
     assert set(named) <= known
@@ -467,8 +467,8 @@ def test_somebody_at_a_terminal_is_asked(
     say: Say, here: Path, monkeypatch: pytest.MonkeyPatch, answer: str, task: str
 ) -> None:
     put(SAME)
-    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
-    monkeypatch.setattr("heedful.cli.new._typed", lambda: answer)
+    monkeypatch.setattr("heedful.cli.new._is_interactive", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._read_answer", lambda: answer)
     said = say("new", "a.tsv")
     assert said.code == 0, said.err
     assert said.err.startswith(
@@ -482,8 +482,8 @@ def test_somebody_at_a_terminal_is_asked(
 
 def test_a_wrong_answer_is_told(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(SAME)
-    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
-    monkeypatch.setattr("heedful.cli.new._typed", lambda: "7\n")
+    monkeypatch.setattr("heedful.cli.new._is_interactive", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._read_answer", lambda: "7\n")
     said = say("new", "a.tsv")
     assert said.code == 2
     assert "'7' is no number from 1 to 2; call heedful new again, perhaps with --task" in said.err
@@ -493,8 +493,8 @@ def test_files_are_asked_for_at_a_terminal_only(say: Say, here: Path, monkeypatc
     put({"my tones.tsv": table(TONES)})
     said = say("new")
     assert said.complaint == "heedful new: needs FILE; write heedful new FILE ..., as in heedful new train.en train.de"
-    monkeypatch.setattr("heedful.cli.new._is_conversing", lambda: True)
-    monkeypatch.setattr("heedful.cli.new._typed", lambda: "'my tones.tsv'\n")
+    monkeypatch.setattr("heedful.cli.new._is_interactive", lambda: True)
+    monkeypatch.setattr("heedful.cli.new._read_answer", lambda: "'my tones.tsv'\n")
     assert say("new").code == 0
 
 
@@ -848,7 +848,7 @@ def test_what_is_read_is_never_written_over(say: Say, here: Path) -> None:
 
 
 def test_a_recipe_that_does_not_load_leaves_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.recipes.draft.Draft.text", lambda _: "task = 5\n")
+    monkeypatch.setattr("heedful.recipes.recipe_writer.RecipeDraft.to_toml", lambda _: "task = 5\n")
     said = say("new", *put({"a.tsv": table(TONES)}))
     assert said.code == 1  # a bug of ours, with its traceback
     assert not list(here.glob("recipe-data/*"))
@@ -858,21 +858,25 @@ def test_a_recipe_that_does_not_load_leaves_nothing(say: Say, here: Path, monkey
 # What tasks declare
 
 
-@pytest.mark.parametrize("task", tasks())
+@pytest.mark.parametrize("task", list_tasks())
 def test_forms_of_every_task_can_be_loaded(task: str) -> None:
-    assert all(form.hint([]) == "" for form in forms_of(task))
+    assert all(form.get_hint([]) == "" for form in get_forms(task))
 
 
 def test_a_task_that_declares_nothing_has_no_forms() -> None:
-    assert recipe_of("multitask").forms == ""
-    assert forms_of("multitask") == ()
+    assert get_recipe_class("multitask").forms == ""
+    assert get_forms("multitask") == ()
 
 
 def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose package is gone, and one that declares no forms."""
-    known = {"gone": "no.such.package:Recipe", "plain": "heedful.tasks.multitask.recipe:MultitaskRecipe", **tasks()}
-    monkeypatch.setattr("heedful.catalogue.tasks", lambda: known)
-    monkeypatch.setattr("heedful.recipes.proposals.tasks", lambda: known)
+    known = {
+        "gone": "no.such.package:Recipe",
+        "plain": "heedful.tasks.multitask.recipe:MultitaskRecipe",
+        **list_tasks(),
+    }
+    monkeypatch.setattr("heedful.registry.list_tasks", lambda: known)
+    monkeypatch.setattr("heedful.recipes.dataset_proposals.list_tasks", lambda: known)
     assert say("new", *put({"a.tsv": table(TONES)})).code == 0
     said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")
     assert said.code == 2
@@ -881,15 +885,15 @@ def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch:
 
 def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedful.recipes.recipe.Recipe.forms", "elsewhere:FORMS")
-    monkeypatch.setattr("heedful.recipes.proposals.find", lambda place, **_: OTHERS.get(place, ()))
+    monkeypatch.setattr("heedful.recipes.dataset_proposals.load_object", lambda place, **_: OTHERS.get(place, ()))
     put({"a.xyz": "xyz file\n"})
     said = say("new", "a.xyz")
     assert said.code == 2
     assert "a.xyz: this is told by somebody else" in said.err
 
 
-OTHERS: dict[str, tuple[Form, ...]] = {
-    "elsewhere:FORMS": (Pointer(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
+OTHERS: dict[str, tuple[DataFormat, ...]] = {
+    "elsewhere:FORMS": (HintOnlyFormat(lambda file: file.path.suffix == ".xyz", "this is told by somebody else"),)
 }
 
 
@@ -936,7 +940,7 @@ def test_the_recipe_says_the_languages(say: Say, here: Path, what: str) -> None:
     data = load_recipe("recipe.toml").data
     found = (data.train.source_language, data.train.target_language)
     assert found == (expected or (None, None))
-    assert (len(data.spoken) == 1) == (expected is not None), "what a server detects languages by"
+    assert (len(data.directed_readers) == 1) == (expected is not None), "what a server detects languages by"
     told = f"languages: {' to '.join(expected)};" if expected else "languages: not in the recipe,"
     assert told in said.err
     assert told in recipe_text(here)
@@ -1134,4 +1138,4 @@ def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
 def test_a_task_whose_models_begin_with_no_other_one_is_named() -> None:
     given, chosen = SimpleNamespace(init=Path("runs/a")), SimpleNamespace(task="speech")
     with pytest.raises(RecipeError, match='models of task = "speech" begin with no other one; leave it away'):
-        _require_origin(given, chosen)  # type: ignore[arg-type]  # what it reads of both
+        _check_init(given, chosen)  # type: ignore[arg-type]  # what it reads of both

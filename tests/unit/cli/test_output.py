@@ -12,44 +12,44 @@ import pytest
 from torch import nn
 
 from heedful.architectures.stack import EncoderConfig
-from heedful.cli.output import destination, shown
-from heedful.data.labels import Labels
-from heedful.data.tokenizers import Words
+from heedful.cli.output import escape_control_characters, open_output
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import WordTokenizer
 from heedful.errors import DataError
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.spans.windows import Cutting
-from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.spans.windows import WindowSettings
+from heedful.tasks.tagging.predictor import Tagger
 
 Say = Callable[..., "Said"]
 
 
 def test_control_characters_are_signs_and_all_else_stays() -> None:
-    assert shown("a\tb\n") == "a\tb\n"
-    assert shown("\x1b[31m\x07\r\x00\x7f\x9b2J\x85") == "␛[31m␇␍␀[U+007F][U+009B]2J[U+0085]"
-    assert shown("é\u200d\u00ad😀 \u2028") == "é\u200d\u00ad😀 \u2028"
+    assert escape_control_characters("a\tb\n") == "a\tb\n"
+    assert escape_control_characters("\x1b[31m\x07\r\x00\x7f\x9b2J\x85") == "␛[31m␇␍␀[U+007F][U+009B]2J[U+0085]"
+    assert escape_control_characters("é\u200d\u00ad😀 \u2028") == "é\u200d\u00ad😀 \u2028"
 
 
 def test_a_file_keeps_its_content_until_the_first_result(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("before")
-    with pytest.raises(DataError, match="wrong"), destination(path):
+    with pytest.raises(DataError, match="wrong"), open_output(path):
         raise DataError("wrong")
     assert path.read_text() == "before"
-    with destination(path) as out:
+    with open_output(path) as out:
         assert path.read_text() == "before"
         out.write("after")
         out.write("\x1b")
         out.flush()
         assert path.read_text() == "after\x1b", "files get texts as they are"
-    with destination(path):
+    with open_output(path):
         pass
     assert path.read_text() == "", "no results are results too"
-    with pytest.raises(DataError, match="cannot be written"), destination(tmp_path / "nowhere" / "out"):
+    with pytest.raises(DataError, match="cannot be written"), open_output(tmp_path / "nowhere" / "out"):
         pass
 
 
@@ -82,22 +82,22 @@ ODD = "\x1b[31mred"
 def test_models_and_texts_cannot_act_on_a_terminal(
     on_a_terminal: Callable[..., str], found: Callable[[Any], None]
 ) -> None:
-    words = Words([ODD, "the", "is"], lowercase=False, masked=True)
+    words = WordTokenizer([ODD, "the", "is"], lowercase=False, masked=True)
     config = EncoderConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1, "dropout": 0.0})
     model = build_masked_language_model(config, vocabulary=words.size, longest=16, paired=True).eval()
-    labels = Labels([ODD, "\x9b2J"])
-    found(Reader(model, tokenizer=words, max_length=16))
+    labels = LabelVocabulary([ODD, "\x9b2J"])
+    found(MaskedLanguageModelPredictor(model, tokenizer=words, max_length=16))
     on_a_terminal("fill", "run", "--text", "the [MASK]")
     found(Tagger(TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval(), tokenizer=words, tags=labels))
     on_a_terminal("tag", "run", "--text", "the is")
     text = TextClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
-    found(Classifier(text, tokenizer=words, answered="class", labels=labels, max_length=16))
+    found(Classifier(text, tokenizer=words, answer_type="class", labels=labels, max_length=16))
     on_a_terminal("classify", "run", stdin="the\n")
     record = json.loads(on_a_terminal("classify", "run", "--text", "the", "--format", "jsonl"))
     assert set(record["probabilities"]) == {ODD, "[U+009B]2J"}, "JSON escapes by itself what it can"
     spans = TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
-    cutting = Cutting(max_length=16, stride=4, max_question=4)
-    found(Answerer(spans, tokenizer=words, cutting=cutting, max_answer=3, threshold=None))
+    cutting = WindowSettings(max_length=16, stride=4, max_question=4)
+    found(QuestionAnsweringPredictor(spans, tokenizer=words, settings=cutting, max_answer=3, threshold=None))
     on_a_terminal("answer", "run", "--question", "is", "--context", "\x9bred\x9b", "--n-best", "9", "--format", "jsonl")
 
 

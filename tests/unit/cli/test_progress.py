@@ -7,31 +7,31 @@ import pytest
 from rich.console import Console
 
 from heedful.cli.progress import TrainingProgress
-from heedful.tasks.counted import Counted
-from heedful.training.forecast import Forecast
-from heedful.training.listeners import Evaluation, Plan, Progress, Update
-from heedful.training.trainer import Limits
+from heedful.tasks.unit_names import UnitNames
+from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
+from heedful.training.eta import TrainingForecast
+from heedful.training.trainer import StoppingLimits
 
-SENTENCES = Counted(examples="sentences")
-
-
-def update(step: int) -> Update:
-    return Update(step, 0, 2.5, 2.0, 0.1, 1.0, 100, 0.5, examples=20, elapsed=60.0 * step)
+SENTENCES = UnitNames(examples="sentences")
 
 
-def evaluation(step: int, *, improved: bool) -> Evaluation:
-    return Evaluation(Progress(step=step, seconds=90), {"loss": 1.5, "bleu": 20.25}, improved)
+def update(step: int) -> StepMetrics:
+    return StepMetrics(step, 0, 2.5, 2.0, 0.1, 1.0, 100, 0.5, examples=20, elapsed=60.0 * step)
 
 
-def follow(limits: dict[str, Any], *, terminal: bool, steps: int = 6, counted: Counted = SENTENCES) -> str:
+def evaluation(step: int, *, improved: bool) -> ValidationResult:
+    return ValidationResult(TrainState(step=step, seconds=90), {"loss": 1.5, "bleu": 20.25}, improved)
+
+
+def follow(limits: dict[str, Any], *, terminal: bool, steps: int = 6, counted: UnitNames = SENTENCES) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=160)
-    with TrainingProgress(Forecast(Limits(**limits)), console, counted) as progress:
-        progress.planned(Plan(Progress(), updates=3, done=0, batches=3, examples=60, evaluate_every=3))
+    with TrainingProgress(TrainingForecast(StoppingLimits(**limits)), console, counted) as progress:
+        progress.on_epoch_begin(EpochPlan(TrainState(), updates=3, done=0, batches=3, examples=60, evaluate_every=3))
         for step in range(1, steps + 1):
-            progress.updated(update(step))
+            progress.on_step_end(update(step))
             if step % 3 == 0:
-                progress.evaluated(evaluation(step, improved=step == 3))
+                progress.on_evaluate(evaluation(step, improved=step == 3))
     return stream.getvalue()
 
 
@@ -72,8 +72,8 @@ def test_elsewhere_there_are_plain_lines_now_and_then(
 
 
 def test_pictures_are_not_called_tokens(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.cli.progress._LINE_EVERY", 0.0)
-    follow({"steps": 9}, terminal=False, counted=Counted(examples="pictures", labels="pictures"))
+    monkeypatch.setattr("heedful.cli.progress._SECONDS_PER_LINE", 0.0)
+    follow({"steps": 9}, terminal=False, counted=UnitNames(examples="pictures", labels="pictures"))
     told = capsys.readouterr().err
     assert "loss 2.500  40 pictures/s  " in told
     assert "tokens" not in told

@@ -14,13 +14,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import heedful
+from heedful.atomic_io import compute_digest
 from heedful.engines import int8
-from heedful.engines.products import Product
+from heedful.engines.int8_kernels import Int8Product
 from heedful.errors import RunError
-from heedful.native import library
-from heedful.runs.load import load_as, open_run
-from heedful.runs.load import trained as trained_model
-from heedful.store import digest
+from heedful.native import load_library
+from heedful.runs.load import load_predictor, open_run
+from heedful.runs.load import load_trained_model as trained_model
 
 CPU = torch.device("cpu")
 TUNED = ("classification", "tagging", "spans")
@@ -28,8 +28,8 @@ TUNED = ("classification", "tagging", "spans")
 
 @pytest.fixture(autouse=True)
 def _all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8, "LEAST", 1)
-    monkeypatch.setattr(Product, "worth", 1)
+    monkeypatch.setattr(int8, "MIN_ELEMENTS", 1)
+    monkeypatch.setattr(Int8Product, "min_elements", 1)
 
 
 def numbers(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -117,7 +117,7 @@ def test_what_is_damaged_or_in_the_way_is_told(trained: Path, tmp_path: Path, sa
     for damage in (weights[name].float(), weights[name][:1]):
         save_file(weights | {name: damage}, path)
         manifest = json.loads((tmp_path / "small/manifest.json").read_text())
-        manifest["files"]["model.safetensors"] = digest(path)
+        manifest["files"]["model.safetensors"] = compute_digest(path)
         (tmp_path / "small/manifest.json").write_text(json.dumps(manifest))
         with pytest.raises(RunError, match=re.escape(f"{path}: {name} is damaged; restore it from a copy or quantize")):
             heedful.load(tmp_path / "small")
@@ -134,7 +134,7 @@ def test_what_is_damaged_or_in_the_way_is_told(trained: Path, tmp_path: Path, sa
 
 
 def test_an_engine_may_be_named_where_models_are_loaded(trained: Path) -> None:
-    translator = load_as(heedful.Translator, trained, use="translates", engine="int8", device="cpu")
+    translator = load_predictor(heedful.Translator, trained, use="translates", engine="int8", device="cpu")
     assert any(isinstance(module, int8.Int8Linear) for module in translator.models[0].modules())
 
 
@@ -165,12 +165,13 @@ def test_every_command_computes_by_the_engine_that_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: list[bool] = []
-    original = int8.to_bytes
+    original = int8.quantize_to_int8
     monkeypatch.setattr(
-        "heedful.engines.arrange.to_bytes", lambda *given, **more: (taken.append(True), original(*given, **more))
+        "heedful.engines.select_engine.quantize_to_int8",
+        lambda *given, **more: (taken.append(True), original(*given, **more)),
     )
     places = engine_places | {task: tuned(task) for task in TUNED if f"{{{task}}}" in words}
-    for engine in ("int8", "native") if library() is not None else ("int8",):
+    for engine in ("int8", "native") if load_library() is not None else ("int8",):
         taken.clear()
         said = say(*words.format(**places).split(), "--engine", engine, "--device", "cpu")
         assert said.code == 0, said

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heedful.data.phrasebook import languages, phrasebook
+from heedful.data.phrasebook import build_phrasebook, list_languages
 
 pytest.importorskip("babel")
 pytest.importorskip("num2words")
@@ -19,7 +19,7 @@ Say = Callable[..., Any]
 
 def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not long enough to learn anything, and in a folder whose name must be escaped in TOML and SVG."""
-    monkeypatch.setattr("heedful.tasks.demonstration.phrasebook", partial(phrasebook, held_out=30))
+    monkeypatch.setattr("heedful.tasks.demonstration.build_phrasebook", partial(build_phrasebook, held_out=30))
     folder = here / 'a"b&<c>-en-de'
     said = say("quickstart", "--output", here / 'a"b&<c>', "--size", 200, "--steps", 3)
     assert said.code == 0, said.err
@@ -39,7 +39,7 @@ def test_the_whole_way_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.
 
 def test_matching_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A question, what is found, and where to go next."""
-    monkeypatch.setattr("heedful.tasks.demonstration.phrasebook", partial(phrasebook, held_out=30))
+    monkeypatch.setattr("heedful.tasks.demonstration.build_phrasebook", partial(build_phrasebook, held_out=30))
     said = say("quickstart", "matching", "--output", here / "a<b", "--size", 200, "--steps", 3)
     assert said.code == 0, said.err
     folder = here / "a<b-de-en"
@@ -57,7 +57,7 @@ def test_matching_in_a_few_steps(say: Say, here: Path, monkeypatch: pytest.Monke
 
 def test_languages_are_listed(say: Say) -> None:
     said = say("quickstart", "--languages")
-    assert (said.code, said.out.split()) == (0, list(languages()))
+    assert (said.code, said.out.split()) == (0, list(list_languages()))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heedful.catalogue import tasks
+from heedful.registry import list_tasks
 
 Say = Callable[..., Any]
 
@@ -46,7 +46,7 @@ def test_tasks_that_share_a_key_are_named(say: Say) -> None:
     assert "in recipes of glimpses" in say("recipe", "model.patch").out
 
 
-@pytest.mark.parametrize("task", sorted(tasks()))
+@pytest.mark.parametrize("task", sorted(list_tasks()))
 def test_all_keys_of_a_task_are_listed(say: Say, task: str) -> None:
     lines = say("recipe", "--task", task).lines
     assert any(line.split()[0] == "training.steps" for line in lines)

@@ -12,9 +12,9 @@ import pytest
 from sacrebleu import corpus_bleu, corpus_chrf
 
 import heedful
-from heedful.tasks.language.face import Writer
-from heedful.tasks.translation.channel import LEFT, NoisyChannel, Weights
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.translation.noisy_channel import UNRANKED, ChannelWeights, NoisyChannel
+from heedful.tasks.translation.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4", "2 9 8 1", "5 6"]
@@ -55,7 +55,7 @@ def test_scores_are_weighted_sums(say: Say, trained: Path, others: tuple[Path, P
     words = ("rerank", "--reverse", reverse, "--language", language, *weights, "--format", "jsonl", "--n-best", 6)
     said = say(*words, stdin=found)
     back, writer = heedful.load(reverse, device="cpu"), heedful.load(language, device="cpu")
-    assert isinstance(back, Translator) and isinstance(writer, Writer)
+    assert isinstance(back, Translator) and isinstance(writer, TextGenerator)
     changed = 0
     for line, before in zip(map(json.loads, said.lines), map(json.loads, found.splitlines()), strict=True):
         scores = {}
@@ -144,7 +144,7 @@ def test_what_is_too_long_stays_as_it_came(say: Say, trained: Path, others: tupl
     long = " ".join(["1 2 3 4 5 6 7 8 9,"] * 8)
     found = say("translate", trained, "--text", "1 2", long, "--n-best", 3, "--format", "jsonl").out
     said = say("rerank", "--reverse", others[0], "--format", "jsonl", "--n-best", 3, stdin=found)
-    assert said.code == 0 and f"1 of 2 texts: {LEFT}" in said.err
+    assert said.code == 0 and f"1 of 2 texts: {UNRANKED}" in said.err
     before, after = json.loads(found.splitlines()[1]), json.loads(said.lines[1])
     assert [each["text"] for each in after["candidates"]] == [each["text"] for each in before["candidates"]]
     assert "reverse" not in after["candidates"][0] and "reverse" in json.loads(said.lines[0])["candidates"][0]
@@ -154,11 +154,13 @@ def test_from_python(say: Say, trained: Path, others: tuple[Path, Path]) -> None
     forward, back = heedful.load(trained, device="cpu"), heedful.load(others[0], device="cpu")
     assert isinstance(forward, Translator) and isinstance(back, Translator)
     from heedful.recipes.generation import BeamConfig
-    from heedful.tasks.searches import build_search
+    from heedful.tasks.search_factory import build_search
 
     search = build_search(forward.generation, forward.target, n_best=6)
     assert isinstance(forward.generation, BeamConfig)
-    found = NoisyChannel(back).rerank(forward.translate(SOURCES, search=search), Weights(reverse=0.9, length=0.2))
+    found = NoisyChannel(back).rerank(
+        forward.translate(SOURCES, search=search), ChannelWeights(reverse=0.9, length=0.2)
+    )
     options = ("--reverse-weight", 0.9, "--length-weight", 0.2)
     said = say("rerank", "--reverse", others[0], *options, stdin=lists(say, trained)).lines
     assert [each.text for each in found] == said
@@ -213,7 +215,7 @@ def test_lines_that_are_none_are_told_of(say: Say, others: tuple[Path, Path], li
         (("--reverse", "BACK", "--tune", "x", "--length-weight", "1"), "--length-weight: is what --tune finds"),
         (("--reverse", "BACK", "--tune", "-"), "--tune: standard input cannot hold the sentences too"),
         (("--reverse", "BACK", "--weights", "missing"), "missing: holds no weights; write them with heedful rerank"),
-        (("--reverse", "LANGUAGE"), "LANGUAGE: is a writer and none that translates"),
+        (("--reverse", "LANGUAGE"), "LANGUAGE: is a text generator and none that translates"),
         (("--language", "BACK"), "BACK: is a translator and none that writes"),
         (("--reverse", "missing"), "missing: "),
     ],

@@ -12,8 +12,8 @@ import pytest
 
 import heedful
 from heedful.recipes.generation import BeamConfig, GreedyConfig, SamplingConfig
-from heedful.tasks.searches import build_length, build_search
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.search_factory import build_length_limits, build_search
+from heedful.tasks.translation.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4 4 4 4", "2 9 8", "1 2 2 3", "5"]
@@ -68,7 +68,7 @@ def test_searches_in_python_are_the_commands(say: Say, trained: Path) -> None:
         (BeamConfig(width=3, forbid=("zwei",), min_ratio=1.5), ("--beam", 3)),
         (SamplingConfig(forbid=("zwei",), min_ratio=1.5), ("--search", "sampling")),
     ):
-        search, length = build_search(config, translator.target), build_length(config)
+        search, length = build_search(config, translator.target), build_length_limits(config)
         found = [each.text for each in translator.translate(SOURCES, search=search, length=length)]
         backwards = translator.translate(SOURCES[::-1], search=search, length=length, batch_tokens=1)[::-1]
         if words[1] != "sampling":
@@ -81,9 +81,9 @@ def test_what_is_shared_stays_where_the_kind_changes() -> None:
     from heedful.cli.options import SearchOptions
 
     recipe = BeamConfig(width=7, forbid=("a",), min_length=3, no_repeat_ngram=4, repetition_penalty=1.5)
-    greedy = SearchOptions(search="greedy").config(recipe)
+    greedy = SearchOptions(search="greedy").apply_to(recipe)
     assert greedy == GreedyConfig(forbid=("a",), min_length=3, no_repeat_ngram=4, repetition_penalty=1.5)
-    assert SearchOptions(forbid=("b",)).config(recipe) == recipe.model_copy(update={"forbid": ("b",)})
+    assert SearchOptions(forbid=("b",)).apply_to(recipe) == recipe.model_copy(update={"forbid": ("b",)})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import heedful
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 Say = Callable[..., Any]
 
@@ -29,9 +29,9 @@ def test_log_probabilities_are_the_models_own(say: Say, trained: Path, texts: tu
     translator = heedful.load(trained, device="cpu")
     (model,) = translator.models
     ids, target = translator.source.encode("1 2"), translator.target.encode("zwei eins")
-    tokens = Tokens.of
+    tokens = Tokens.from_ids
     with torch.no_grad():
-        state = model.begin(tokens(torch.tensor([[*ids, 2]]), pad=0))
+        state = model.init_state(tokens(torch.tensor([[*ids, 2]]), pad=0))
         logits, _ = model.step(tokens(torch.tensor([[1, *target]]), pad=0), state)
     expected = logits[0].log_softmax(-1)[torch.arange(3), [*target, 2]]
     assert records[0]["token_log_probabilities"] == pytest.approx(expected.tolist(), abs=1e-4)

@@ -14,11 +14,11 @@ import pytest
 from outside import outside
 
 import heedful
-from heedful.cli.found import Found, Shown, found, page, snippet
-from heedful.data.batches import collate_encoded
-from heedful.retrieval.collection import Passage
-from heedful.retrieval.orders import Hit
-from heedful.tasks.spans.face import Answered, Span
+from heedful.cli.search_output import HighlightedPassage, QueryResults, find_snippet, mark_results, render_page
+from heedful.data.batches import collate_encoded_sources
+from heedful.retrieval.passages import SearchPassage
+from heedful.retrieval.rankings import SearchHit
+from heedful.tasks.spans.predictor import AnswerSpan, SpanAnswer
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 
@@ -41,8 +41,8 @@ def index(say, text: Path, trained: Path) -> Path:
     return folder
 
 
-def hit(text: str, *, name: str = "p", rank: int = 1) -> Hit:
-    return Hit(Passage(name, text, f"title {HOSTILE}"), 1.0, rank, 2.5, 0.25)
+def hit(text: str, *, name: str = "p", rank: int = 1) -> SearchHit:
+    return SearchHit(SearchPassage(name, text, f"title {HOSTILE}"), 1.0, rank, 2.5, 0.25)
 
 
 def test_a_translation_run_indexes_and_searches(say, index: Path, trained: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_translation_run_indexes_and_searches(say, index: Path, trained: Path)
 
 def test_the_encoder_of_a_translation_reads_its_source_as_in_training(trained: Path) -> None:
     translator = heedful.load(trained)
-    source = collate_encoded([translator.reading.encode("1 2 3")], eos=translator.source.special.eos)
+    source = collate_encoded_sources([translator.source_encoder.encode("1 2 3")], eos=translator.source.special.eos)
     memory = translator.models[0].encoder(source)
     assert translator.embed(["1 2 3"])[0] == pytest.approx(memory.values[0].mean(0).detach().numpy(), abs=1e-5)
     together = translator.embed(["1", "1 2 3 4 5 6", ""])
@@ -178,7 +178,7 @@ def test_index_reads_each_form(say, tmp_path: Path) -> None:
         assert say("index", tmp_path / str(number), tmp_path / words[0], *words[1:]).code == 0
         assert heedful.load_index(tmp_path / str(number)).search("cat")[0].passage.id == name
     assert say("index", tmp_path / "squad", tmp_path / "a.json").code == 0
-    assert heedful.load_index(tmp_path / "squad").search("t cat")[0].passage == Passage("1.1", "cat", "T")
+    assert heedful.load_index(tmp_path / "squad").search("t cat")[0].passage == SearchPassage("1.1", "cat", "T")
     assert "--rebuild" in say("index", tmp_path / "squad", tmp_path / "a.json").complaint
     assert say("index", tmp_path / "squad", tmp_path / "a.json", "--rebuild").code == 0
 
@@ -192,8 +192,10 @@ def test_long_passages_are_told(say, tmp_path: Path, trained: Path) -> None:
 
 def test_a_page_holds_any_text(say, tmp_path: Path) -> None:
     marks = ((0, 8), (9, 14))
-    shown = Shown(hit(HOSTILE + "\nnext line", name="<id>"), marks, "</mark>", 0.5)
-    text = page([Found(HOSTILE, {"bm25": [shown], "product": []}), Found("", {"bm25": []})], name="a<b")
+    shown = HighlightedPassage(hit(HOSTILE + "\nnext line", name="<id>"), marks, "</mark>", 0.5)
+    text = render_page(
+        [QueryResults(HOSTILE, {"bm25": [shown], "product": []}), QueryResults("", {"bm25": []})], name="a<b"
+    )
     assert "<script" not in text
     root = ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
     marked = [each.text for each in root.iter("mark")]
@@ -217,7 +219,9 @@ def test_the_page_of_a_search(say, index: Path) -> None:
 
 
 def test_a_terminal_is_not_commanded_by_text(capsys: pytest.CaptureFixture[str]) -> None:
-    Found(HOSTILE, {"bm25": [Shown(hit(HOSTILE + "\n[bold]x[/bold]"), ((0, 8),))]}).print(sys.stdout)
+    QueryResults(HOSTILE, {"bm25": [HighlightedPassage(hit(HOSTILE + "\n[bold]x[/bold]"), ((0, 8),))]}).print_table(
+        sys.stdout
+    )
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\u202e" not in out
@@ -236,37 +240,42 @@ class Knowing:
         for _, context in questions:
             start = context.rindex(" ") + 1
             text = "" if context.endswith("none") else context[start:]
-            found.append(Answered(text, (Span(context[start:], start, len(context), 3.0, 0.75),), 0.0, 0.25))
+            found.append(SpanAnswer(text, (AnswerSpan(context[start:], start, len(context), 3.0, 0.75),), 0.0, 0.25))
         return found
 
 
 def test_answers_are_marked_once_for_each_passage() -> None:
     answerer, first, second = Knowing(), hit("it was Bob"), hit("it is none", name="q", rank=2)
     orders = {"bm25": [first, second], "encoder": [second, first], "product": [first]}
-    result = found("Who was it?", orders, telling={"it"}, answerer=answerer)
+    result = mark_results("Who was it?", orders, informative_words={"it"}, answerer=answerer)
     assert sorted(answerer.asked) == [("Who was it?", "it is none"), ("Who was it?", "it was Bob")]
     assert result.orders["encoder"] == [
-        Shown(second, (), "", 0.25),
-        Shown(first, ((7, 10),), "Bob", 0.75),
+        HighlightedPassage(second, (), "", 0.25),
+        HighlightedPassage(first, ((7, 10),), "Bob", 0.75),
     ]
-    record = json.loads(result.json())["orders"]["bm25"]
+    record = json.loads(result.to_json())["orders"]["bm25"]
     assert [(each["answer"], each["marks"]) for each in record] == [("Bob", [[7, 10]]), ("", [])]
-    assert found("", {"bm25": []}, telling=(), answerer=answerer).orders == {"bm25": []}
+    assert mark_results("", {"bm25": []}, informative_words=(), answerer=answerer).orders == {"bm25": []}
 
 
 def test_every_passage_is_marked_where_its_own_answer_stands() -> None:
     class LastWord:
-        def answer_all(self, questions: Sequence[tuple[str, str]]) -> list[Answered]:
+        def answer_all(self, questions: Sequence[tuple[str, str]]) -> list[SpanAnswer]:
             told = []
             for _, context in questions:
                 start = context.rindex(" ") + 1
-                span = Span(context[start:], start, len(context), 1.0, start / 100)
-                told.append(Answered(span.text, (span,), -1.0, 0.1))
+                span = AnswerSpan(context[start:], start, len(context), 1.0, start / 100)
+                told.append(SpanAnswer(span.text, (span,), -1.0, 0.1))
             return told
 
     first, second = hit("it was Bob"), hit("they said it was Eve", name="q", rank=2)
-    shown = found("Who?", {"encoder": [second, first]}, telling=(), answerer=LastWord()).orders["encoder"]
-    assert shown == [Shown(second, ((17, 20),), "Eve", 0.17), Shown(first, ((7, 10),), "Bob", 0.07)]
+    shown = mark_results("Who?", {"encoder": [second, first]}, informative_words=(), answerer=LastWord()).orders[
+        "encoder"
+    ]
+    assert shown == [
+        HighlightedPassage(second, ((17, 20),), "Eve", 0.17),
+        HighlightedPassage(first, ((7, 10),), "Bob", 0.07),
+    ]
 
 
 def test_a_run_that_answers_marks_what_it_answers(say, tuned, tmp_path: Path) -> None:
@@ -282,7 +291,9 @@ def test_a_run_that_answers_marks_what_it_answers(say, tuned, tmp_path: Path) ->
         expected = heedful.load(run).answer("eins acht", each["text"])
         assert each["answer"] == expected.text
         assert [each["text"][start:stop] for start, stop in each["marks"]] == ([expected.text] if expected.text else [])
-        assert each["probability"] == pytest.approx(expected.spans[0].probability if expected.text else expected.none)
+        assert each["probability"] == pytest.approx(
+            expected.spans[0].probability if expected.text else expected.no_answer_probability
+        )
     assert (
         "answers questions"
         in say("search", tmp_path / "index", "--query", "x", "--answers", tuned("classification")).complaint
@@ -290,18 +301,18 @@ def test_a_run_that_answers_marks_what_it_answers(say, tuned, tmp_path: Path) ->
 
 
 def test_without_a_model_the_words_of_the_question_are_marked() -> None:
-    result = found("Was IT Bob?", {"bm25": [hit("it was Bob")]}, telling={"it", "bob"}, answerer=None)
+    result = mark_results("Was IT Bob?", {"bm25": [hit("it was Bob")]}, informative_words={"it", "bob"}, answerer=None)
     assert result.orders["bm25"][0].marks == ((0, 2), (7, 10))
 
 
 def test_snippets_show_the_marks() -> None:
     text = " ".join(f"word{number:03}" for number in range(200))
     place = text.index("word150")
-    start, stop = snippet(text, [(0, 7), (place, place + 7), (place + 8, place + 15)])
+    start, stop = find_snippet(text, [(0, 7), (place, place + 7), (place + 8, place + 15)])
     assert start <= place
     assert place + 15 <= stop
     assert stop - start <= 240
     assert text[start:stop].split() == re.findall(r"word\d{3}", text[start:stop])
-    assert snippet(text, []) == (0, 239)
-    assert snippet("short", [(0, 5)]) == (0, 5)
-    assert snippet("x" * 1000, [(900, 901)])[0] <= 900
+    assert find_snippet(text, []) == (0, 239)
+    assert find_snippet("short", [(0, 5)]) == (0, 5)
+    assert find_snippet("x" * 1000, [(900, 901)])[0] <= 900

@@ -17,8 +17,8 @@ import pytest
 
 from heedful.cli import serve
 from heedful.serving import server
-from heedful.serving.keys import Keys
-from heedful.serving.settings import Settings
+from heedful.serving.api_keys import KeyFile
+from heedful.serving.settings import ServerSettings
 
 
 def shown(say: Callable[..., Any], *words: object) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_every_key_of_the_settings_is_an_option(say: Callable[..., Any], here: P
     found = shown(say, *(word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", value)))
     assert {name: str(found[name]).lower() for name in values} == values
     for table in ("limits", "access"):
-        for name in type(getattr(Settings(), table)).model_fields:
+        for name in type(getattr(ServerSettings(), table)).model_fields:
             given = {"hosts": '["a"]', "origins": '["*"]', "proxies": '["10.0.0.0/8"]', "keys": "k.txt"}
             assert name in shown(say, f"--{table}.{name}", given.get(name, "3"))[table], name
 
@@ -130,7 +130,7 @@ def test_packages_that_are_missing(say: Callable[..., Any], here: Path, monkeypa
 def test_who_serves_everybody_is_told(
     say: Callable[..., Any], here: Path, monkeypatch: pytest.MonkeyPatch, host: str, is_told: bool
 ) -> None:
-    monkeypatch.setattr(server, "serve", lambda *_: True)
+    monkeypatch.setattr(server, "run_server", lambda *_: True)
     said = say("serve", "a=.", "--host", host)
     assert said.code == 0
     assert bool(said.err) == is_told
@@ -147,11 +147,11 @@ def test_new_keys(say: Callable[..., Any], here: Path) -> None:
     told, line = said.err.splitlines()
     assert "--access.keys" in told
     (here / "by-hand.txt").write_text(line + "\n")
-    assert Keys(here / "by-hand.txt").name_of(said.out.strip()) == "key-1"
+    assert KeyFile(here / "by-hand.txt").find_name(said.out.strip()) == "key-1"
     for words, name in ((("--new-key", "laptop"), "laptop"), (("--new-key",), "key-1"), (("--new-key=b",), "b")):
         said = say("serve", "--access.keys", "keys.txt", *words)
         assert said.err.startswith(f"{name}: added to {here}/keys.txt; ")
-        assert Keys(here / "keys.txt").name_of(said.out.strip()) == name
+        assert KeyFile(here / "keys.txt").find_name(said.out.strip()) == name
     assert say("serve", "--new-key", "--access.keys", "keys.txt").out
     assert "has a key 'laptop'" in say("serve", "--access.keys", "keys.txt", "--new-key", "laptop").complaint
     assert "'a b' is no name of a key" in say("serve", "--new-key", "a b").complaint

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from heedful import shelf
+from heedful import bundled
 
 Say = Callable[..., Any]
 ROOT = Path(__file__).parents[3]
@@ -71,9 +71,9 @@ def test_what_is_installed_has_them(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     place = tmp_path / "place"
     zipfile.ZipFile(wheel).extractall(place)
-    ask = "from heedful import shelf; print(shelf.__file__, *shelf.recipes(), *shelf.studies())"
+    ask = "from heedful import bundled; print(bundled.__file__, *bundled.list_recipes(), *bundled.list_studies())"
     told = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(place)!r}); {ask}"],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     ).stdout.split()  # fmt: skip
-    assert told == [str(place / "heedful/shelf.py"), *shelf.recipes(), *shelf.studies()]
+    assert told == [str(place / "heedful/bundled.py"), *bundled.list_recipes(), *bundled.list_studies()]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from heedful.data.forms.sketch import normalised
+from heedful.data.detect.hash_sample import normalise_text
 
 Say = Callable[..., Any]
 PAIRS = [
@@ -33,7 +33,7 @@ def test_no_text_is_in_two_parts_and_none_is_lost(here: Path, say: Say) -> None:
     parts = {name: read(here / f"parts/{name}.tsv") for name in ("train", "validation", "test")}
     assert sorted(pair for part in parts.values() for pair in part) == sorted(PAIRS)
     assert (len(parts["validation"]), len(parts["test"])) == (50, 30)
-    sources = {name: {normalised(source) for source, _ in part} for name, part in parts.items()}
+    sources = {name: {normalise_text(source) for source, _ in part} for name, part in parts.items()}
     assert not sources["train"] & sources["validation"]
     assert not sources["train"] & sources["test"]
     assert not sources["validation"] & sources["test"]

@@ -18,12 +18,12 @@ import torch
 
 import heedful
 from heedful.errors import RecipeError
-from heedful.runs import comparing
+from heedful.runs import compare
 from heedful.runs import load as loading
-from heedful.tasks.exam import Asking
-from heedful.tasks.language.exam import TextExam
-from heedful.tasks.pretraining.run import PretrainingKind
-from heedful.values import Tokens
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.language.evaluation import TextEvaluator
+from heedful.tasks.pretraining.task import PretrainingTask
+from heedful.tensors import Tokens
 
 pytestmark = pytest.mark.usefixtures("here")  # so that what commands write lies nowhere else
 
@@ -147,7 +147,7 @@ def test_runs_of_several_tasks_side_by_side(say: Say, tuning: Path, here: Path) 
 
 def test_a_run_without_an_exam_is_measured_alone(say: Say, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_exam = report(say("evaluate", pretrained, "--format", "json", *QUICK))
-    monkeypatch.setattr(PretrainingKind, "reported", None)
+    monkeypatch.setattr(PretrainingTask, "report_class", None)
     assert report(say("evaluate", pretrained, "--format", "json", "--device", "cpu")) == pytest.approx(with_exam)
     told = say("evaluate", pretrained, "--against", pretrained).complaint
     assert told.endswith("and such runs are measured on their own test or validation set alone")
@@ -223,7 +223,7 @@ def test_options_that_say_nothing_to_a_task_are_refused(say: Say, tuned: Tuned, 
 def test_folders_are_opened_once(say: Say, trained: Path, second: Path, here: Path, monkeypatch: Any) -> None:
     opened: list[Path] = []
     real = loading.open_run
-    for module in (loading, comparing):
+    for module in (loading, compare):
         monkeypatch.setattr(module, "open_run", lambda folder, *more: opened.append(folder) or real(folder, *more))
     assert say("compare", trained, second, *QUICK).code == 0
     assert opened == [trained, second]
@@ -307,11 +307,11 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["words", "characters", "bpe"])
 def test_pieces_are_the_same_for_every_vocabulary(writers: dict[str, Path], name: str) -> None:
     run = loading.open_run(writers[name])
-    exam = run.kind.exam(run.recipe, Asking())
-    assert isinstance(exam, TextExam)
-    assert (exam.size, exam.drawn) == (10, "10 pieces of about 100 words")
+    exam = run.task.build_evaluator(run.recipe, EvaluatorOptions())
+    assert isinstance(exam, TextEvaluator)
+    assert (exam.size, exam.sample_unit_text) == (10, "10 pieces of about 100 words")
     writer = heedful.load(writers[name], device="cpu")
-    found = exam.answers(writer, run.recipe)
+    found = exam.predict(writer, run.recipe)
     text = (writers[name].parent / "text.txt").read_text(encoding="utf-8").split()
     read = [writer.tokenizer.normalise(" ".join(text[start : start + 100])) for start in range(0, 960, 100)]
     assert found.words.tolist() == [len(piece.split()) for piece in read]
@@ -326,9 +326,9 @@ def test_pieces_are_the_same_for_every_vocabulary(writers: dict[str, Path], name
 
 
 def test_likelihood_is_that_of_each_token_after_those_before_it(writers: dict[str, Path]) -> None:
-    for name, asking in (("bpe", Asking()), ("words", Asking(context=9, stride=4))):
+    for name, asking in (("bpe", EvaluatorOptions()), ("words", EvaluatorOptions(context=9, stride=4))):
         run, writer = loading.open_run(writers[name]), heedful.load(writers[name], device="cpu")
-        found = run.kind.exam(run.recipe, asking).answers(writer, run.recipe)
+        found = run.task.build_evaluator(run.recipe, asking).predict(writer, run.recipe)
         text = (writers[name].parent / "text.txt").read_text(encoding="utf-8")
         ids = [*writer.tokenizer.encode(text), 2]
         context, stride = found.context, found.stride
@@ -337,7 +337,7 @@ def test_likelihood_is_that_of_each_token_after_those_before_it(writers: dict[st
             window = [2, *ids][start : start + context + 1]
             read = Tokens(torch.tensor([window[:-1]]), torch.arange(len(window) - 1).unsqueeze(0))
             with torch.inference_mode():
-                logits, _ = writer.model.step(read, writer.model.begin())
+                logits, _ = writer.model.step(read, writer.model.init_state())
             each = -logits[0].log_softmax(-1)[range(len(window) - 1), window[1:]].double()
             nats += each[len(nats) - start :].tolist()
             start += stride

@@ -66,6 +66,29 @@ def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["none.wav"], "none.wav: there is no such file; check the path"),
+        (["--input", "none.txt"], "none.txt: there is no such file; check the path"),
+        (["{sound}", "--search", "greedy", "--n-best", "2"], "--n-best 2: greedy search finds one text; add"),
+        (["{sound}", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
+        (["{sound}", "--coverage", "0.2"], "coverage: asks what was attended to"),
+        (["{sound}", "--search", "sampling"], "sampling: draws token after token, and a model with"),
+        (["{sound}", "--groups", "2", "--beam", "4"], "generation.groups: asks what was written before"),
+        (["{sound}", "--output", "no/where"], "no/where: cannot be written (No such file or directory)"),
+        (["{sound}", "--page", "no/p.html"], "no/p.html: cannot be written (No such file or directory)"),
+    ],
+)
+@pytest.mark.usefixtures("unloaded")
+def test_mistakes_are_told_before_a_model_is_loaded(
+    say: Say, recogniser: Path, words: list[str], complaint: str
+) -> None:
+    (sound, _), *_ = rows(recogniser)
+    found = say("transcribe", recogniser, *(word.format(sound=sound) for word in words)).complaint
+    assert found.startswith(complaint)
+
+
 def test_a_page_shows_one_sound(say: Say, recogniser: Path, tmp_path: Path) -> None:
     (name, text), (other, _), *_ = rows(recogniser)
     page = tmp_path / "p.html"

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import heedful
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Alignment
+from heedful.tasks.translation.translations import TokenAlignment
+from heedful.tasks.translation.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4 4 4 4", "   ", "9 8", "1 2 3", "5"]
@@ -66,7 +66,7 @@ def test_an_empty_line_gives_an_empty_line(say: Say, trained: Path, found: list[
 def test_order_is_kept_over_more_sentences_than_are_sorted_together(
     say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch, found: list[str]
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 3)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLineFormat.chunk_size", 3)
     said = say("translate", trained, stdin="".join(f"{s}\n" for s in SOURCES))
     assert said.lines == found
     numbered = say("translate", trained, "--n-best", 2, stdin="".join(f"{s}\n" for s in SOURCES)).lines
@@ -186,7 +186,7 @@ def test_sampling_is_a_function_of_its_seed(say: Say, trained: Path) -> None:
 def test_a_stream_is_sampled_as_it_would_be_whole(say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("translate", trained, "--text", *SOURCES, "--temperature", 2)
     whole = say(*words).lines
-    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLineFormat.chunk_size", 2)
     assert say(*words).lines == whole
 
 
@@ -232,9 +232,9 @@ def test_alignments_are_distributions_over_the_source(say: Say, trained: Path) -
 
 
 def test_alignments_are_those_of_the_last_layer(say: Say, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def align(self: Translator, source: str, target: Any) -> Alignment:
+    def align(self: Translator, source: str, target: Any) -> TokenAlignment:
         weights = {name: np.full((2, 2), value) for name, value in (("layers.0", 0.25), ("layers.1", 0.75))}
-        return Alignment(("1", "</s>"), ("eins", "</s>"), weights)
+        return TokenAlignment(("1", "</s>"), ("eins", "</s>"), weights)
 
     monkeypatch.setattr(Translator, "align", align)
     record = json.loads(say("translate", trained, "--text", "1", "--format", "jsonl", "--align").out)
@@ -272,7 +272,7 @@ def test_a_prefix_in_the_middle_of_a_stream_is_named_by_its_number(
     words = ("--model.positions.kind", "learned", "--model.positions.length", "20", "--training.steps", "1")
     assert say("train", recipe, *words, "--device", "cpu").code == 0
     (tmp_path / "prefixes").write_text("\n\n\n\n" + "eins " * 20 + "\n")
-    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLines.chunk", 2)
+    monkeypatch.setattr("heedful.tasks.translation.translations.TranslationLineFormat.chunk_size", 2)
     said = say("translate", recipe.parent / "run", "--prefixes", tmp_path / "prefixes", stdin="1\n2\n3\n4\n5\n")
     assert said.code == 2
     assert said.err.startswith("heedful: sentence 5: its translation is given 20 tokens, this model reads at most")

@@ -15,14 +15,14 @@ import torch
 import heedful
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
-from heedful.generation.coverage import covered
-from heedful.generation.search import Beam, Diverse
-from heedful.metrics.utility import ChrF
+from heedful.generation.coverage import compute_coverage
+from heedful.generation.search import BeamSearch, DiverseBeamSearch
+from heedful.metrics.utility import ChrFUtility
 from heedful.recipes.generation import BeamConfig
-from heedful.tasks.faces import Asked
-from heedful.tasks.inspecting import widened
-from heedful.tasks.searches import build_search
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.inspection_records import set_beam_width
+from heedful.tasks.predictor import InspectRequest
+from heedful.tasks.search_factory import build_search
+from heedful.tasks.translation.translator import Translator
 
 Say = Callable[..., Any]
 SOURCES = ["1 2 3", "", "7", "4 4 4 4", "2 9 8 1", "5 6"]
@@ -40,7 +40,7 @@ def load(trained: Path) -> Translator:
 
 def alike(lists: list[list[dict[str, Any]]]) -> float:
     """How like the texts of a list are to each other, in percent of chrF."""
-    tables = [ChrF()([each["text"] for each in own]) for own in lists if len(own) > 1]
+    tables = [ChrFUtility()([each["text"] for each in own]) for own in lists if len(own) > 1]
     return sum((table.sum() - table.trace()) / (table.size - len(table)) for table in tables) / len(tables)
 
 
@@ -60,21 +60,21 @@ def test_lists_of_groups_differ_more(say: Say, trained: Path) -> None:
 def test_groups_grow_with_what_is_wanted(trained: Path) -> None:
     target = load(trained).target
     search = build_search(BeamConfig(width=4, groups=2, diversity=0.7), target, n_best=5)
-    assert isinstance(search, Diverse) and (search.width, search.groups, search.diversity) == (6, 2, 0.7)
+    assert isinstance(search, DiverseBeamSearch) and (search.width, search.groups, search.diversity) == (6, 2, 0.7)
     usual = build_search(BeamConfig(width=4, groups=4), target)
-    assert isinstance(usual, Diverse) and usual.diversity == 0.5
-    assert isinstance(build_search(BeamConfig(width=4), target), Beam)
+    assert isinstance(usual, DiverseBeamSearch) and usual.diversity == 0.5
+    assert isinstance(build_search(BeamConfig(width=4), target), BeamSearch)
 
 
 def test_coverage_ranks_what_the_beam_found(say: Say, trained: Path) -> None:
     translator = load(trained)
     words = ("translate", trained, "--text", *SOURCES, "--format", "jsonl", "--beam", 5)
     mine = candidates(say(*words, "--n-best", 5, "--coverage", 3))
-    search = build_search(SearchOptions(beam=5).config(translator.generation), translator.target, n_best=5)
+    search = build_search(SearchOptions(beam=5).apply_to(translator.generation), translator.target, n_best=5)
     for own, found in zip(mine, translator.translate(SOURCES, search=search), strict=True):
         scores = {
             (each.text, each.finished): each.score
-            + 3 * covered(torch.from_numpy(list(translator.align(found.source, each).weights.values())[-1]))
+            + 3 * compute_coverage(torch.from_numpy(list(translator.align(found.source, each).weights.values())[-1]))
             for each in found.candidates
             if found.source
         }
@@ -92,7 +92,7 @@ def test_coverage_ranks_what_the_beam_found(say: Say, trained: Path) -> None:
 
 def test_a_look_at_a_sentence_knows_coverage(trained: Path) -> None:
     translator = load(trained)
-    search = build_search(SearchOptions(beam=5, coverage=3).config(translator.generation), translator.target)
+    search = build_search(SearchOptions(beam=5, coverage=3).apply_to(translator.generation), translator.target)
     record = translator.inspect("2 9 8 1", search=search)
     assert record.said == translator.translate(["2 9 8 1"], search=search)[0].text
 
@@ -116,9 +116,9 @@ def test_a_look_draws_the_beams(trained: Path, config: BeamConfig) -> None:
     assert [branch.token for branch in best[1:]] == [step.token for step in record.written]
     assert sum(branch.parent == 0 for branch in record.tree) == 2 * config.width, "all that the root was tried with"
     translator.search = search
-    wide = translator.look(Asked("2 9 8 1", beam=12))
+    wide = translator.inspect_request(InspectRequest("2 9 8 1", beam=12))
     assert sum(branch.parent == 0 for branch in wide.tree) > 2 * config.width
-    assert wide.said == translator.translate(["2 9 8 1"], search=widened(search, 12))[0].text
+    assert wide.said == translator.translate(["2 9 8 1"], search=set_beam_width(search, 12))[0].text
 
 
 def test_a_recipe_may_ask_for_the_least_risk(say: Say, trained: Path, small: Path) -> None:
@@ -156,10 +156,10 @@ def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
         for own, others in zip(found, beam, strict=True):
             texts = [each.text for each in others.candidates]
             shares = np.exp([each.log_probability for each in others.candidates])
-            worth = sorted(ChrF()(texts) @ (shares / shares.sum()), reverse=True)
+            worth = sorted(ChrFUtility()(texts) @ (shares / shares.sum()), reverse=True)
             if own.source:
                 assert [each.score for each in own.candidates] == pytest.approx(worth[:2])
-                assert worth[:2] != pytest.approx(sorted(ChrF()(texts).mean(1), reverse=True)[:2]), "not alike"
+                assert worth[:2] != pytest.approx(sorted(ChrFUtility()(texts).mean(1), reverse=True)[:2]), "not alike"
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.data.batches import collate, collate_sources
-from heedful.data.bucketing import plan_batches
-from heedful.data.corpus import Corpus, pair_encoding, write_corpus
-from heedful.data.readers import Pair
-from heedful.data.tokenizers import BOS, EOS, PAD, Characters
-from heedful.values import Tokens, move
+from heedful.data.batches import collate_pairs, collate_sources
+from heedful.data.bucketing import batch_by_size
+from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
+from heedful.data.readers import SentencePair
+from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
+from heedful.tensors import Tokens, move_to_device
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     rng = np.random.default_rng(1)
-    letters = Characters("abcdefghij", lowercase=False)
+    letters = CharacterTokenizer("abcdefghij", lowercase=False)
     sides = [["".join(rng.choice(list("abcdefghij"), size=rng.integers(1, 12))) for _ in range(60)] for _ in "st"]
-    pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
-    return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(letters, letters, max_length=30))
+    pairs = [SentencePair(source, target, "x") for source, target in zip(*sides, strict=True)]
+    return write_corpus(tmp_path / "c", pairs, encoder=build_pair_encoder(letters, letters, max_length=30))
 
 
 def rows_of(tokens: Tokens) -> list[list[int]]:
@@ -36,8 +36,8 @@ def rows_of(tokens: Tokens) -> list[list[int]]:
 
 @pytest.mark.parametrize("pad_to", [1, 8])
 def test_a_batch_is_its_sentences_one_by_one(corpus: Corpus, pad_to: int) -> None:
-    for rows in plan_batches(corpus.lengths, tokens=100, seed=1, epoch=0, pad_to=pad_to):
-        batch = collate(corpus, rows, pad_to=pad_to, bos=BOS)
+    for rows in batch_by_size(corpus.lengths, max_tokens=100, seed=1, epoch=0, pad_to=pad_to):
+        batch = collate_pairs(corpus, rows, pad_to=pad_to, bos=BOS)
         sources = [corpus["source"][row].tolist() for row in rows]
         targets = [corpus["target"][row].tolist() for row in rows]
         assert rows_of(batch.source) == sources
@@ -52,7 +52,7 @@ def test_a_batch_is_its_sentences_one_by_one(corpus: Corpus, pad_to: int) -> Non
 
 
 def test_each_label_is_what_the_decoder_reads_next(corpus: Corpus) -> None:
-    batch = collate(corpus, np.arange(60), bos=BOS)
+    batch = collate_pairs(corpus, np.arange(60), bos=BOS)
     follows = batch.target.positions[:, 1:] >= 0
     assert torch.equal(batch.target.ids[:, 1:][follows], batch.labels[:, :-1][follows])
     last = (batch.target.positions >= 0).sum(1) - 1
@@ -61,8 +61,8 @@ def test_each_label_is_what_the_decoder_reads_next(corpus: Corpus) -> None:
 
 
 def test_a_batch_moves_and_owns_its_memory(corpus: Corpus) -> None:
-    batch = collate(corpus, np.array([3, 1]), bos=BOS)
-    moved = move(batch, "meta")
+    batch = collate_pairs(corpus, np.array([3, 1]), bos=BOS)
+    moved = move_to_device(batch, "meta")
     assert moved.labels.device.type == moved.source.positions.device.type == "meta"
     before = corpus["target"][3].tolist()
     batch.labels.zero_()
@@ -72,13 +72,13 @@ def test_a_batch_moves_and_owns_its_memory(corpus: Corpus) -> None:
 
 
 def test_a_process_without_rows_gets_a_batch_without_rows(corpus: Corpus) -> None:
-    batch = collate(corpus, np.array([], dtype=np.int64), bos=BOS)
+    batch = collate_pairs(corpus, np.array([], dtype=np.int64), bos=BOS)
     assert batch.labels.shape == batch.target.ids.shape == batch.source.positions.shape == (0, 1)
 
 
 def test_sources_for_inference_look_as_in_training(corpus: Corpus) -> None:
     rows = np.arange(20)
-    trained = collate(corpus, rows, bos=BOS).source
+    trained = collate_pairs(corpus, rows, bos=BOS).source
     served = collate_sources([corpus["source"][row][:-1].tolist() for row in rows], eos=EOS)
     assert torch.equal(trained.ids, served.ids)
     assert torch.equal(trained.positions, served.positions)

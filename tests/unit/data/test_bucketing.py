@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heedful.data import bucketing
-from heedful.data.bucketing import plan_batches, plan_by_length
+from heedful.data.bucketing import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 
 
@@ -35,7 +35,7 @@ def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
 def test_every_sentence_once_and_every_batch_within_the_budget(seed: int, pad_to: int, tokens: int) -> None:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(1, 60, size=(int(rng.integers(1, 3000)), 2)).astype([np.int32, np.int64][seed % 2])
-    batches = plan_batches(lengths, tokens=tokens, seed=seed, epoch=3, pad_to=pad_to)
+    batches = batch_by_size(lengths, max_tokens=tokens, seed=seed, epoch=3, pad_to=pad_to)
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
     for rows in batches:
         source, target = cost(lengths, rows, pad_to=pad_to)
@@ -56,13 +56,13 @@ def test_one_pool_is_sorted_and_cut_as_written_out_by_hand(tokens: int, noise: f
             expected[-1] = larger
         else:
             expected.append([(source, target)])
-    found = [list(map(tuple, lengths[rows])) for rows in plan_batches(lengths, tokens=tokens, seed=1, epoch=0)]
+    found = [list(map(tuple, lengths[rows])) for rows in batch_by_size(lengths, max_tokens=tokens, seed=1, epoch=0)]
     assert sorted(found) == sorted(expected)
 
 
 def test_long_sources_count_too() -> None:
     lengths = np.tile([100, 2], (300, 1))
-    batches = plan_batches(lengths, tokens=1000, seed=1, epoch=0)
+    batches = batch_by_size(lengths, max_tokens=1000, seed=1, epoch=0)
     assert [len(rows) for rows in batches] == [20] * 15
 
 
@@ -70,7 +70,7 @@ def test_the_plan_depends_on_seed_and_epoch_and_nothing_else() -> None:
     lengths = make_lengths(10_000)
 
     def plan(seed: int, epoch: int) -> list[np.ndarray]:
-        return plan_batches(lengths, tokens=1000, seed=seed, epoch=epoch)
+        return batch_by_size(lengths, max_tokens=1000, seed=seed, epoch=epoch)
 
     first = plan(1, 2)
     np.random.seed(99)
@@ -84,9 +84,9 @@ def test_the_plan_depends_on_seed_and_epoch_and_nothing_else() -> None:
 
 def test_a_fresh_process_and_this_test_plan_the_same() -> None:
     program = (
-        "import numpy as np, hashlib; from heedful.data.bucketing import plan_batches;"
+        "import numpy as np, hashlib; from heedful.data.bucketing import batch_by_size;"
         "lengths = np.arange(4000).reshape(2000, 2) % 37 + 1;"
-        "plan = plan_batches(lengths, tokens=500, seed=7, epoch=5);"
+        "plan = batch_by_size(lengths, max_tokens=500, seed=7, epoch=5);"
         "print(hashlib.sha256(np.concatenate([[len(r), *r] for r in plan]).astype('<i8').tobytes()).hexdigest())"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
@@ -96,19 +96,19 @@ def test_a_fresh_process_and_this_test_plan_the_same() -> None:
 
 def test_equal_lengths_are_shuffled_and_batches_come_in_random_order() -> None:
     lengths = np.tile([5, 5], (1000, 1))
-    batches = plan_batches(lengths, tokens=100, seed=1, epoch=0)
+    batches = batch_by_size(lengths, max_tokens=100, seed=1, epoch=0)
     assert {len(rows) for rows in batches} == {20}
     inside = np.mean([np.corrcoef(np.arange(20), rows)[0, 1] for rows in batches])
     assert abs(inside) < 0.15
     lengths = make_lengths(5000)
-    longest = [lengths[rows, 1].max() for rows in plan_batches(lengths, tokens=1000, seed=1, epoch=0)]
+    longest = [lengths[rows, 1].max() for rows in batch_by_size(lengths, max_tokens=1000, seed=1, epoch=0)]
     assert abs(np.corrcoef(np.arange(len(longest)), longest)[0, 1]) < 0.3
 
 
 @pytest.mark.parametrize("tokens", [1024, 4096])
 def test_padding_wastes_little(tokens: int) -> None:
     lengths = make_lengths(30_000)
-    batches = plan_batches(lengths, tokens=tokens, seed=1, epoch=0)
+    batches = batch_by_size(lengths, max_tokens=tokens, seed=1, epoch=0)
     padded = np.sum([cost(lengths, rows) for rows in batches], axis=0)
     waste = 1 - lengths.sum(0) / padded
     assert waste[1] < 0.03
@@ -120,7 +120,7 @@ def test_pools_keep_batches_of_one_length_from_repeating_the_same_order() -> Non
     """With many pools a batch meets sentences from everywhere, and each pool ends with at most one short batch."""
     lengths = make_lengths(20_000)
     tokens = 200
-    batches = plan_batches(lengths, tokens=tokens, seed=1, epoch=0)
+    batches = batch_by_size(lengths, max_tokens=tokens, seed=1, epoch=0)
     pools = len(lengths) / (100 * tokens / lengths[:, 1].mean())
     assert pools > 10
     padded = sum(cost(lengths, rows)[1] for rows in batches)
@@ -141,7 +141,7 @@ def test_lines_of_python_are_run_for_batches_and_not_for_sentences() -> None:
     lengths, before = make_lengths(30_000), sys.gettrace()
     sys.settrace(count)
     try:
-        batches = plan_batches(lengths, tokens=4096, seed=1, epoch=0)
+        batches = batch_by_size(lengths, max_tokens=4096, seed=1, epoch=0)
     finally:
         sys.settrace(before)
     assert 100 < len(batches) < 300
@@ -149,17 +149,17 @@ def test_lines_of_python_are_run_for_batches_and_not_for_sentences() -> None:
 
 
 def test_no_sentences_are_no_batches() -> None:
-    assert plan_batches(np.empty((0, 2), dtype=np.int64), tokens=10, seed=1, epoch=0) == []
-    assert plan_by_length(np.empty(0, dtype=np.int64), tokens=10, rows=3) == []
+    assert batch_by_size(np.empty((0, 2), dtype=np.int64), max_tokens=10, seed=1, epoch=0) == []
+    assert batch_by_length(np.empty(0, dtype=np.int64), max_tokens=10, max_rows=3) == []
 
 
 def test_a_budget_of_nothing_is_refused() -> None:
     lengths = make_lengths(3)
     for tokens, pad_to in ((0, 1), (10, 0)):
         with pytest.raises(RecipeError, match="is 0; it must be at least 1"):
-            plan_batches(lengths, tokens=tokens, seed=1, epoch=0, pad_to=pad_to)
+            batch_by_size(lengths, max_tokens=tokens, seed=1, epoch=0, pad_to=pad_to)
     with pytest.raises(RecipeError, match="rows is -1"):
-        plan_by_length(lengths[:, 0], tokens=10, rows=-1)
+        batch_by_length(lengths[:, 0], max_tokens=10, max_rows=-1)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -167,7 +167,7 @@ def test_inference_takes_the_longest_first_and_gives_back_the_order(seed: int) -
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 90, size=int(rng.integers(1, 400)))
     tokens, rows = int(rng.integers(1, 500)), int(rng.integers(1, 40))
-    plan = plan_by_length(lengths, tokens=tokens, rows=rows)
+    plan = batch_by_length(lengths, max_tokens=tokens, max_rows=rows)
     order = np.concatenate(plan)
     assert (np.diff(lengths[order]) <= 0).all()
     for batch, after in zip(plan, [*plan[1:], None], strict=True):

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from heedful.data.clips import evenly, read_clip, read_features, unpacked_size
-from heedful.data.pictures import Framing, png
+from heedful.data.clips import count_frame_bytes, read_clip, read_clip_features, sample_frame_indices
+from heedful.data.pictures import SquareResize, encode_png
 from heedful.errors import DataError, MissingExtraError
 
 SIZE = 16
-FRAMING = Framing(SIZE)
+FRAMING = SquareResize(SIZE)
 _UNTURNED = b"".join(n.to_bytes(4, "big") for n in (0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000))
 _QUARTER = b"".join(n.to_bytes(4, "big") for n in (0, 0x10000, 0, 0xFFFF0000, 0, 0, 0, 0, 0x40000000))
 
@@ -61,7 +61,7 @@ def levels(frames: np.ndarray) -> list[float]:
     ],
 )
 def test_frames_are_even_in_time(times: Sequence[float], most: int, taken: list[int]) -> None:
-    assert evenly(times, most).tolist() == taken
+    assert sample_frame_indices(times, most).tolist() == taken
 
 
 def test_it_is_the_frame_shown_in_the_middle_of_each_part() -> None:
@@ -70,7 +70,7 @@ def test_it_is_the_frame_shown_in_the_middle_of_each_part() -> None:
         times = np.cumsum(dice.uniform(0.1, 2, dice.integers(2, 40))).tolist()
         most = int(dice.integers(1, len(times)))
         end = times[-1] + sorted(b - a for a, b in pairwise(times))[(len(times) - 1) // 2]
-        found = evenly(times, most)
+        found = sample_frame_indices(times, most)
         assert len(found) == most
         if len(times) % 2 == 0:  # an odd number of gaps has a middle one
             for part, number in enumerate(found):
@@ -80,7 +80,9 @@ def test_it_is_the_frame_shown_in_the_middle_of_each_part() -> None:
 
 def test_rounding_moves_no_frame() -> None:
     """Tenths of a second have no exact numbers, and every third frame begins in the middle of its part."""
-    assert evenly([n / 10 for n in range(60)], 30).tolist() == evenly(range(60), 30).tolist()
+    assert (
+        sample_frame_indices([n / 10 for n in range(60)], 30).tolist() == sample_frame_indices(range(60), 30).tolist()
+    )
 
 
 def test_an_array_a_folder_and_a_video_are_the_same_clip(tmp_path: Path) -> None:
@@ -88,30 +90,30 @@ def test_an_array_a_folder_and_a_video_are_the_same_clip(tmp_path: Path) -> None
     np.savez(tmp_path / "clip.npz", frames=frames)
     (tmp_path / "clip").mkdir()
     for number, frame in enumerate(frames, 7):  # 10 comes after 9
-        (tmp_path / "clip" / f"frame{number}.png").write_bytes(png(frame))
+        (tmp_path / "clip" / f"frame{number}.png").write_bytes(encode_png(frame))
     (tmp_path / "clip" / "notes.txt").write_text("no frame")
     encoded(tmp_path / "clip.mp4", frames)
     for name in ("clip.npz", "clip", "clip.mp4"):
-        clip = read_clip(tmp_path / name, framing=FRAMING, most=5)
-        assert clip.numbers.tolist() == [1, 3, 6, 8, 10]
+        clip = read_clip(tmp_path / name, resize=FRAMING, max_frames=5)
+        assert clip.frame_indices.tolist() == [1, 3, 6, 8, 10]
         assert clip.frames.shape == (5, SIZE, SIZE, 3)
         assert clip.frames.dtype == np.uint8
         # a video's codec moves a grey by a few steps of 256
-        assert levels(clip.frames) == pytest.approx(levels(frames[clip.numbers]), abs=6)
+        assert levels(clip.frames) == pytest.approx(levels(frames[clip.frame_indices]), abs=6)
 
 
 def test_a_gif_is_a_video(tmp_path: Path) -> None:
     frames = shades(6)
-    clip = read_clip(encoded(tmp_path / "clip.gif", frames, codec="gif"), framing=FRAMING, most=3)
-    assert clip.numbers.tolist() == [1, 3, 5]
+    clip = read_clip(encoded(tmp_path / "clip.gif", frames, codec="gif"), resize=FRAMING, max_frames=3)
+    assert clip.frame_indices.tolist() == [1, 3, 5]
     assert levels(clip.frames) == pytest.approx(levels(frames[[1, 3, 5]]), abs=40)  # 8 colours have few greys
 
 
 def test_frames_of_a_changing_rate_are_taken_by_their_times(tmp_path: Path) -> None:
     frames = shades(12)
     times = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31]
-    clip = read_clip(encoded(tmp_path / "clip.mp4", frames, times=times), framing=FRAMING, most=4)
-    assert clip.numbers.tolist() == [4, 9, 9, 9]
+    clip = read_clip(encoded(tmp_path / "clip.mp4", frames, times=times), resize=FRAMING, max_frames=4)
+    assert clip.frame_indices.tolist() == [4, 9, 9, 9]
     assert levels(clip.frames) == pytest.approx(levels(frames[[4, 9, 9, 9]]), abs=6)
 
 
@@ -122,7 +124,7 @@ def test_a_video_is_turned_as_its_file_wants(tmp_path: Path) -> None:
     content = path.read_bytes()
     at = content.index(_UNTURNED, content.index(b"tkhd"))
     path.write_bytes(content[:at] + _QUARTER + content[at + len(_UNTURNED) :])  # shown a quarter clockwise
-    lit = read_clip(path, framing=FRAMING, most=1).frames[0].mean(-1) > 128
+    lit = read_clip(path, resize=FRAMING, max_frames=1).frames[0].mean(-1) > 128
     half = SIZE // 2
     assert lit[:half, half:].mean() > 0.9
     assert lit[half:].mean() < 0.1
@@ -130,16 +132,16 @@ def test_a_video_is_turned_as_its_file_wants(tmp_path: Path) -> None:
 
 
 def test_frames_become_squares(tmp_path: Path) -> None:
-    clip = read_clip(encoded(tmp_path / "c.mp4", shades(2, height=32, width=64)), framing=FRAMING, most=9)
+    clip = read_clip(encoded(tmp_path / "c.mp4", shades(2, height=32, width=64)), resize=FRAMING, max_frames=9)
     assert clip.frames.shape == (2, SIZE, SIZE, 3)
 
 
 def test_features_are_read_and_taken_alike(tmp_path: Path) -> None:
     features = np.arange(24, dtype=np.float16).reshape(8, 3)
     save_file({"features": features}, tmp_path / "clip.safetensors")
-    clip = read_features(tmp_path / "clip.safetensors", width=3, most=4)
+    clip = read_clip_features(tmp_path / "clip.safetensors", width=3, max_frames=4)
     assert clip.frames.dtype == np.float32
-    assert clip.numbers.tolist() == [1, 3, 5, 7]
+    assert clip.frame_indices.tolist() == [1, 3, 5, 7]
     assert clip.frames.tolist() == features[[1, 3, 5, 7]].tolist()
 
 
@@ -160,16 +162,16 @@ def test_what_is_no_clip_is_named(tmp_path: Path, name: str, content: bytes | No
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(DataError, match=said) as found:
-        read_clip(path, framing=FRAMING, most=4)
+        read_clip(path, resize=FRAMING, max_frames=4)
     assert str(path) in str(found.value)
 
 
 def test_what_a_playlist_names_is_not_opened(tmp_path: Path) -> None:
     encoded(tmp_path / "a.ts", shades(12), codec="mpeg2video")
-    read_clip(tmp_path / "a.ts", framing=FRAMING, most=2)
+    read_clip(tmp_path / "a.ts", resize=FRAMING, max_frames=2)
     (tmp_path / "list.m3u8").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:1.2,\na.ts\n#EXT-X-ENDLIST\n")
     with pytest.raises(DataError, match="damaged, or no video"):
-        read_clip(tmp_path / "list.m3u8", framing=FRAMING, most=2)
+        read_clip(tmp_path / "list.m3u8", resize=FRAMING, max_frames=2)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
@@ -178,7 +180,7 @@ def test_a_video_that_is_cut_off_is_named(tmp_path: Path, share: float) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
     with pytest.raises(DataError, match=r"clip\.mp4: (damaged|no pictures|a video without frames)"):
-        read_clip(path, framing=FRAMING, most=4)
+        read_clip(path, resize=FRAMING, max_frames=4)
 
 
 def test_sound_alone_is_no_clip(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_sound_alone_is_no_clip(tmp_path: Path) -> None:
         container.mux(stream.encode(frame))
         container.mux(stream.encode())
     with pytest.raises(DataError, match="no pictures in it"):
-        read_clip(path, framing=FRAMING, most=4)
+        read_clip(path, resize=FRAMING, max_frames=4)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_sound_alone_is_no_clip(tmp_path: Path) -> None:
 def test_other_arrays_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
     np.savez(tmp_path / "c.npz", **arrays)
     with pytest.raises(DataError, match=said):
-        read_clip(tmp_path / "c.npz", framing=FRAMING, most=4)
+        read_clip(tmp_path / "c.npz", resize=FRAMING, max_frames=4)
 
 
 @pytest.mark.parametrize(
@@ -222,37 +224,37 @@ def test_other_arrays_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], s
 def test_other_features_are_named(tmp_path: Path, tensors: dict[str, np.ndarray], said: str) -> None:
     save_file(tensors, tmp_path / "c.safetensors")
     with pytest.raises(DataError, match=said):
-        read_features(tmp_path / "c.safetensors", width=3, most=4)
+        read_clip_features(tmp_path / "c.safetensors", width=3, max_frames=4)
     (tmp_path / "c.safetensors").write_bytes(b"12345678")
     with pytest.raises(DataError, match="no safetensors file"):
-        read_features(tmp_path / "c.safetensors", width=3, most=4)
+        read_clip_features(tmp_path / "c.safetensors", width=3, max_frames=4)
 
 
 def test_folders_of_frames_that_are_none_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no pictures"):
-        read_clip(tmp_path, framing=FRAMING, most=4)
-    (tmp_path / "frame.png").write_bytes(png(shades(1)[0]))
+        read_clip(tmp_path, resize=FRAMING, max_frames=4)
+    (tmp_path / "frame.png").write_bytes(encode_png(shades(1)[0]))
     with pytest.raises(DataError, match="a frame without a number"):
-        read_clip(tmp_path, framing=FRAMING, most=4)
+        read_clip(tmp_path, resize=FRAMING, max_frames=4)
 
 
 def test_without_pyav_it_is_said_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     (tmp_path / "c.mp4").write_bytes(b"anything")
     with pytest.raises(MissingExtraError, match=r"heedful\[video\]"):
-        read_clip(tmp_path / "c.mp4", framing=FRAMING, most=4)
+        read_clip(tmp_path / "c.mp4", resize=FRAMING, max_frames=4)
 
 
 def test_it_is_known_before_how_much_would_be_decoded(tmp_path: Path) -> None:
     frames = shades(6, height=SIZE, width=2 * SIZE)
     np.savez(tmp_path / "a.npz", frames=frames)
-    assert frames.nbytes <= unpacked_size(tmp_path / "a.npz") < frames.nbytes + 1000
+    assert frames.nbytes <= count_frame_bytes(tmp_path / "a.npz") < frames.nbytes + 1000
     for codec, name in (("mpeg4", "a.mp4"), ("gif", "a.gif")):
-        assert unpacked_size(encoded(tmp_path / name, frames, codec=codec)) == frames.nbytes, name
+        assert count_frame_bytes(encoded(tmp_path / name, frames, codec=codec)) == frames.nbytes, name
     (tmp_path / "none.mp4").write_bytes(b"no clip at all")
     for name in ("none.mp4", "gone.npz"):
         with pytest.raises(DataError, match=name):
-            unpacked_size(tmp_path / name)
+            count_frame_bytes(tmp_path / name)
 
 
 def test_archives_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
@@ -263,17 +265,17 @@ def test_archives_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
         locked[locked.index(head) + flags] |= 1  # which says that a password is needed
     path.write_bytes(bytes(locked))
     with pytest.raises(DataError, match=r"a\.npz: no array 'frames' that can be read"):
-        read_clip(path, framing=FRAMING, most=2)
+        read_clip(path, resize=FRAMING, max_frames=2)
 
 
 def test_features_are_no_pictures(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a folder of pictures, where features are read"):
-        read_features(tmp_path, width=3, most=2)
+        read_clip_features(tmp_path, width=3, max_frames=2)
 
 
 def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
     path = encoded(tmp_path / "a.avi", shades(3))
     path.write_bytes(path.read_bytes().replace(b"FMP4", b"Q?Q?"))
-    for read in (unpacked_size, lambda path: read_clip(path, framing=FRAMING, most=2)):
+    for read in (count_frame_bytes, lambda path: read_clip(path, resize=FRAMING, max_frames=2)):
         with pytest.raises(DataError, match=r"a\.avi: a damaged video, or one that nothing here decodes"):
             read(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.contrasts import Contrast, Contrasts
+from heedful.data.contrastive_pairs import ContrastiveExample, ContrastiveReader
 from heedful.errors import DataError
 
 
@@ -20,13 +20,13 @@ def test_both_forms(tmp_path: Path) -> None:
             b'{"source": "two", "right": "zwei", "wrong": "eins", "more": 1}\n'
         )
     )
-    assert list(Contrasts(table)) == [
-        Contrast("a dog", "ein Hund", ("eine Hund",), "gender", f"{table}:1"),
-        Contrast("two", "zwei", ("eins",), "", f"{table}:3"),
+    assert list(ContrastiveReader(table)) == [
+        ContrastiveExample("a dog", "ein Hund", ("eine Hund",), "gender", f"{table}:1"),
+        ContrastiveExample("two", "zwei", ("eins",), "", f"{table}:3"),
     ]
-    assert list(Contrasts(lines, ["<2de>"])) == [
-        Contrast("a dog", "ein Hund", ("eine Hund", "einen Hund"), "gender", f"{lines}:1", ("<2de>",)),
-        Contrast("two", "zwei", ("eins",), "", f"{lines}:2", ("<2de>",)),
+    assert list(ContrastiveReader(lines, ["<2de>"])) == [
+        ContrastiveExample("a dog", "ein Hund", ("eine Hund", "einen Hund"), "gender", f"{lines}:1", ("<2de>",)),
+        ContrastiveExample("two", "zwei", ("eins",), "", f"{lines}:2", ("<2de>",)),
     ]
 
 
@@ -49,5 +49,5 @@ def test_both_forms(tmp_path: Path) -> None:
 def test_what_is_none(tmp_path: Path, name: str, line: str, message: str) -> None:
     (tmp_path / name).write_text(f"\n{line}\n")
     with pytest.raises(DataError) as found:
-        list(Contrasts(tmp_path / name))
+        list(ContrastiveReader(tmp_path / name))
     assert str(found.value).startswith(f"{tmp_path / name}:2: {message}")

@@ -17,41 +17,41 @@ from outside import outside
 
 from heedful.data.corpus import (
     CHARACTERS_PER_TOKEN,
+    ArraySpec,
     Corpus,
-    Encoding,
-    Items,
-    Report,
-    fingerprint,
-    pair_encoding,
+    EncodingReport,
+    ExampleEncoder,
+    build_pair_encoder,
+    compute_fingerprint,
     write_corpus,
 )
-from heedful.data.readers import LineAligned, Pair
-from heedful.data.tokenizers import EOS, Characters, Special, Tokenizer, Words, learn_sentencepiece
+from heedful.data.readers import LineAlignedReader, SentencePair
+from heedful.data.tokenizers import EOS, CharacterTokenizer, SpecialIds, Tokenizer, WordTokenizer, learn_sentencepiece
 from heedful.errors import DataError, RunError
 
-LETTERS = Characters("abcdefghij ", lowercase=False)
-CAPITALS = Characters("ABCDEFGHIJ ", lowercase=False)
+LETTERS = CharacterTokenizer("abcdefghij ", lowercase=False)
+CAPITALS = CharacterTokenizer("ABCDEFGHIJ ", lowercase=False)
 
 
-def make_pairs(count: int, *, longest: int = 20, seed: int = 1) -> list[Pair]:
+def make_pairs(count: int, *, longest: int = 20, seed: int = 1) -> list[SentencePair]:
     rng = random.Random(seed)
 
     def side(letters: str) -> str:
         return "".join(rng.choices(letters, k=rng.randrange(1, longest)))
 
-    return [Pair(side("abcdefghij"), side("ABCDEFGHIJ"), f"x:{n}") for n in range(1, count + 1)]
+    return [SentencePair(side("abcdefghij"), side("ABCDEFGHIJ"), f"x:{n}") for n in range(1, count + 1)]
 
 
 def write(folder: Path, pairs: object, *, max_length: int = 50, **more: object) -> Corpus:
     return write_corpus(
         folder,
         pairs,  # type: ignore[arg-type]
-        encoding=pair_encoding(LETTERS, CAPITALS, max_length=max_length),
+        encoder=build_pair_encoder(LETTERS, CAPITALS, max_length=max_length),
         **more,  # type: ignore[arg-type]
     )
 
 
-def assert_holds(corpus: Corpus, pairs: list[Pair]) -> None:
+def assert_holds(corpus: Corpus, pairs: list[SentencePair]) -> None:
     expected = [([*LETTERS.encode(p.source), EOS], [*CAPITALS.encode(p.target), EOS]) for p in pairs]
     assert len(corpus) == len(pairs)
     assert [
@@ -63,7 +63,7 @@ def assert_holds(corpus: Corpus, pairs: list[Pair]) -> None:
 def test_what_was_written_is_read_in_order(tmp_path: Path) -> None:
     pairs = make_pairs(1000)
     corpus = write(tmp_path / "new" / "corpus", pairs)
-    assert corpus.report == Report(kept=1000, empty=0, too_long=0)
+    assert corpus.report == EncodingReport(kept=1000, empty=0, too_long=0)
     assert_holds(corpus, pairs)
     assert_holds(Corpus.open(corpus.folder), pairs)
     assert corpus["source"][-1].tolist() == corpus["source"][999].tolist()
@@ -76,12 +76,12 @@ def test_what_was_written_is_read_in_order(tmp_path: Path) -> None:
 
 def test_ids_beyond_16_bits_survive(tmp_path: Path) -> None:
     for size in (2**16, 2**16 + 1):
-        words = Words([f"w{i}" for i in range(size - 4)], lowercase=False)
+        words = WordTokenizer([f"w{i}" for i in range(size - 4)], lowercase=False)
         last = f"w{size - 5}"
         corpus = write_corpus(
             tmp_path / str(size),
-            [Pair(last, f"a {last}", "x:1")],
-            encoding=pair_encoding(LETTERS, words, max_length=9),
+            [SentencePair(last, f"a {last}", "x:1")],
+            encoder=build_pair_encoder(LETTERS, words, max_length=9),
         )
         assert corpus["target"][0].tolist() == [3, size - 1, EOS]
         assert corpus["target"][0].dtype.itemsize == (2 if size == 2**16 else 4)
@@ -90,18 +90,18 @@ def test_ids_beyond_16_bits_survive(tmp_path: Path) -> None:
 
 def test_dropped_pairs_are_counted_by_reason(tmp_path: Path) -> None:
     pairs = [
-        Pair("abc", "ABC", "x:1"),
-        Pair("", "ABC", "x:2"),
-        Pair("abc", "", "x:3"),
-        Pair("\u200b", "ABC", "x:4"),
-        Pair("a" * 9, "A" * 9, "x:5"),
-        Pair("a" * 10, "A", "x:6"),
-        Pair("a", "A" * 10, "x:7"),
-        Pair("a" * 10**6, "A", "x:8"),
-        Pair("a" * 10**6, "", "x:9"),
+        SentencePair("abc", "ABC", "x:1"),
+        SentencePair("", "ABC", "x:2"),
+        SentencePair("abc", "", "x:3"),
+        SentencePair("\u200b", "ABC", "x:4"),
+        SentencePair("a" * 9, "A" * 9, "x:5"),
+        SentencePair("a" * 10, "A", "x:6"),
+        SentencePair("a", "A" * 10, "x:7"),
+        SentencePair("a" * 10**6, "A", "x:8"),
+        SentencePair("a" * 10**6, "", "x:9"),
     ]
     corpus = write(tmp_path / "c", pairs, max_length=10)
-    assert corpus.report == Corpus.open(tmp_path / "c").report == Report(kept=2, empty=4, too_long=3)
+    assert corpus.report == Corpus.open(tmp_path / "c").report == EncodingReport(kept=2, empty=4, too_long=3)
     assert_holds(corpus, [pairs[0], pairs[4]])
 
 
@@ -116,11 +116,11 @@ def test_a_megabyte_is_dropped_without_being_cut_into_pieces(tmp_path: Path, mon
     monkeypatch.setattr(Tokenizer, "encode", spy)
     limit = 10 * CHARACTERS_PER_TOKEN
     pairs = [
-        Pair("a" * 2**20, "A", "x:1"),
-        Pair("a" * (limit + 1), "A", "x:2"),
-        Pair(" " * (limit - 1) + "a", "A", "x:3"),
+        SentencePair("a" * 2**20, "A", "x:1"),
+        SentencePair("a" * (limit + 1), "A", "x:2"),
+        SentencePair(" " * (limit - 1) + "a", "A", "x:3"),
     ]
-    assert write(tmp_path / "c", pairs, max_length=10).report == Report(kept=1, empty=0, too_long=2)
+    assert write(tmp_path / "c", pairs, max_length=10).report == EncodingReport(kept=1, empty=0, too_long=2)
     assert max(seen) == limit
 
 
@@ -129,13 +129,13 @@ def test_a_megabyte_is_dropped_without_being_cut_into_pieces(tmp_path: Path, mon
     [
         ([], "there is not a single example"),
         (
-            [Pair("", "A", ""), Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")],
+            [SentencePair("", "A", ""), SentencePair("a" * 60, "A", ""), SentencePair("a", "A" * 60, "")],
             "of 3 examples .*: 1 with an empty",
         ),
-        ([Pair("a" * 60, "A", ""), Pair("a", "A" * 60, "")], "2 with a side that is too long"),
+        ([SentencePair("a" * 60, "A", ""), SentencePair("a", "A" * 60, "")], "2 with a side that is too long"),
     ],
 )
-def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path, pairs: list[Pair], words: str) -> None:
+def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path, pairs: list[SentencePair], words: str) -> None:
     with pytest.raises(DataError, match=words):
         write(tmp_path / "c", pairs)
     assert list(tmp_path.iterdir()) == []
@@ -143,7 +143,7 @@ def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path, pairs: list[P
 
 @pytest.mark.parametrize("error", [DataError("a.en:9: bad"), KeyboardInterrupt(), RuntimeError("bug")])
 def test_an_interrupted_write_leaves_the_older_corpus(tmp_path: Path, error: BaseException) -> None:
-    def broken() -> Iterator[Pair]:
+    def broken() -> Iterator[SentencePair]:
         yield from make_pairs(50, seed=2)
         raise error
 
@@ -285,40 +285,40 @@ def test_a_damaged_description_is_refused(tmp_path: Path) -> None:
 
 
 class Instant(Tokenizer):
-    _carries_space = False
+    _has_leading_spaces = False
 
     """The same thousand ids for every text, so that tracing its memory does not take long."""
 
     IDS = [4] * 1000
 
-    def _normalise(self, text: str) -> str:
+    def _normalise_text(self, text: str) -> str:
         return text
 
-    def _encode(self, text: str) -> list[int]:
+    def _encode_text(self, text: str) -> list[int]:
         return self.IDS
 
-    def _surfaces(self, text: str) -> list[str]:
+    def _split_surfaces(self, text: str) -> list[str]:
         return [text]
 
-    def _decode(self, ids: list[int]) -> str:
+    def _decode_ids(self, ids: list[int]) -> str:
         return ""
 
-    def _piece(self, number: int) -> str:
+    def _get_piece(self, token_id: int) -> str:
         return ""
 
-    def _continues(self, number: int) -> bool:
+    def _is_continuation(self, token_id: int) -> bool:
         return False
 
-    def _contents(self) -> bytes:
+    def _to_bytes(self) -> bytes:
         return b""
 
 
 def test_writing_takes_memory_that_does_not_grow(tmp_path: Path) -> None:
     def peak(count: int) -> int:
-        pairs = itertools.repeat(Pair("a", "b", "x"), count)
-        instant = Instant(size=5, special=Special(1, 2))
+        pairs = itertools.repeat(SentencePair("a", "b", "x"), count)
+        instant = Instant(size=5, special=SpecialIds(1, 2))
         tracemalloc.start()
-        write_corpus(tmp_path / str(count), pairs, encoding=pair_encoding(instant, instant, max_length=1001))
+        write_corpus(tmp_path / str(count), pairs, encoder=build_pair_encoder(instant, instant, max_length=1001))
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
@@ -332,7 +332,7 @@ def test_padded_rows_equal_the_sentences_one_by_one(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     for pad_to in (1, 4, 8):
         rows = rng.integers(0, 200, size=17)
-        block = corpus["target"].padded(rows, pad_to=pad_to)
+        block = corpus["target"].collate_ids(rows, pad_to=pad_to)
         longest = max(len(corpus["target"][row]) for row in rows)
         assert block.dtype == np.int64
         assert longest <= block.shape[1] < longest + pad_to
@@ -340,7 +340,7 @@ def test_padded_rows_equal_the_sentences_one_by_one(tmp_path: Path) -> None:
         for line, row in zip(block, rows, strict=True):
             ids = corpus["target"][row].tolist()
             assert line.tolist() == ids + [-1] * (block.shape[1] - len(ids))
-    assert corpus["source"].padded(np.array([], dtype=np.int64), pad_to=8).shape == (0, 8)
+    assert corpus["source"].collate_ids(np.array([], dtype=np.int64), pad_to=8).shape == (0, 8)
 
 
 def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
@@ -348,28 +348,28 @@ def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
     for path, content in ((one, b"a"), (two, b"b"), (three, b"a")):
         path.write_bytes(content)
     different = {
-        fingerprint([one, two]),
-        fingerprint([two, one]),
-        fingerprint([one]),
-        fingerprint([one], "b"),
-        fingerprint([], "a", "b"),
-        fingerprint([], "ab"),
-        fingerprint([], "b", "a"),
-        fingerprint([]),
+        compute_fingerprint([one, two]),
+        compute_fingerprint([two, one]),
+        compute_fingerprint([one]),
+        compute_fingerprint([one], "b"),
+        compute_fingerprint([], "a", "b"),
+        compute_fingerprint([], "ab"),
+        compute_fingerprint([], "b", "a"),
+        compute_fingerprint([]),
     }
     assert len(different) == 8
-    assert fingerprint([one, two], "x") == fingerprint([three, two], "x")
+    assert compute_fingerprint([one, two], "x") == compute_fingerprint([three, two], "x")
     assert all(len(text) == 64 for text in different)
     with pytest.raises(DataError, match="gone: cannot be read"):
-        fingerprint([tmp_path / "gone"])
+        compute_fingerprint([tmp_path / "gone"])
 
 
 def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
     names = [outside(f"multi30k/val.{language}.gz") for language in ("en", "de")]
-    reader = LineAligned(*names)
+    reader = LineAlignedReader(*names)
     texts = [text for pair in reader for text in (pair.source, pair.target)]
     tokenizer = learn_sentencepiece(texts, kind="bpe", size=2000, lowercase=False)
-    corpus = write_corpus(tmp_path / "c", reader, encoding=pair_encoding(tokenizer, tokenizer, max_length=100))
+    corpus = write_corpus(tmp_path / "c", reader, encoder=build_pair_encoder(tokenizer, tokenizer, max_length=100))
     english, german = (gzip.decompress(name.read_bytes()).decode().split("\n")[:-1] for name in names)
     assert len(corpus) == len(english) == 1014
     for row in range(len(corpus)):
@@ -388,10 +388,10 @@ def pictures(count: int, *, seed: int = 1) -> list[tuple[np.ndarray, list[int]]]
 
 
 def write_pictures(folder: Path, examples: list[tuple[np.ndarray, list[int]]]) -> Corpus:
-    encoding = Encoding[tuple[np.ndarray, list[int]]](
-        {"regions": Items("<f4", (2, 3)), "caption": 9}, lambda each: each
+    encoding = ExampleEncoder[tuple[np.ndarray, list[int]]](
+        {"regions": ArraySpec("<f4", (2, 3)), "caption": 9}, lambda each: each
     )
-    return write_corpus(folder, examples, encoding=encoding)
+    return write_corpus(folder, examples, encoder=encoding)
 
 
 def test_a_side_may_hold_arrays(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_side_may_hold_arrays(tmp_path: Path) -> None:
 def test_arrays_of_several_examples_stand_side_by_side_with_zeros_behind(tmp_path: Path) -> None:
     examples = pictures(50)
     rows = np.array([7, 3, 3, 49])
-    block, numbers = write_pictures(tmp_path / "corpus", examples)["regions"].block(rows, pad_to=4)
+    block, numbers = write_pictures(tmp_path / "corpus", examples)["regions"].collate_arrays(rows, pad_to=4)
     assert block.shape == (4, 4, 2, 3)
     assert block.dtype == np.float32
     for row, found, positions in zip(rows, block, numbers, strict=True):
@@ -419,7 +419,9 @@ def test_arrays_of_several_examples_stand_side_by_side_with_zeros_behind(tmp_pat
 
 def test_a_picture_without_regions_is_left_out(tmp_path: Path) -> None:
     empty = (np.zeros((0, 2, 3), dtype=np.float32), [1])
-    assert write_pictures(tmp_path / "corpus", [*pictures(3), empty]).report == Report(kept=3, empty=1, too_long=0)
+    assert write_pictures(tmp_path / "corpus", [*pictures(3), empty]).report == EncodingReport(
+        kept=3, empty=1, too_long=0
+    )
 
 
 @pytest.mark.parametrize("name", ["source.ids", "target.ids", "source.starts", "digests"])
@@ -435,35 +437,37 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, name: str) -> None:
 def test_examples_that_occur_in_another_corpus_are_counted(tmp_path: Path) -> None:
     """Both sides must be the same, each of several counts, and what was left out of either does not."""
     train = [
-        Pair("abc", "ABC", "x:1"),
-        Pair("bcd", "BCD", "x:2"),
-        Pair("bcd", "BCD", "x:3"),
-        Pair("ab", "CAB", "x:4"),
-        Pair("a" * 40, "A", "x:5"),
+        SentencePair("abc", "ABC", "x:1"),
+        SentencePair("bcd", "BCD", "x:2"),
+        SentencePair("bcd", "BCD", "x:3"),
+        SentencePair("ab", "CAB", "x:4"),
+        SentencePair("a" * 40, "A", "x:5"),
     ]
     validation = [
-        Pair("abc", "ABC", "y:1"),
-        Pair("abc", "ABC", "y:2"),
-        Pair("bcd", "BCD", "y:3"),
-        Pair("abc", "BCD", "y:4"),
-        Pair("a", "bCAB", "y:5"),
-        Pair("a" * 40, "A", "y:6"),
-        Pair("", "ABC", "y:7"),
+        SentencePair("abc", "ABC", "y:1"),
+        SentencePair("abc", "ABC", "y:2"),
+        SentencePair("bcd", "BCD", "y:3"),
+        SentencePair("abc", "BCD", "y:4"),
+        SentencePair("a", "bCAB", "y:5"),
+        SentencePair("a" * 40, "A", "y:6"),
+        SentencePair("", "ABC", "y:7"),
     ]
     first, second = (write(tmp_path / name, part, max_length=10) for name, part in (("t", train), ("v", validation)))
-    assert second.repeated(first) == 3
-    assert first.repeated(second) == 3, "the pair that stands twice in it counts twice"
-    assert first.repeated(first) == len(first) == 4
+    assert second.count_shared_examples(first) == 3
+    assert first.count_shared_examples(second) == 3, "the pair that stands twice in it counts twice"
+    assert first.count_shared_examples(first) == len(first) == 4
 
 
 def test_unknown_words_do_not_make_examples_the_same(tmp_path: Path) -> None:
-    words = Words(["a"], lowercase=False)
+    words = WordTokenizer(["a"], lowercase=False)
     first, second = (
-        write_corpus(tmp_path / text, [Pair(text, "A", "x:1")], encoding=pair_encoding(words, CAPITALS, max_length=9))
+        write_corpus(
+            tmp_path / text, [SentencePair(text, "A", "x:1")], encoder=build_pair_encoder(words, CAPITALS, max_length=9)
+        )
         for text in ("b", "c")
     )
     assert first["source"][0].tolist() == second["source"][0].tolist()
-    assert second.repeated(first) == 0
+    assert second.count_shared_examples(first) == 0
 
 
 def test_corpora_without_digests_are_read_and_nothing_is_known_of_them(tmp_path: Path) -> None:
@@ -476,7 +480,7 @@ def test_corpora_without_digests_are_read_and_nothing_is_known_of_them(tmp_path:
     (corpus.folder / "digests").unlink()
     older = Corpus.open(corpus.folder)
     assert_holds(older, make_pairs(50))
-    assert (older.repeated(corpus), corpus.repeated(older)) == (0, 0)
+    assert (older.count_shared_examples(corpus), corpus.count_shared_examples(older)) == (0, 0)
     seen = write_pictures(tmp_path / "pictures", pictures(3))
     assert seen.digests is None
 
@@ -502,28 +506,30 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_
 
 def test_further_texts_stand_behind_the_first_and_are_told_apart(tmp_path: Path) -> None:
     texts = [make_pairs(count, longest=longest, seed=count) for count, longest in ((30, 9), (20, 60), (5, 9))]
-    corpus = write(tmp_path / "c", texts[0], more=texts[1:], max_length=40)
+    corpus = write(tmp_path / "c", texts[0], more_texts=texts[1:], max_length=40)
     kept = [[pair for pair in text if max(len(pair.source), len(pair.target)) < 40] for text in texts]
     assert len(kept[1]) < 20
     assert_holds(corpus, [pair for text in kept for pair in text])
-    assert corpus.texts == tuple(Report(len(k), 0, len(t) - len(k)) for k, t in zip(kept, texts, strict=True))
-    assert corpus.report == Report(sum(map(len, kept)), 0, 55 - sum(map(len, kept)))
-    assert Corpus.open(corpus.folder).texts == corpus.texts
+    assert corpus.text_reports == tuple(
+        EncodingReport(len(k), 0, len(t) - len(k)) for k, t in zip(kept, texts, strict=True)
+    )
+    assert corpus.report == EncodingReport(sum(map(len, kept)), 0, 55 - sum(map(len, kept)))
+    assert Corpus.open(corpus.folder).text_reports == corpus.text_reports
     alone = write(tmp_path / "alone", texts[0])
-    assert alone.texts == (alone.report,)
+    assert alone.text_reports == (alone.report,)
     assert "texts" not in json.loads((alone.folder / "corpus.json").read_text())
 
 
 def test_each_text_must_have_something_to_learn_from(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is not a single example; check the files"):
-        write(tmp_path / "c", make_pairs(3), more=[[]])
+        write(tmp_path / "c", make_pairs(3), more_texts=[[]])
     with pytest.raises(DataError, match="none of 1 examples can be used"):
-        write(tmp_path / "c", make_pairs(3), more=[[Pair("", "A", "x:1")]])
+        write(tmp_path / "c", make_pairs(3), more_texts=[[SentencePair("", "A", "x:1")]])
     assert not (tmp_path / "c").exists()
 
 
 def test_texts_that_do_not_add_up_are_damage(tmp_path: Path) -> None:
-    corpus = write(tmp_path / "c", make_pairs(3), more=[make_pairs(4)])
+    corpus = write(tmp_path / "c", make_pairs(3), more_texts=[make_pairs(4)])
     path = corpus.folder / "corpus.json"
     about = json.loads(path.read_text())
     about["texts"][0]["kept"] = 4

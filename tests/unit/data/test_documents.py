@@ -10,8 +10,8 @@ import pytest
 
 from heedful.data import documents
 from heedful.data.corpus import write_corpus
-from heedful.data.documents import Document, JsonlDocuments, Lines, PlainText, document_encoding
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.documents import DocumentChunk, JsonlDocuments, LineDocuments, PlainTextReader, build_document_encoder
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import EOS, learn_characters
 from heedful.errors import DataError
 
@@ -23,42 +23,44 @@ def test_a_text_is_read_to_the_letter(tmp_path: Path) -> None:
     plain.write_bytes(TEXT.replace("\n", "\r\n").encode())
     zipped.write_bytes(gzip.compress(TEXT.encode()))
     for path in (plain, zipped):
-        assert list(PlainText(path)) == [Document(TEXT, ends=True)]
+        assert list(PlainTextReader(path)) == [DocumentChunk(TEXT, is_last=True)]
 
 
 def test_a_long_text_comes_in_parts_of_which_the_last_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_PART", 20)
+    monkeypatch.setattr(documents, "_CHUNK_CHARACTERS", 20)
     path = tmp_path / "a.txt"
     path.write_text(TEXT * 5)
-    parts = list(PlainText(path))
+    parts = list(PlainTextReader(path))
     assert len(parts) > 3
     assert "".join(part.text for part in parts) == TEXT * 5
-    assert [part.ends for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
 
 
 def test_lines_and_fields_are_documents(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one\n\n  \ntwo words\n")
-    assert [document.text for document in Lines(path)] == ["one", "two words"]
+    assert [document.text for document in LineDocuments(path)] == ["one", "two words"]
     path.write_text("\n".join(json.dumps({"body": text}) for text in ("a\nb", "", "c")) + "\n\n")
     assert [document.text for document in JsonlDocuments(path, field="body")] == ["a\nb", "c"]
     with pytest.raises(DataError, match=r"a\.txt:1: no field 'text' \(there: 'body'\)"):
         list(JsonlDocuments(path, field="text"))
     with pytest.raises(DataError, match="there is no such file"):
-        Lines(tmp_path / "gone")
+        LineDocuments(tmp_path / "gone")
 
 
 def test_the_stream_is_the_text_and_the_ends_of_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "_PART", 20)
+    monkeypatch.setattr(documents, "_CHUNK_CHARACTERS", 20)
     path = tmp_path / "a.txt"
     path.write_text(TEXT * 2)
     tokenizer = learn_characters([TEXT], size=None, lowercase=False, verbatim=True)
-    stream = write_corpus(tmp_path / "c", PlainText(path), encoding=document_encoding(tokenizer))["text"].stream
+    stream = write_corpus(tmp_path / "c", PlainTextReader(path), encoder=build_document_encoder(tokenizer))[
+        "text"
+    ].stream
     assert tokenizer.decode(stream.tolist()) == TEXT * 2
     assert stream.tolist().count(EOS) == 1
     assert stream[-1] == EOS
     path.write_text("ab\ncd\n")
-    stream = write_corpus(tmp_path / "c", Lines(path), encoding=document_encoding(tokenizer))["text"].stream
+    stream = write_corpus(tmp_path / "c", LineDocuments(path), encoder=build_document_encoder(tokenizer))["text"].stream
     assert (stream == EOS).nonzero()[0].tolist() == [2, 5]
 
 
@@ -66,7 +68,7 @@ def test_verbatim_characters_keep_everything_and_survive_saving(tmp_path: Path) 
     text = "A  b\tﬁ\n\n"
     verbatim = learn_characters([text], size=None, lowercase=False, verbatim=True)
     assert verbatim.decode(verbatim.encode(text)) == text
-    assert verbatim.pieces(verbatim.encode("b \n")) == ["b", "▁", "↵"]
+    assert verbatim.to_pieces(verbatim.encode("b \n")) == ["b", "▁", "↵"]
     verbatim.save(tmp_path / "t")
     again = load_tokenizer(tmp_path / "t")
     assert again.encode(text) == verbatim.encode(text)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.forms.columns import has_header, profiles
-from heedful.data.forms.glance import (
-    Binary,
-    Document,
-    Folder,
-    Glance,
-    Objects,
-    Plain,
-    Rows,
-    Words,
-    glance,
-    objects,
-    table_rows,
+from heedful.data.detect.column_profiles import build_profiles, has_header
+from heedful.data.detect.sniff import (
+    BinaryShape,
+    FileSniff,
+    FolderShape,
+    JsonObjectsShape,
+    JsonValueShape,
+    PlainLinesShape,
+    TableShape,
+    WordLinesShape,
+    read_json_objects,
+    read_table_rows,
+    sniff_file,
 )
 from heedful.errors import DataError
 
@@ -40,24 +40,24 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_lines_of_text(write: Write) -> None:
-    found = glance(write("a.txt", "one\n\ntwo\n")).shape
-    assert isinstance(found, Plain)
+    found = sniff_file(write("a.txt", "one\n\ntwo\n")).shape
+    assert isinstance(found, PlainLinesShape)
     assert found.lines == ["one", "", "two"]
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.tsv.gz", "a"])
 def test_tabs_make_a_table_whatever_the_name(write: Write, name: str) -> None:
-    found = glance(write(name, "a good film\t1\na bad film\t0\n" * 20)).shape
-    assert isinstance(found, Rows)
-    assert (found.delimiter, found.header, len(found.columns)) == ("\t", False, 2)
+    found = sniff_file(write(name, "a good film\t1\na bad film\t0\n" * 20)).shape
+    assert isinstance(found, TableShape)
+    assert (found.delimiter, found.has_header, len(found.columns)) == ("\t", False, 2)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_of_csv_is_found(write: Write, delimiter: str) -> None:
     text = "".join(f'"yes{delimiter} indeed, number; {n}"{delimiter}{n % 2}\n' for n in range(30))
-    found = glance(write("a.csv", f"text{delimiter}label\n{text}")).shape
-    assert isinstance(found, Rows)
-    assert (found.delimiter, found.header, [column.name for column in found.columns]) == (
+    found = sniff_file(write("a.csv", f"text{delimiter}label\n{text}")).shape
+    assert isinstance(found, TableShape)
+    assert (found.delimiter, found.has_header, [column.name for column in found.columns]) == (
         delimiter,
         True,
         ["text", "label"],
@@ -67,44 +67,44 @@ def test_the_delimiter_of_csv_is_found(write: Write, delimiter: str) -> None:
 def test_commas_inside_of_texts_do_not_part_them(write: Write) -> None:
     """What gives all rows equally many columns goes before what gives most rows more of them."""
     text = "".join(f"well, yes, {n}, and so on;{n % 2}\n" if n % 3 else f"number {n};{n % 2}\n" for n in range(60))
-    found = glance(write("a.csv", text)).shape
-    assert isinstance(found, Rows)
+    found = sniff_file(write("a.csv", text)).shape
+    assert isinstance(found, TableShape)
     assert (found.delimiter, len(found.columns)) == (";", 2)
 
 
 def test_csv_may_hold_line_ends(write: Write) -> None:
     path = write("a.csv", 'text,label\n"two\nlines",1\nnext,0\n')
-    assert list(table_rows(path, ",")) == [(1, ["text", "label"]), (2, ["two\nlines", "1"]), (4, ["next", "0"])]
+    assert list(read_table_rows(path, ",")) == [(1, ["text", "label"]), (2, ["two\nlines", "1"]), (4, ["next", "0"])]
 
 
 def test_broken_quotes_of_csv_are_told(write: Write) -> None:
     with pytest.raises(DataError, match=r"a\.csv:1: not valid CSV .*; mend the quotes of this row"):
-        glance(write("a.csv", '"never closed,1\nmore,2\n'))
+        sniff_file(write("a.csv", '"never closed,1\nmore,2\n'))
 
 
 def test_lines_of_json(write: Write) -> None:
     rows = [{"text": f"number {n}", "label": n % 2, "extra": [1], "gone": None} for n in range(30)]
-    found = glance(write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))).shape
-    assert isinstance(found, Objects)
+    found = sniff_file(write("a.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))).shape
+    assert isinstance(found, JsonObjectsShape)
     assert [column.name for column in found.columns] == ["text", "label", "gone"]
     assert found.nested == {"extra"}
     assert found.columns[1].is_label
 
 
 def test_one_json_value(write: Write) -> None:
-    found = glance(write("a.json", json.dumps({"data": [1, 2]}, indent=1))).shape
-    assert isinstance(found, Document)
+    found = sniff_file(write("a.json", json.dumps({"data": [1, 2]}, indent=1))).shape
+    assert isinstance(found, JsonValueShape)
     assert found.value == {"data": [1, 2]}
 
 
 def test_a_list_of_json(write: Write) -> None:
     rows = [{"text": f"{{number}} {n}", "extra": {"n": [n]}} for n in range(30)]
     path = write("a.json", "# from somewhere\n" + json.dumps(rows, indent=1))
-    found = glance(path).shape
-    assert isinstance(found, Objects)
-    assert found.listed
+    found = sniff_file(path).shape
+    assert isinstance(found, JsonObjectsShape)
+    assert found.is_list
     assert found.nested == {"extra"}
-    read = list(objects(path))
+    read = list(read_json_objects(path))
     assert [record.fields for _, record in read] == rows
     lines = path.read_text(encoding="utf-8").splitlines()
     assert all(lines[number - 1].strip() == "{" for number, _ in read)
@@ -112,30 +112,30 @@ def test_a_list_of_json(write: Write) -> None:
 
 @pytest.mark.parametrize("value", [[], [1, 2], [{"a": 1}, 2], "text"], ids=str)
 def test_other_lists_are_one_value(write: Write, value: object) -> None:
-    assert glance(write("a.json", json.dumps(value))).shape == Document(value)
+    assert sniff_file(write("a.json", json.dumps(value))).shape == JsonValueShape(value)
 
 
 def test_a_broken_line_among_json_is_told(write: Write) -> None:
     with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object as the other lines are: '\{broken'; mend it"):
-        glance(write("a.jsonl", '{"a": 1}\n{broken\n{"a": 2}\n{"a": 3}\n'))
+        sniff_file(write("a.jsonl", '{"a": 1}\n{broken\n{"a": 2}\n{"a": 3}\n'))
 
 
 @pytest.mark.parametrize("space", ["\t", " "])
 def test_words_in_columns(write: Write, space: str) -> None:
-    found = glance(write("a.txt", f"The{space}DET\ndog{space}NOUN\nruns{space}VERB\n.{space}PUNCT\n\n" * 5)).shape
-    assert isinstance(found, Words)
-    assert (found.conllu, len(found.columns)) == (False, 2)
+    found = sniff_file(write("a.txt", f"The{space}DET\ndog{space}NOUN\nruns{space}VERB\n.{space}PUNCT\n\n" * 5)).shape
+    assert isinstance(found, WordLinesShape)
+    assert (found.is_conllu, len(found.columns)) == (False, 2)
 
 
 def test_conllu_is_known_by_its_columns(write: Write) -> None:
     word = "1\tdogs\tdog\tNOUN\tNNS\t_\t0\troot\t_\t_\n"
-    found = glance(write("a.txt", f"# text = dogs\n{word}\n" * 3)).shape
-    assert isinstance(found, Words)
-    assert found.conllu
+    found = sniff_file(write("a.txt", f"# text = dogs\n{word}\n" * 3)).shape
+    assert isinstance(found, WordLinesShape)
+    assert found.is_conllu
 
 
 def test_verses_are_no_words_in_columns(write: Write) -> None:
-    assert isinstance(glance(write("a.txt", "two words\n\nmore words\n\nlast ones\n")).shape, Plain)
+    assert isinstance(sniff_file(write("a.txt", "two words\n\nmore words\n\nlast ones\n")).shape, PlainLinesShape)
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,16 @@ def test_verses_are_no_words_in_columns(write: Write) -> None:
     ],
 )
 def test_what_is_no_text(write: Write, content: bytes, what: str) -> None:
-    found = glance(write("a", content)).shape
-    assert isinstance(found, Binary)
-    assert found.what.startswith(what)
+    found = sniff_file(write("a", content)).shape
+    assert isinstance(found, BinaryShape)
+    assert found.kind.startswith(what)
 
 
 def test_a_folder_is_told_by_what_is_in_it(write: Write, tmp_path: Path) -> None:
     write("a.wav", b"RIFF")
-    found = glance(tmp_path).shape
-    assert isinstance(found, Folder)
-    assert found.endings == {".wav": 1}
+    found = sniff_file(tmp_path).shape
+    assert isinstance(found, FolderShape)
+    assert found.ending_counts == {".wav": 1}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_what_is_no_utf8_is_told_with_the_line_and_the_remedy(
     write: Write, tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     with pytest.raises(DataError) as told:
-        glance(write(name, content))
+        sniff_file(write(name, content))
     assert str(told.value).replace(f"{tmp_path}/", "") == message
 
 
@@ -198,21 +198,21 @@ def test_the_line_at_fault_is_counted_from_the_beginning_of_a_large_file(write: 
     lines = [b"plain text"] * 400_000
     lines[line - 1] = b"sch\xf6n"
     with pytest.raises(DataError, match=rf"a\.txt:{line}: this line is not UTF-8; "):
-        glance(write("a.txt", b"\n".join(lines)))
+        sniff_file(write("a.txt", b"\n".join(lines)))
 
 
 def test_letters_that_blocks_cut_in_two_are_whole(write: Write) -> None:
     line = "é" * 1000
-    assert isinstance(glance(write("a.txt", f"a{line}\n" * 1100)).shape, Plain)
+    assert isinstance(sniff_file(write("a.txt", f"a{line}\n" * 1100)).shape, PlainLinesShape)
 
 
 def test_missing_and_damaged_files(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no such file; check the path"):
-        glance(tmp_path / "nowhere")
+        sniff_file(tmp_path / "nowhere")
     damaged = write("a.gz", "text\n" * 1000)
     damaged.write_bytes(damaged.read_bytes()[:20])
     with pytest.raises(DataError, match="damaged gzip file"):
-        glance(damaged)
+        sniff_file(damaged)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_headers(rows: list[list[str]], header: bool) -> None:
 
 
 def kinds(values: list[str], name: str = "0") -> set[str]:
-    (profile,) = profiles([name], [[value] for value in values])
+    (profile,) = build_profiles([name], [[value] for value in values])
     return {kind for kind in ("is_id", "is_label", "is_text", "is_number") if getattr(profile, kind)}
 
 
@@ -253,5 +253,5 @@ def test_columns_are_what_their_values_are_like() -> None:
 
 
 def test_a_glance_tells_itself(write: Write) -> None:
-    assert glance(write("train.txt", "text\n")).told == "lines of text, for train by its name"
-    assert isinstance(glance(write("a.txt", "text\n")), Glance)
+    assert sniff_file(write("train.txt", "text\n")).description == "lines of text, for train by its name"
+    assert isinstance(sniff_file(write("a.txt", "text\n")), FileSniff)

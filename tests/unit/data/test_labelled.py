@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from heedful.data.labelled import (
-    Choice,
     ChoicesJsonl,
-    Labelled,
     LabelledCsv,
+    LabelledExample,
     LabelledJsonl,
     LabelledReader,
     LabelledTsv,
+    MultipleChoiceExample,
 )
 from heedful.errors import DataError, RecipeError
 
@@ -36,8 +36,8 @@ def test_tsv_by_name_without_quoting(tmp_path: Path) -> None:
     reader = LabelledTsv(path, texts=("text",), label="label", names=NAMES)
     for _ in range(2):
         assert list(reader) == [
-            Labelled(('" quoted, not closed',), "positive", f"{path}:2"),
-            Labelled(("fine",), "negative", f"{path}:3"),
+            LabelledExample(('" quoted, not closed',), "positive", f"{path}:2"),
+            LabelledExample(("fine",), "negative", f"{path}:3"),
         ]
     assert [item.label for item in LabelledTsv(path, texts=("text",), label=None)] == [None, None]
 
@@ -64,7 +64,7 @@ def test_csv_as_the_standard_library_writes_it(tmp_path: Path) -> None:
     lines = [2]
     for a, b, _ in rows[1:-1]:
         lines.append(lines[-1] + 1 + a.count("\n") + b.count("\n"))
-    assert [item.place for item in found] == [f"{path}:{line}" for line in lines]
+    assert [item.location for item in found] == [f"{path}:{line}" for line in lines]
 
 
 def test_jsonl_labels_of_any_kind(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_jsonl_labels_of_any_kind(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", "\n".join([*lines, "", '{"s": "no label"}']))
     found = list(LabelledJsonl(path, texts=("s",), label="label"))
     assert [item.label for item in found] == ["yes", "3", "true", "0.5", None, None]
-    assert found[-1].place == f"{path}:7"
+    assert found[-1].location == f"{path}:7"
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,10 @@ def test_candidates_and_the_number_of_the_right_one(tmp_path: Path) -> None:
     ]
     path.write_text("\n\n".join(map(json.dumps, lines)), encoding="utf-8")
     found = list(ChoicesJsonl(path, text="q", candidates="options", label="answer"))
-    assert found[0] == Choice((("Why?", "a"), ("Why?", "b"), ("Why?", "c")), ("a", "b", "c"), (2,), ("c",), f"{path}:1")
-    assert [(each.candidates[0], each.right, each.golds) for each in found[1:]] == [
+    assert found[0] == MultipleChoiceExample(
+        (("Why?", "a"), ("Why?", "b"), ("Why?", "c")), ("a", "b", "c"), (2,), ("c",), f"{path}:1"
+    )
+    assert [(each.candidates[0], each.correct_indices, each.gold_answers) for each in found[1:]] == [
         (("a",), None, ()),
         (("x", "a"), None, ()),
     ]

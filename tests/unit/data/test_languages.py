@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.forms.languages import Language, Telling, agree, code_of, guessed
-from heedful.data.forms.naming import named, plain_suffix
+from heedful.data.detect.file_names import get_suffix, parse_file_name
+from heedful.data.detect.languages import (
+    LanguageDiscriminator,
+    LanguageInfo,
+    guess_language,
+    has_same_language,
+    parse_language_code,
+)
 
 SENTENCES = {
     "en": "The committee said that it would not be able to accept the proposal because they had no time for it and him.",
@@ -47,13 +53,13 @@ SENTENCES = {
 
 @pytest.mark.parametrize("code", SENTENCES)
 def test_a_sentence_tells_its_language(code: str) -> None:
-    assert guessed([SENTENCES[code]]) == Language(code)
+    assert guess_language([SENTENCES[code]]) == LanguageInfo(code)
 
 
 @pytest.mark.parametrize("text", ["", "1 2 3", "xyzzy plugh", "AH0 B IY1 K AE2 T D AO1 G", "cat dog horse cow hen pig"])
 def test_what_cannot_be_told_is_unknown(text: str) -> None:
-    assert not guessed([text])
-    assert str(Language()) == "an unknown language"
+    assert not guess_language([text])
+    assert str(LanguageInfo()) == "an unknown language"
 
 
 @pytest.mark.parametrize(
@@ -69,16 +75,16 @@ def test_what_cannot_be_told_is_unknown(text: str) -> None:
     ],
 )
 def test_tags_agree_whatever_their_regions(one: str, other: str, same: bool) -> None:
-    assert agree(one, other) == agree(other, one) == same
+    assert has_same_language(one, other) == has_same_language(other, one) == same
 
 
 def test_two_languages_are_told_apart_by_words_of_one_alone() -> None:
-    telling = Telling(Language("en"), Language("de"))
-    assert telling.side(SENTENCES["en"]) == 0
-    assert telling.side(SENTENCES["de"]) == 1
-    assert telling.side("OK") is None
-    assert telling.side(SENTENCES["en"] + SENTENCES["de"]) is None
-    assert Telling(Language("en"), Language("ja")).side(SENTENCES["ja"]) == 1
+    telling = LanguageDiscriminator(LanguageInfo("en"), LanguageInfo("de"))
+    assert telling.classify(SENTENCES["en"]) == 0
+    assert telling.classify(SENTENCES["de"]) == 1
+    assert telling.classify("OK") is None
+    assert telling.classify(SENTENCES["en"] + SENTENCES["de"]) is None
+    assert LanguageDiscriminator(LanguageInfo("en"), LanguageInfo("ja")).classify(SENTENCES["ja"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,7 @@ def test_two_languages_are_told_apart_by_words_of_one_alone() -> None:
     [("de", "de"), ("deu", "de"), ("ger", "de"), ("pt_BR", "pt"), ("zh-Hans", "zh"), ("txt", ""), ("train", "")],
 )
 def test_codes(word: str, code: str) -> None:
-    assert code_of(word).code == code
+    assert parse_language_code(word).code == code
 
 
 @pytest.mark.parametrize(
@@ -106,8 +112,8 @@ def test_codes(word: str, code: str) -> None:
     ],
 )
 def test_tags_keep_regions_and_scripts(word: str, tag: str) -> None:
-    assert code_of(word).tag == tag
-    assert code_of(word) == Language(tag.split("-", maxsplit=1)[0]), "varieties are one language"
+    assert parse_language_code(word).tag == tag
+    assert parse_language_code(word) == LanguageInfo(tag.split("-", maxsplit=1)[0]), "varieties are one language"
 
 
 @pytest.mark.parametrize(
@@ -132,15 +138,17 @@ def test_tags_keep_regions_and_scripts(word: str, tag: str) -> None:
     ],
 )
 def test_names_of_files(name: str, part: str | None, language: str, pair: str) -> None:
-    found = named(Path(name))
+    found = parse_file_name(Path(name))
     assert found.part == part
     assert found.language.code == language or pair
-    assert (found.pair is None and not pair) or pair == "-".join(each.code for each in found.pair or ())
+    assert (found.language_pair is None and not pair) or pair == "-".join(
+        each.code for each in found.language_pair or ()
+    )
 
 
 def test_the_ending_of_gzip_is_no_ending() -> None:
-    assert plain_suffix(Path("a.TSV.gz")) == ".tsv"
-    assert plain_suffix(Path("a")) == ""
+    assert get_suffix(Path("a.TSV.gz")) == ".tsv"
+    assert get_suffix(Path("a")) == ""
 
 
 SHORT = {
@@ -162,34 +170,34 @@ SHORT = {
 def test_short_sentences_are_never_taken_for_the_other_language(source: str, target: str) -> None:
     if source == target:
         return
-    telling = Telling(Language(source), Language(target))
+    telling = LanguageDiscriminator(LanguageInfo(source), LanguageInfo(target))
     for text in (*SHORT[source], *SHORT[target]):
         telling.learn(text)
-    assert [text for text in SHORT[source] if telling.side(text) == 1] == []
-    assert [text for text in SHORT[target] if telling.side(text) == 0] == []
+    assert [text for text in SHORT[source] if telling.classify(text) == 1] == []
+    assert [text for text in SHORT[target] if telling.classify(text) == 0] == []
 
 
 def test_words_beside_those_of_the_other_language_are_no_signs() -> None:
-    telling = Telling(Language("en"), Language("da"))
+    telling = LanguageDiscriminator(LanguageInfo("en"), LanguageInfo("da"))
     text = "For many men at sea this was not what they have had under him."
     danish = "Men det var ikke det som han har til den."
-    assert telling.side(danish) == 1
+    assert telling.classify(danish) == 1
     for _ in range(5):
         telling.learn(text)
         telling.learn(danish)
-    assert telling.side("For at men under var") is None, "what is common in Danish and stands in English texts"
-    assert telling.side(danish) == 1
-    assert telling.side(text) == 0
+    assert telling.classify("For at men under var") is None, "what is common in Danish and stands in English texts"
+    assert telling.classify(danish) == 1
+    assert telling.classify(text) == 0
 
 
 def test_one_word_said_often_is_one_sign() -> None:
-    telling = Telling(Language("en"), Language("de"))
-    assert telling.side("die die die die und und") is None
-    assert telling.side("die und nicht") == 1
+    telling = LanguageDiscriminator(LanguageInfo("en"), LanguageInfo("de"))
+    assert telling.classify("die die die die und und") is None
+    assert telling.classify("die und nicht") == 1
 
 
 def test_single_letters_are_no_signs() -> None:
-    telling = Telling(Language("en"), Language("cs"))
-    assert telling.side("Section K, part Z, A to V, S and O") is None
-    assert telling.side("K, Z, V, S, O") is None
-    assert telling.side("na stole, ale tak se je") == 1
+    telling = LanguageDiscriminator(LanguageInfo("en"), LanguageInfo("cs"))
+    assert telling.classify("Section K, part Z, A to V, S and O") is None
+    assert telling.classify("K, Z, V, S, O") is None
+    assert telling.classify("na stole, ale tak se je") == 1

@@ -7,28 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heedful.data.composed import Turned
-from heedful.data.corpus import Corpus, pair_encoding, write_corpus
-from heedful.data.links import (
-    LINKS,
-    Linked,
-    collate_linked,
-    linked_encoding,
-    linked_pieces,
-    read_links,
-    word_numbers,
+from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
+from heedful.data.reader_transforms import ReversedPairs
+from heedful.data.readers import SentencePair, TsvPairReader
+from heedful.data.tokenizers import BOS, CharacterTokenizer, learn_sentencepiece
+from heedful.data.word_alignments import (
+    LINKS_SIDE,
+    AlignedPairs,
+    build_aligned_encoder,
+    collate_aligned_pairs,
+    map_pieces_to_words,
+    parse_links,
+    project_links,
 )
-from heedful.data.readers import Pair, TabSeparated
-from heedful.data.tokenizers import BOS, Characters, learn_sentencepiece
 from heedful.errors import DataError
 
-LETTERS = Characters("abcdefgh ", lowercase=False)
+LETTERS = CharacterTokenizer("abcdefgh ", lowercase=False)
 
 
-def reader(folder: Path, pairs: list[tuple[str, str]], links: str) -> Linked:
+def reader(folder: Path, pairs: list[tuple[str, str]], links: str) -> AlignedPairs:
     (folder / "t.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
     (folder / "t.align").write_text(links)
-    return Linked(TabSeparated(folder / "t.tsv"), folder / "t.align")
+    return AlignedPairs(TsvPairReader(folder / "t.tsv"), folder / "t.align")
 
 
 def test_links_come_with_their_pairs(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_links_come_with_their_pairs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["0", "0-", "-1", "0--1", "0p0", "a-b", "1.0-0", "²-0", "9999999999-0", "0-0,"])
 def test_what_is_no_link_is_named_with_its_place(word: str) -> None:
     with pytest.raises(DataError, match=r"^x:3: ") as raised:
-        read_links(f"0-0 {word} 1-1", place="x:3")
+        parse_links(f"0-0 {word} 1-1", location="x:3")
     assert repr(word) in str(raised.value)
-    assert read_links("", place="x:1") == ()
+    assert parse_links("", location="x:1") == ()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_files_that_do_not_fit_are_told(tmp_path: Path, links: str, message: str
 def test_a_file_that_is_missing_is_told_before_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text("a\tb\n")
     with pytest.raises(DataError, match=r"t\.align: there is no such file"):
-        Linked(TabSeparated(tmp_path / "t.tsv"), tmp_path / "t.align")
+        AlignedPairs(TsvPairReader(tmp_path / "t.tsv"), tmp_path / "t.align")
 
 
 def test_every_piece_of_a_word_is_linked_with_every_piece_of_the_other() -> None:
@@ -79,8 +79,8 @@ def test_every_piece_of_a_word_is_linked_with_every_piece_of_the_other() -> None
     texts = ["kleine Hunde laufen", "ein Hund läuft , sagt er", "der kleinste Hund"] * 9
     tokenizer = learn_sentencepiece(texts, kind="bpe", size=40, lowercase=True)
     source, target, links = "Der  KLEINSTE Hund", "kleine , Hunde sagt", [(1, 0), (2, 2), (1, 2), (1, 0)]
-    words = word_numbers(tokenizer, source), word_numbers(tokenizer, target)
-    found = linked_pieces(links, source=words[0], target=words[1])
+    words = map_pieces_to_words(tokenizer, source), map_pieces_to_words(tokenizer, target)
+    found = project_links(links, source=words[0], target=words[1])
     assert found == [
         (s, t) for s, one in enumerate(words[0]) for t, other in enumerate(words[1]) if (one, other) in links
     ]
@@ -90,54 +90,54 @@ def test_every_piece_of_a_word_is_linked_with_every_piece_of_the_other() -> None
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
     pairs = [
-        Pair("ab c", "de f", "x:1", links=((0, 1), (1, 0))),
-        Pair("", "d", "x:2"),
-        Pair("a", "b", "x:3"),
-        Pair("aaaaaaaaaaaa", "b", "x:4", links=((0, 0),)),
-        Pair("a bc", "d", "x:5", links=((0, 0), (1, 0))),
+        SentencePair("ab c", "de f", "x:1", links=((0, 1), (1, 0))),
+        SentencePair("", "d", "x:2"),
+        SentencePair("a", "b", "x:3"),
+        SentencePair("aaaaaaaaaaaa", "b", "x:4", links=((0, 0),)),
+        SentencePair("a bc", "d", "x:5", links=((0, 0), (1, 0))),
     ]
-    encoding = linked_encoding(pair_encoding(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
-    return write_corpus(tmp_path / "c", pairs, encoding=encoding)
+    encoding = build_aligned_encoder(build_pair_encoder(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
+    return write_corpus(tmp_path / "c", pairs, encoder=encoding)
 
 
 def test_a_corpus_keeps_links_beside_the_pairs_that_it_keeps(corpus: Corpus) -> None:
     """Spaces are linked with nothing, ends with each other; pairs that are dropped take their links with them."""
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (3, 1, 1)
-    assert corpus[LINKS][0].tolist() == [[0, 3], [1, 3], [3, 0], [3, 1], [4, 4]]
-    assert corpus[LINKS][1].tolist() == [[1, 1]]
-    assert corpus[LINKS][2].tolist() == [[0, 0], [2, 0], [3, 0], [4, 1]]
-    plain = pair_encoding(LETTERS, LETTERS, max_length=9)
-    assert corpus["source"][2].tolist() == plain.encode(Pair("a bc", "d", ""))[0]
+    assert corpus[LINKS_SIDE][0].tolist() == [[0, 3], [1, 3], [3, 0], [3, 1], [4, 4]]
+    assert corpus[LINKS_SIDE][1].tolist() == [[1, 1]]
+    assert corpus[LINKS_SIDE][2].tolist() == [[0, 0], [2, 0], [3, 0], [4, 1]]
+    plain = build_pair_encoder(LETTERS, LETTERS, max_length=9)
+    assert corpus["source"][2].tolist() == plain.encode(SentencePair("a bc", "d", ""))[0]
 
 
 def test_batches_know_the_share_of_each_link(corpus: Corpus) -> None:
-    batch = collate_linked(corpus, np.array([2, 0]), bos=BOS)
-    found = {tuple(link): share for link, share in zip(batch.links.tolist(), batch.shares.tolist(), strict=True)}
+    batch = collate_aligned_pairs(corpus, np.array([2, 0]), bos=BOS)
+    found = {tuple(link): share for link, share in zip(batch.links.tolist(), batch.link_weights.tolist(), strict=True)}
     third, half = pytest.approx(1 / 3), pytest.approx(0.5)
     first = {(0, 0, 0): third, (0, 0, 2): third, (0, 0, 3): third, (0, 1, 4): 1.0}
     second = {(1, 3, 0): half, (1, 3, 1): half, (1, 0, 3): 1.0, (1, 1, 3): 1.0, (1, 4, 4): 1.0}
     assert found == {**first, **second}
-    assert batch.taught == 6
+    assert batch.num_linked_labels == 6
     assert batch.labels[0].tolist() == [*LETTERS.encode("d"), 2, -1, -1, -1]
-    empty = collate_linked(corpus, np.array([], dtype=int), bos=BOS)
-    assert (len(empty.links), empty.taught) == (0, 0)
+    empty = collate_aligned_pairs(corpus, np.array([], dtype=int), bos=BOS)
+    assert (len(empty.links), empty.num_linked_labels) == (0, 0)
 
 
 def test_a_text_whose_pieces_are_lost_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoding = linked_encoding(pair_encoding(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
-    monkeypatch.setattr(type(LETTERS), "surfaces", lambda *_: ["b"])
+    encoding = build_aligned_encoder(build_pair_encoder(LETTERS, LETTERS, max_length=9), LETTERS, LETTERS)
+    monkeypatch.setattr(type(LETTERS), "get_surfaces", lambda *_: ["b"])
     with pytest.raises(DataError, match=r"^x:7: character 1 of a text"):
-        encoding.encode(Pair("a", "a", "x:7", links=((0, 0),)))
-    encoding.encode(Pair("a", "a", "x:7"))
+        encoding.encode(SentencePair("a", "a", "x:7", links=((0, 0),)))
+    encoding.encode(SentencePair("a", "a", "x:7"))
 
 
 def test_tags_are_linked_with_nothing_and_links_turn_with_their_sides(tmp_path: Path) -> None:
-    tagged = Characters("abcdef ", lowercase=False, tags=("<2x>",))
-    encoding = linked_encoding(pair_encoding(tagged, tagged, max_length=9), tagged, tagged)
-    plain, led = (encoding.encode(Pair("a b", "c", "", tags, ((0, 0),))) for tags in ((), ("<2x>",)))
+    tagged = CharacterTokenizer("abcdef ", lowercase=False, tags=("<2x>",))
+    encoding = build_aligned_encoder(build_pair_encoder(tagged, tagged, max_length=9), tagged, tagged)
+    plain, led = (encoding.encode(SentencePair("a b", "c", "", tags, ((0, 0),))) for tags in ((), ("<2x>",)))
     assert len(led[0] or ()) == len(plain[0] or ()) + 1
     assert np.array(led[2]).tolist() == np.add(plain[2], [1, 0]).tolist()
     (tmp_path / "t.tsv").write_text("a b\tc\n")
     (tmp_path / "links").write_text("1-0\n")
-    (turned,) = Turned(Linked(TabSeparated(tmp_path / "t.tsv"), tmp_path / "links"))
+    (turned,) = ReversedPairs(AlignedPairs(TsvPairReader(tmp_path / "t.tsv"), tmp_path / "links"))
     assert (turned.source, turned.links) == ("c", ((0, 1),))

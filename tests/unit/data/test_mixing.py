@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from heedful.data.mixing import Mixture
+from heedful.data.mixing import CorpusMixture
 
 
-def mixture(counts: list[int], shares: list[float], *, seed: int = 7) -> Mixture:
+def mixture(counts: list[int], shares: list[float], *, seed: int = 7) -> CorpusMixture:
     tokens = np.random.default_rng(sum(counts)).integers(1, 60, size=sum(counts))
-    return Mixture(tokens, counts, amounts(tokens, counts, shares), seed)
+    return CorpusMixture(tokens, counts, amounts(tokens, counts, shares), seed)
 
 
 def amounts(tokens: np.ndarray, counts: list[int], shares: list[float]) -> list[float]:
@@ -22,7 +22,7 @@ def amounts(tokens: np.ndarray, counts: list[int], shares: list[float]) -> list[
     return [first, *(first / (1 - sum(shares)) * share for share in shares)]
 
 
-def of_texts(made: Mixture, rows: np.ndarray) -> list[np.ndarray]:
+def of_texts(made: CorpusMixture, rows: np.ndarray) -> list[np.ndarray]:
     bounds = np.cumsum([0, *made.counts])
     return [rows[(rows >= low) & (rows < high)] for low, high in pairwise(bounds)]
 
@@ -44,7 +44,7 @@ def test_an_epoch_has_the_first_text_once_and_of_the_others_their_shares(
     made = mixture(counts, shares)
     sums = np.zeros(len(counts))
     for epoch in range(40):
-        parts = of_texts(made, made.rows(epoch))
+        parts = of_texts(made, made.sample_epoch(epoch))
         assert sorted(parts[0]) == list(range(counts[0]))
         sums += [made.tokens[rows].sum() for rows in parts]
     # over many epochs the lengths that were drawn are those of the text; one example more or less remains
@@ -55,10 +55,10 @@ def test_an_epoch_has_the_first_text_once_and_of_the_others_their_shares(
 @pytest.mark.parametrize(("first", "other", "share"), [(100, 37, 0.3), (100, 1000, 0.3), (30, 7, 0.9), (5, 5, 0.5)])
 def test_no_example_comes_again_before_all_have_come(first: int, other: int, share: float) -> None:
     made = mixture([first, other], [share])
-    _, take = made.taken
+    _, take = made.examples_per_epoch
     seen: Counter[int] = Counter()
     for epoch in range(max(4, 3 * other // take)):
-        rows = of_texts(made, made.rows(epoch))[1]
+        rows = of_texts(made, made.sample_epoch(epoch))[1]
         assert len(rows) == take
         for each in rows:
             seen[int(each)] += 1
@@ -67,8 +67,8 @@ def test_no_example_comes_again_before_all_have_come(first: int, other: int, sha
 
 def test_passes_have_orders_of_their_own() -> None:
     made = mixture([40, 40], [0.5])
-    _, take = made.taken
-    drawn = np.concatenate([made.rows(epoch)[40:] for epoch in range(12)])[: 40 * (12 * take // 40)]
+    _, take = made.examples_per_epoch
+    drawn = np.concatenate([made.sample_epoch(epoch)[40:] for epoch in range(12)])[: 40 * (12 * take // 40)]
     orders = drawn.reshape(-1, 40)
     assert len(orders) > 3
     assert len({tuple(order) for order in orders}) == len(orders)
@@ -77,14 +77,14 @@ def test_passes_have_orders_of_their_own() -> None:
 
 def test_seed_and_epoch_decide_and_texts_differ() -> None:
     made, other = mixture([60, 200, 200], [0.2, 0.2]), mixture([60, 200, 200], [0.2, 0.2], seed=8)
-    assert np.array_equal(made.rows(5), mixture([60, 200, 200], [0.2, 0.2]).rows(5))
-    assert not np.array_equal(made.rows(5), made.rows(6))
-    assert not np.array_equal(made.rows(5), other.rows(5))
-    alike = Mixture(np.full(460, 5), [60, 200, 200], [300, 100, 100], seed=7)
-    _, one, two = of_texts(alike, alike.rows(0))
+    assert np.array_equal(made.sample_epoch(5), mixture([60, 200, 200], [0.2, 0.2]).sample_epoch(5))
+    assert not np.array_equal(made.sample_epoch(5), made.sample_epoch(6))
+    assert not np.array_equal(made.sample_epoch(5), other.sample_epoch(5))
+    alike = CorpusMixture(np.full(460, 5), [60, 200, 200], [300, 100, 100], seed=7)
+    _, one, two = of_texts(alike, alike.sample_epoch(0))
     assert len(one) == len(two) == 20
     assert set(one - 60) != set(two - 260)
 
 
 def test_a_tiny_share_still_has_an_example() -> None:
-    assert mixture([3, 500], [1e-6]).taken == (3, 1)
+    assert mixture([3, 500], [1e-6]).examples_per_epoch == (3, 1)

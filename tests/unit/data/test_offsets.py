@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from outside import outside
 
-from heedful.data.offsets import offsets
+from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizers import Tokenizer, learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import DataError
 
@@ -47,8 +47,8 @@ def read(language: str) -> list[str]:
 
 def check(tokenizer: Tokenizer, text: str) -> None:
     """Each part of the text, read alone, is what its token stands for."""
-    found = offsets(tokenizer, text)
-    surfaces = tokenizer.surfaces(text)
+    found = compute_offsets(tokenizer, text)
+    surfaces = tokenizer.get_surfaces(text)
     assert len(found) == len(surfaces) == len(tokenizer.encode(text))
     place = 0
     for (start, stop), surface in zip(found, surfaces, strict=True):
@@ -92,7 +92,7 @@ def test_what_normalising_changes_most(kind: str, low: bool) -> None:
     else:
         tokenizer = LEARNERS[kind](teaching, low)
     for text in HARD:
-        found = offsets(tokenizer, text)
+        found = compute_offsets(tokenizer, text)
         assert len(found) == len(tokenizer.encode(text))
         covered = set().union(*(range(start, stop) for start, stop in found))
         # Whatever is read belongs to a token.
@@ -104,8 +104,8 @@ def test_what_normalising_changes_most(kind: str, low: bool) -> None:
 def test_a_character_that_is_cut_belongs_to_both_pieces() -> None:
     tokenizer = learn_words(["1 2 x"], size=None, lowercase=False)
     # NFKC makes three characters of it, which are words of their own.
-    assert tokenizer.surfaces("x ½ y") == ["x", "1", "⁄", "2", "y"]
-    assert offsets(tokenizer, "x ½ y") == [(0, 1), (2, 3), (2, 3), (2, 3), (4, 5)]
+    assert tokenizer.get_surfaces("x ½ y") == ["x", "1", "⁄", "2", "y"]
+    assert compute_offsets(tokenizer, "x ½ y") == [(0, 1), (2, 3), (2, 3), (2, 3), (4, 5)]
 
 
 class Foreign:
@@ -114,7 +114,7 @@ class Foreign:
     def __init__(self, pieces: list[str]) -> None:
         self._pieces = pieces
 
-    def surfaces(self, text: str) -> list[str]:
+    def get_surfaces(self, text: str) -> list[str]:
         return self._pieces
 
     def normalise(self, text: str) -> str:
@@ -123,6 +123,6 @@ class Foreign:
 
 def test_pieces_that_are_not_in_the_text() -> None:
     with pytest.raises(DataError, match=r"character 4 of a text \(its end\)"):
-        offsets(Foreign(["a", "b", "more"]), "a b")  # type: ignore[arg-type]
+        compute_offsets(Foreign(["a", "b", "more"]), "a b")  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"character 3 of a text \('b'\)"):
-        offsets(Foreign(["a", "c"]), "a b")  # type: ignore[arg-type]
+        compute_offsets(Foreign(["a", "c"]), "a b")  # type: ignore[arg-type]

@@ -13,13 +13,13 @@ import pytest
 from pyarrow import parquet
 
 from heedful.__main__ import main
-from heedful.cli.options import TextOptions
+from heedful.cli.options import ParallelTextOptions
 from heedful.data import parquet as reading
-from heedful.data.forms.glance import glance
-from heedful.data.parquet import ParquetColumns
+from heedful.data.detect.sniff import sniff_file
+from heedful.data.parquet import ParquetPairReader
 from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError
-from heedful.recipes.load import load_recipe, recipe_from
-from heedful.recipes.proposals import proposals
+from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.recipes.load import build_recipe, load_recipe
 
 
 def put(path: Path, columns: dict[str, Any], **options: Any) -> Path:
@@ -35,8 +35,8 @@ def test_rows_are_pairs_whatever_the_groups(
     texts = pyarrow.array(["a", None, " ", "d\xe9\tx\ny", "e"]).cast(kind)
     path = put(tmp_path / "a.parquet", {"n": [1, 2, 3, 4, 5], "de": ["1", "2", "3", None, "5"], "en": texts},
                row_group_size=rows)  # fmt: skip
-    monkeypatch.setattr(reading, "_ROWS", 2)
-    reader = ParquetColumns(path, source_field="en", target_field="de")
+    monkeypatch.setattr(reading, "_BATCH_ROWS", 2)
+    reader = ParquetPairReader(path, source_field="en", target_field="de")
     for _ in range(2):
         assert [pair[:3] for pair in reader] == [
             ("a", "1", f"{path}:1"),
@@ -54,7 +54,7 @@ def test_a_file_is_never_held_as_a_whole(tmp_path: Path) -> None:
     arrow_before = pyarrow.total_allocated_bytes()
     tracemalloc.start()
     arrow_most = 0
-    for _ in ParquetColumns(path):
+    for _ in ParquetPairReader(path):
         arrow_most = max(arrow_most, pyarrow.total_allocated_bytes() - arrow_before)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -65,49 +65,49 @@ def test_a_file_is_never_held_as_a_whole(tmp_path: Path) -> None:
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     good = put(tmp_path / "a.parquet", {"source": ["a"], "target": [1]})
     with pytest.raises(DataError, match=r"a\.parquet: column 'target' holds int64, and text is needed"):
-        list(ParquetColumns(good))
+        list(ParquetPairReader(good))
     with pytest.raises(DataError, match="no column 'en'; there: source, target"):
-        list(ParquetColumns(good, source_field="en"))
+        list(ParquetPairReader(good, source_field="en"))
     text = put(tmp_path / "c.parquet", {"source": ["a" * 90], "target": ["b" * 90]}).read_bytes()
     bad = tmp_path / "b.parquet"
     for data in (b"", b"hello", b"PAR1" + b"x" * 50 + b"PAR1", text[:-20], text[20:]):
         bad.write_bytes(data)
         with pytest.raises(DataError, match=r"b\.parquet: no Parquet file, or a damaged one"):
-            list(ParquetColumns(bad))
+            list(ParquetPairReader(bad))
     with pytest.raises(DataError, match="no such file"):
-        ParquetColumns(tmp_path / "none.parquet")
+        ParquetPairReader(tmp_path / "none.parquet")
 
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path / "a.parquet", {"source": ["a"], "target": ["b"]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"heedful\[parquet\]"):
-        ParquetColumns(path)
+        ParquetPairReader(path)
 
 
 def test_a_recipe_reads_it(tmp_path: Path) -> None:
     path = put(tmp_path / "a.parquet", {"en": ["a"], "de": ["b"]})
     text = {"path": str(path), "source_field": "en", "target_field": "de"}
     for train in (text, {**text, "kind": "parquet"}):
-        recipe = recipe_from(
+        recipe = build_recipe(
             {
                 "output": str(tmp_path / "run"),
                 "data": {"train": train, "validation": text},
                 "training": {"steps": 1},
             },
-            place="here",
+            source="here",
         )
         assert recipe.data.train.kind == "parquet"
         assert [pair[:2] for pair in recipe.data.reader("train")] == [("a", "b")]
     with pytest.raises(RecipeError, match="must be another column than source_field"):
-        recipe_from({"data": {"train": {**text, "target_field": "en"}, "validation": text}}, place="here")
+        build_recipe({"data": {"train": {**text, "target_field": "en"}, "validation": text}}, source="here")
     with pytest.raises(RecipeError, match="source_field"):
-        recipe_from({"data": {"train": {"path": str(path)}, "validation": text}}, place="here")
+        build_recipe({"data": {"train": {"path": str(path)}, "validation": text}}, source="here")
 
 
 def test_commands_that_read_pairs_read_it(tmp_path: Path) -> None:
     path = put(tmp_path / "a.parquet", {"source": ["a"], "target": ["b"]})
-    assert [pair[:2] for pair in TextOptions(data=path).reader()] == [("a", "b")]
+    assert [pair[:2] for pair in ParallelTextOptions(data=path).build_reader()] == [("a", "b")]
 
 
 ENGLISH = [f"the black dog number {number} sleeps in the house" for number in range(120)]
@@ -115,18 +115,18 @@ GERMAN = [f"der schwarze Hund Nummer {number} schl\xe4ft in dem Haus" for number
 
 
 def found(path: Path, *columns: str) -> Any:
-    return proposals([glance(path)], task="translation", columns=columns)[0].found
+    return propose_datasets([sniff_file(path)], task="translation", columns=columns)[0].dataset
 
 
 def test_two_columns_of_text_are_parallel_text(tmp_path: Path) -> None:
     path = put(tmp_path / "a.parquet", {"id": list(range(120)), "one": ENGLISH, "two": GERMAN})
     corpus = found(path)
-    assert corpus.taken == "column one becomes two (English (en) to German (de))"
-    assert corpus.table(["a.parquet"]) == {"path": "a.parquet", "source_field": "one", "target_field": "two"}
-    examples = list(corpus.examples("train"))
+    assert corpus.learning_description == "column one becomes two (English (en) to German (de))"
+    assert corpus.to_recipe_table(["a.parquet"]) == {"path": "a.parquet", "source_field": "one", "target_field": "two"}
+    examples = list(corpus.read_examples("train"))
     assert [example.texts for example in examples] == list(zip(ENGLISH, GERMAN, strict=True))
     assert examples[7].raw == {"one": ENGLISH[7], "two": GERMAN[7]}
-    assert corpus.place("train", examples[7]) == f"{path}:8"
+    assert corpus.format_location("train", examples[7]) == f"{path}:8"
     assert found(path, "two", "one").columns == ("two", "one")
 
 

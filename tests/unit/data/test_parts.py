@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from heedful.data.parts import parts, spaces
+from heedful.data.text_splitting import iter_gaps, split_text
 
 LETTERS = [
     "a",
@@ -48,7 +48,7 @@ def test_parts_are_the_text_and_fit(measure: Callable[[int], Callable[[str], boo
     split = 0
     for text in TEXTS:
         fits = measure(DICE.randrange(13))
-        found = parts(text, fits)
+        found = split_text(text, fits)
         assert "".join(found) == text
         for part in found:
             assert part
@@ -62,15 +62,15 @@ def test_parts_are_the_text_and_fit(measure: Callable[[int], Callable[[str], boo
 
 def test_parts_and_what_stands_between_them_are_the_text() -> None:
     for text in filter(str.strip, TEXTS):
-        stripped = [part.strip() for part in parts(text, shorter(DICE.randrange(13)))]
-        between = list(spaces(text, stripped))
+        stripped = [part.strip() for part in split_text(text, shorter(DICE.randrange(13)))]
+        between = list(iter_gaps(text, stripped))
         assert not "".join(between).strip()
         assert "".join(gap + part for gap, part in zip(between, stripped, strict=True)) == text.rstrip()
 
 
 def test_what_fits_stays_whole() -> None:
     for text in TEXTS:
-        assert parts(text, lambda _: True) == ([text] if text else [])
+        assert split_text(text, lambda _: True) == ([text] if text else [])
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_what_fits_stays_whole() -> None:
 )
 def test_seams(text: str, most: int, expected: list[str]) -> None:
     """At all ends of sentences; else at the mark nearest to the middle; else at the word nearest to it."""
-    assert parts(text, words(most)) == expected
+    assert split_text(text, words(most)) == expected
 
 
 def test_marks_of_chinese_need_no_space() -> None:
-    assert parts("我来，我见。我征服、好", shorter(4)) == ["我来，", "我见。", "我征服、", "好"]
+    assert split_text("我来，我见。我征服、好", shorter(4)) == ["我来，", "我见。", "我征服、", "好"]
 
 
 def test_a_long_text_is_not_measured_too_often() -> None:
@@ -104,7 +104,7 @@ def test_a_long_text_is_not_measured_too_often() -> None:
             asked.append(len(part))
             return len(part) <= 40
 
-        assert len(parts(text, fits)) > 100
+        assert len(split_text(text, fits)) > 100
         assert sum(asked) < 16 * len(text)
 
 
@@ -114,10 +114,10 @@ def test_what_is_whole_stays_in_one_part() -> None:
         inner = "".join(DICE.choices(LETTERS, k=DICE.randrange(1, 6)))
         own = f"{text} <{inner}> {''.join(DICE.choices(LETTERS, k=DICE.randrange(12)))}"
         most = DICE.randrange(len(inner) + 2, len(inner) + 12)
-        found = parts(own, shorter(most), whole=whole)
+        found = split_text(own, shorter(most), protected=whole)
         assert "".join(found) == own
         assert any(f"<{inner}>" in part for part in found)
-        kept += not any(f"<{inner}>" in part for part in parts(own, shorter(most)))
+        kept += not any(f"<{inner}>" in part for part in split_text(own, shorter(most)))
     assert kept > 50, "or nothing would have been torn"
 
 
@@ -132,4 +132,4 @@ def test_what_is_whole_stays_in_one_part() -> None:
     ],
 )
 def test_it_is_split_only_where_nothing_else_is_left(text: str, most: int, expected: list[str]) -> None:
-    assert parts(text, shorter(most), whole=re.compile("<[^>]*>")) == expected
+    assert split_text(text, shorter(most), protected=re.compile("<[^>]*>")) == expected

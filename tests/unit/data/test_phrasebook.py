@@ -15,7 +15,7 @@ from datetime import date
 import pytest
 
 from heedful.data import phrasebook as module
-from heedful.data.phrasebook import Pair, Phrasebook, languages, phrasebook
+from heedful.data.phrasebook import Phrasebook, PhrasePair, build_phrasebook, list_languages
 from heedful.errors import MissingExtraError, RecipeError
 
 pytest.importorskip("babel", reason='needs pip install "heedful[quickstart]"')
@@ -114,13 +114,13 @@ def english_contents(sentence: str) -> set[tuple[str, int]]:
     return contents
 
 
-def said(pairs: Iterable[Pair]) -> set[tuple[str, int]]:
+def said(pairs: Iterable[PhrasePair]) -> set[tuple[str, int]]:
     return {content for source, _ in pairs for content in english_contents(source)}
 
 
 @pytest.fixture(scope="module")
 def book() -> Phrasebook:
-    return phrasebook(size=5000, held_out=300)
+    return build_phrasebook(size=5000, held_out=300)
 
 
 def test_nothing_that_is_held_out_is_spoken_about_in_training(book: Phrasebook) -> None:
@@ -171,11 +171,11 @@ def test_no_source_occurs_twice_and_every_pair_needs_translating(book: Phraseboo
 
 def test_the_same_seed_gives_the_same_text_in_any_process() -> None:
     program = (
-        "import hashlib; from heedful.data.phrasebook import phrasebook;"
-        "book = phrasebook('fr', 'ru', seed=5, size=300, held_out=40);"
+        "import hashlib; from heedful.data.phrasebook import build_phrasebook;"
+        "book = build_phrasebook('fr', 'ru', seed=5, size=300, held_out=40);"
         "print(hashlib.sha256(repr(book).encode()).hexdigest())"
     )
-    here = repr(phrasebook("fr", "ru", seed=5, size=300, held_out=40))
+    here = repr(build_phrasebook("fr", "ru", seed=5, size=300, held_out=40))
     expected = hashlib.sha256(here.encode()).hexdigest()
     environment = os.environ | {"PYTHONHASHSEED": "77"}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
@@ -183,10 +183,10 @@ def test_the_same_seed_gives_the_same_text_in_any_process() -> None:
 
 
 def test_seeds_hold_out_different_contents_and_sizes_share_them() -> None:
-    one, other = (phrasebook(seed=seed, size=300, held_out=100) for seed in (0, 1))
+    one, other = (build_phrasebook(seed=seed, size=300, held_out=100) for seed in (0, 1))
     assert said(one.test) & said(other.train)
     assert one.train != other.train
-    larger = phrasebook(seed=0, size=900, held_out=100)
+    larger = build_phrasebook(seed=0, size=900, held_out=100)
     assert (larger.test, larger.validation) == (one.test, one.validation)
     assert larger.train[:300] == one.train
 
@@ -204,13 +204,13 @@ LACKING = {
 
 @pytest.mark.parametrize("language", LACKING)
 def test_a_language_loses_only_the_kinds_it_lacks(language: str) -> None:
-    book = phrasebook("en", language, size=150, held_out=20)
+    book = build_phrasebook("en", language, size=150, held_out=20)
     assert set(book.kinds) == ALL - LACKING[language]
 
 
-@pytest.mark.parametrize("language", [code for code in languages() if code != "en"])
+@pytest.mark.parametrize("language", [code for code in list_languages() if code != "en"])
 def test_every_language_writes_plain_text(language: str) -> None:
-    book = phrasebook(language, "en", size=20, held_out=5)
+    book = build_phrasebook(language, "en", size=20, held_out=5)
     for pair in book.train + book.validation + book.test:
         for text in pair:
             assert text == unicodedata.normalize("NFC", " ".join(text.split(" ")))
@@ -234,7 +234,7 @@ def test_every_language_writes_plain_text(language: str) -> None:
 )
 def test_words_of_other_languages(language: str, english: str, theirs: str) -> None:
     """Known sentences, written by the same code that fills the book."""
-    voices = tuple(module._Voice(code) for code in ("en", language))
+    voices = tuple(module._LanguageWriter(code) for code in ("en", language))
     contents = {
         "April": ("spoken date", module.datetime(2056, 4, 25), 1, 0),
         "December": ("spoken date", module.datetime(1976, 12, 18), 1, 0),
@@ -244,10 +244,10 @@ def test_words_of_other_languages(language: str, english: str, theirs: str) -> N
     }
     name, moment, number, pick = contents[re.split(r"\W", english)[0]]
     if "kilograms" in english:
-        name, pick = "measure", module._MEASURES.index("mass-kilogram")
+        name, pick = "measure", module._UNITS.index("mass-kilogram")
         english = "3 kilograms"
-    kind = next(kind for kind in module._KINDS if kind.name == name)
-    assert module._translate(kind, module._Content(moment, number, pick), voices) == (english, theirs)
+    kind = next(kind for kind in module._SENTENCE_KINDS if kind.name == name)
+    assert module._write_pair(kind, module._PhraseContent(moment, number, pick), voices) == (english, theirs)
 
 
 @pytest.mark.parametrize(
@@ -264,31 +264,31 @@ def test_words_of_other_languages(language: str, english: str, theirs: str) -> N
 )
 def test_languages_it_does_not_know(source: str, target: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
-        phrasebook(source, target, size=10, held_out=5)
+        build_phrasebook(source, target, size=10, held_out=5)
 
 
 def test_a_region_may_be_written_with_a_hyphen() -> None:
-    assert phrasebook("pt-BR", "de", size=20, held_out=5) == phrasebook("pt_BR", "de", size=20, held_out=5)
+    assert build_phrasebook("pt-BR", "de", size=20, held_out=5) == build_phrasebook("pt_BR", "de", size=20, held_out=5)
 
 
 @pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (-1, 5)])
 def test_sizes_must_be_positive(sizes: tuple[int, int]) -> None:
     with pytest.raises(RecipeError, match="at least 1"):
-        phrasebook(size=sizes[0], held_out=sizes[1])
+        build_phrasebook(size=sizes[0], held_out=sizes[1])
 
 
 def test_more_sentences_than_there_are_names_the_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinals = tuple(kind for kind in module._KINDS if kind.name == "ordinal")
-    monkeypatch.setattr(module, "_KINDS", ordinals)
+    ordinals = tuple(kind for kind in module._SENTENCE_KINDS if kind.name == "ordinal")
+    monkeypatch.setattr(module, "_SENTENCE_KINDS", ordinals)
     with pytest.raises(RecipeError, match="1,000 train pairs from en to de") as refused:
-        phrasebook(size=1000, held_out=20)
+        build_phrasebook(size=1000, held_out=20)
     largest = int(re.search(r"at most ([\d,]+)", str(refused.value))[1].replace(",", ""))
     assert 800 < largest < 999
-    assert len(phrasebook(size=largest, held_out=20).train) == largest
+    assert len(build_phrasebook(size=largest, held_out=20).train) == largest
 
 
 @pytest.mark.parametrize("library", ["babel.localedata", "num2words"])
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r'pip install "heedful\[quickstart\]"'):
-        phrasebook()
+        build_phrasebook()

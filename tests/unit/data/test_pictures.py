@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from heedful.data import pictures
-from heedful.data.pictures import Framing, picture_files, png, read_picture, resized
+from heedful.data.pictures import SquareResize, encode_png, list_picture_files, read_picture, resize_picture
 from heedful.errors import DataError, MissingExtraError
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -43,9 +43,9 @@ def test_our_own_files_are_png(tmp_path: Path) -> None:
     dice = np.random.default_rng(0)
     for shape in ((1, 1, 3), (5, 3, 3), (40, 41, 3)):
         picture = dice.integers(0, 256, shape, dtype=np.uint8)
-        (tmp_path / "a.png").write_bytes(png(picture))
+        (tmp_path / "a.png").write_bytes(encode_png(picture))
         assert np.array_equal(read_picture(tmp_path / "a.png"), picture)
-        assert np.array_equal(np.array(Image.open(io.BytesIO(png(picture)))), picture)
+        assert np.array_equal(np.array(Image.open(io.BytesIO(encode_png(picture)))), picture)
 
 
 def test_jpeg_is_nearly_the_same(tmp_path: Path) -> None:
@@ -180,59 +180,59 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="there is no such picture"):
             read_picture(path)
     with pytest.raises(DataError, match="no folder of pictures"):
-        picture_files(tmp_path / "none")
+        list_picture_files(tmp_path / "none")
     with pytest.raises(DataError, match="holds no pictures"):
-        picture_files(tmp_path)
+        list_picture_files(tmp_path)
 
 
 def test_pictures_of_a_folder_by_name(tmp_path: Path) -> None:
     for name in ("b.PNG", "a.jpeg", "notes.txt", "c.webp"):
         (tmp_path / name).touch()
     (tmp_path / "d.png").mkdir()
-    assert [path.name for path in picture_files(tmp_path)] == ["a.jpeg", "b.PNG", "c.webp"]
+    assert [path.name for path in list_picture_files(tmp_path)] == ["a.jpeg", "b.PNG", "c.webp"]
 
 
 def test_without_pillow_its_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingExtraError, match=r"heedful\[pictures\]"):
         read_picture(tmp_path / "a.png")
-    assert Framing(4)(scene(4, 4)).shape == (4, 4, 3)
+    assert SquareResize(4)(scene(4, 4)).shape == (4, 4, 3)
 
 
 def test_a_picture_of_the_right_size_stays_as_it_is() -> None:
     picture = scene(6, 6)
     for fit in ("crop", "stretch", "pad"):
-        assert Framing(6, fit)(picture) is picture
+        assert SquareResize(6, fit)(picture) is picture
 
 
 def test_the_middle_is_taken() -> None:
     picture = np.zeros((10, 30, 3), dtype=np.uint8)
     picture[:, 10:20] = 200
-    assert np.all(Framing(5, "crop")(picture) == 200)
-    assert np.all(Framing(5, "crop")(picture.transpose(1, 0, 2)) == 200)
+    assert np.all(SquareResize(5, "crop")(picture) == 200)
+    assert np.all(SquareResize(5, "crop")(picture.transpose(1, 0, 2)) == 200)
 
 
 def test_a_picture_is_drawn_out() -> None:
     picture = np.zeros((10, 30, 3), dtype=np.uint8)
     picture[:, 15:] = 200
-    found = Framing(8, "stretch")(picture)
+    found = SquareResize(8, "stretch")(picture)
     assert found.shape == (8, 8, 3)
     assert np.all(found[:, :3] < 10)
     assert np.all(found[:, 5:] > 190)
 
 
 def test_grey_is_put_beside() -> None:
-    found = Framing(9, "pad")(np.full((10, 30, 3), 7, dtype=np.uint8))
+    found = SquareResize(9, "pad")(np.full((10, 30, 3), 7, dtype=np.uint8))
     assert np.all(found[3:6] == 7)
     assert np.all(found[:3] == 128)
     assert np.all(found[6:] == 128)
-    assert Framing(9, "pad")(np.zeros((1000, 1, 3), dtype=np.uint8)).shape == (9, 9, 3)
+    assert SquareResize(9, "pad")(np.zeros((1000, 1, 3), dtype=np.uint8)).shape == (9, 9, 3)
 
 
 def test_smaller_pictures_are_averages() -> None:
     """Fine stripes become grey instead of stripes of chance."""
     stripes = np.tile(np.array([0, 255], dtype=np.uint8), (64, 32))[:, :, None].repeat(3, 2)
-    inner = resized(stripes, 8, 8)[:, 1:-1].astype(int)  # at the border the filter reaches over the end
+    inner = resize_picture(stripes, 8, 8)[:, 1:-1].astype(int)  # at the border the filter reaches over the end
     assert np.abs(inner - 127).max() <= 2
 
 
@@ -244,13 +244,13 @@ def test_the_formats_that_are_opened_run_no_program() -> None:
 @pytest.mark.parametrize("shape", [(12, 20), (20, 12), (16, 16)])
 def test_a_point_is_where_its_pixel_went(fit: str, shape: tuple[int, int]) -> None:
     """A bright spot is found again at the place that was told."""
-    framing, (height, width) = Framing(64, fit), shape
+    framing, (height, width) = SquareResize(64, fit), shape
     for y, x in ((height // 2, width // 2), (height // 2 - 3, width // 2 + 2)):
         picture = np.zeros((height, width, 3), dtype=np.uint8)
         picture[y, x] = 255
         found = framing(picture)[:, :, 0].astype(float)
         found = np.where(found > 150, found, 0.0)  # grey may stand beside it
-        across, down = framing.placed(x + 0.5, y + 0.5, height=height, width=width)
+        across, down = framing.map_point(x + 0.5, y + 0.5, height=height, width=width)
         rows, columns = (np.arange(64) + 0.5) / 64, (np.arange(64) + 0.5) / 64
         assert (found.sum(1) @ rows) / found.sum() == pytest.approx(down, abs=0.01)
         assert (found.sum(0) @ columns) / found.sum() == pytest.approx(across, abs=0.01)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from outside import outside
 
-from heedful.data.questions import Answer, Question, QuestionsJsonl, Squad, SubjQA
+from heedful.data.questions import ExtractiveQuestion, QuestionsJsonl, ReferenceAnswer, SquadReader, SubjQAReader
 from heedful.errors import DataError
 
 CONTEXT = "The cat saw the other cat."
@@ -42,10 +42,12 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
         qa(is_impossible=True, plausible_answers=[{"text": "dog", "answer_start": 0}]),
         qa(("The cat", 0), is_impossible=False),
     )
-    reader = Squad(path)
+    reader = SquadReader(path)
     first, second, third = reader
     place = f"{path} data[0] paragraphs[0] qas[0]"
-    assert first == Question("Who?", CONTEXT, (Answer("cat", 4), Answer("cat", 22)), "q1", place)
+    assert first == ExtractiveQuestion(
+        "Who?", CONTEXT, (ReferenceAnswer("cat", 4), ReferenceAnswer("cat", 22)), "q1", place
+    )
     assert second.answers == ()
     assert third.context[third.answers[0].start : third.answers[0].stop] == "The cat"
     assert len(list(reader)) == 3
@@ -55,10 +57,10 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
 def test_answers_that_stand_elsewhere(tmp_path: Path, start: int, there: int) -> None:
     path = squad(tmp_path / "a.json", qa(("cat", start), ("saw", 8)))
     with pytest.raises(DataError, match=rf"qas\[0\]: the answer 'cat' does not stand at {start} but at 4; .*nearest"):
-        list(Squad(path))
-    (question,) = Squad(path, misplaced="nearest")
-    assert question.answers == (Answer("cat", there), Answer("saw", 8))
-    assert question.moved == 1
+        list(SquadReader(path))
+    (question,) = SquadReader(path, misplaced="nearest")
+    assert question.answers == (ReferenceAnswer("cat", there), ReferenceAnswer("saw", 8))
+    assert question.num_moved == 1
 
 
 @pytest.mark.parametrize(
@@ -75,17 +77,17 @@ def test_answers_that_stand_elsewhere(tmp_path: Path, start: int, there: int) ->
 )
 def test_squad_that_is_none(tmp_path: Path, qas: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        list(Squad(squad(tmp_path / "a.json", qas), misplaced="nearest"))
+        list(SquadReader(squad(tmp_path / "a.json", qas), misplaced="nearest"))
 
 
 def test_files_that_are_no_json(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"data": [\n{]\n}')
     with pytest.raises(DataError, match=r"a\.json:2: not valid JSON"):
-        list(Squad(path))
+        list(SquadReader(path))
     path.write_text("[1]")
     with pytest.raises(DataError, match="a JSON list where an object is needed"):
-        list(Squad(path))
+        list(SquadReader(path))
 
 
 def test_jsonl(tmp_path: Path) -> None:
@@ -98,8 +100,8 @@ def test_jsonl(tmp_path: Path) -> None:
     with gzip.open(path, "wt") as file:
         file.write("\n".join(map(json.dumps, lines)))
     found = list(QuestionsJsonl(path))
-    assert [(q.id, q.answers) for q in found] == [("7", (Answer("saw", 8),)), ("2", ()), ("3", ())]
-    assert found[1].place == f"{path}:2"
+    assert [(q.id, q.answers) for q in found] == [("7", (ReferenceAnswer("saw", 8),)), ("2", ()), ("3", ())]
+    assert found[1].location == f"{path}:2"
 
 
 def test_subjqa_drops_the_mark_and_joins_what_several_people_said(tmp_path: Path) -> None:
@@ -111,26 +113,26 @@ def test_subjqa_drops_the_mark_and_joins_what_several_people_said(tmp_path: Path
         (review, "and well", f"(10, {len(review)})", "a"),
         (review, "ANSWERNOTFOUND", "(1, 2)", "b"),
     )
-    first, second = SubjQA(path)
+    first, second = SubjQAReader(path)
     assert first.context == 'It works,\nand "well".'
-    assert first.answers == (Answer("It works,", 0), Answer('and "well".', 10))
-    assert (first.moved, second.moved, second.answers) == (1, 0, ())
-    assert (first.place, second.place) == (f"{path}:2", f"{path}:8")
+    assert first.answers == (ReferenceAnswer("It works,", 0), ReferenceAnswer('and "well".', 10))
+    assert (first.num_moved, second.num_moved, second.answers) == (1, 0, ())
+    assert (first.location, second.location) == (f"{path}:2", f"{path}:8")
 
 
 @pytest.mark.parametrize("indices", ["(5, 5)", "(2, 99)", "5, 6", "(30, 31)"])
 def test_subjqa_with_answers_outside(tmp_path: Path, indices: str) -> None:
     path = subjqa(tmp_path / "a.csv", ("It works. ANSWERNOTFOUND", "x", indices, "a"))
     with pytest.raises(DataError, match=r"a\.csv:2: the answer .* is no part of a review of 24 characters"):
-        list(SubjQA(path))
+        list(SubjQAReader(path))
 
 
 def test_real_questions() -> None:
-    questions = list(Squad(outside("xquad/xquad.en.json.gz")))
-    assert (len(questions), sum(q.moved for q in questions)) == (1190, 0)
-    reviews = [q for path in sorted(outside("subjqa").glob("*/*.csv.gz")) for q in SubjQA(path)]
+    questions = list(SquadReader(outside("xquad/xquad.en.json.gz")))
+    assert (len(questions), sum(q.num_moved for q in questions)) == (1190, 0)
+    reviews = [q for path in sorted(outside("subjqa").glob("*/*.csv.gz")) for q in SubjQAReader(path)]
     assert len(reviews) == 7681
-    assert 0 < sum(q.moved for q in reviews) < 50
+    assert 0 < sum(q.num_moved for q in reviews) < 50
     assert not any("ANSWERNOTFOUND" in q.context for q in reviews)
     for question in (*questions, *reviews):
         for answer in question.answers:

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from heedful.data import readers
-from heedful.data.readers import JsonLines, LineAligned, Pair, Reader, TabSeparated, read_lines
+from heedful.data.readers import (
+    ExampleReader,
+    JsonlPairReader,
+    LineAlignedReader,
+    SentencePair,
+    TsvPairReader,
+    read_lines,
+)
 from heedful.errors import DataError, RecipeError
 
 # Every one of these ends a line for str.splitlines, none does for wc -l.
@@ -46,13 +53,13 @@ def test_all_forms_read_the_same_pairs_again_and_again(
 
     tabs = [f"{number}\t{target}\t{source}" for number, (source, target) in enumerate(pairs)]
     objects = [json.dumps({"fr": target, "x": [1], "en": source}) for source, target in pairs]
-    every: list[Reader[Pair]] = [
-        LineAligned(file("a.en", [s for s, _ in pairs]), file("a.fr", [t for _, t in pairs])),
-        TabSeparated(file("a.tsv", tabs), source_column=2, target_column=1),
-        JsonLines(file("a.jsonl", objects), source_field="en", target_field="fr"),
+    every: list[ExampleReader[SentencePair]] = [
+        LineAlignedReader(file("a.en", [s for s, _ in pairs]), file("a.fr", [t for _, t in pairs])),
+        TsvPairReader(file("a.tsv", tabs), source_column=2, target_column=1),
+        JsonlPairReader(file("a.jsonl", objects), source_field="en", target_field="fr"),
     ]
     for reader in every:
-        expected = [Pair(s, t, f"{reader.paths[0]}:{n}") for n, (s, t) in enumerate(pairs, 1)]
+        expected = [SentencePair(s, t, f"{reader.paths[0]}:{n}") for n, (s, t) in enumerate(pairs, 1)]
         assert list(reader) == expected
         assert list(reader) == expected
 
@@ -60,7 +67,7 @@ def test_all_forms_read_the_same_pairs_again_and_again(
 def test_a_gz_name_and_a_plain_name_may_both_hold_gzip(tmp_path: Path) -> None:
     source = put(tmp_path / "a.gz", b"one\ntwo\n", zipped=True)
     target = put(tmp_path / "b.txt", b"eins\nzwei\n", zipped=True)
-    assert [(p.source, p.target) for p in LineAligned(source, target)] == [("one", "eins"), ("two", "zwei")]
+    assert [(p.source, p.target) for p in LineAlignedReader(source, target)] == [("one", "eins"), ("two", "zwei")]
 
 
 def test_only_the_first_mark_of_the_first_line_is_a_byte_order_mark(tmp_path: Path) -> None:
@@ -74,12 +81,12 @@ def test_a_file_of_nothing_but_a_byte_order_mark_has_no_lines(tmp_path: Path) ->
 
 
 def test_sides_without_text_are_empty_pairs_that_keep_their_place(tmp_path: Path) -> None:
-    aligned = LineAligned(put(tmp_path / "a", b"x\n \t \n\nx"), put(tmp_path / "b", "\u3000\ny\n\n y ".encode()))
+    aligned = LineAlignedReader(put(tmp_path / "a", b"x\n \t \n\nx"), put(tmp_path / "b", "\u3000\ny\n\n y ".encode()))
     assert [(p.source, p.target) for p in aligned] == [("x", ""), ("", "y"), ("", ""), ("x", " y ")]
-    tabs = TabSeparated(put(tmp_path / "c", b"x\ty\n\n\t\n \ty\nx\ty\t"))
+    tabs = TsvPairReader(put(tmp_path / "c", b"x\ty\n\n\t\n \ty\nx\ty\t"))
     assert [(p.source, p.target) for p in tabs] == [("x", "y"), ("", ""), ("", ""), ("", "y"), ("x", "y")]
-    assert [p.place.rpartition(":")[2] for p in tabs] == list("12345")
-    objects = JsonLines(put(tmp_path / "d", b'{"source": " ", "target": "y"}\n\n'))
+    assert [p.location.rpartition(":")[2] for p in tabs] == list("12345")
+    objects = JsonlPairReader(put(tmp_path / "d", b'{"source": " ", "target": "y"}\n\n'))
     assert [(p.source, p.target) for p in objects] == [("", "y"), ("", "")]
 
 
@@ -87,7 +94,7 @@ def test_sides_without_text_are_empty_pairs_that_keep_their_place(tmp_path: Path
 def test_files_of_different_length_are_named_with_their_counts(tmp_path: Path, left: int, right: int) -> None:
     source, target = put(tmp_path / "a.en", b"x\n" * left), put(tmp_path / "a.de", b"x\n" * right)
     with pytest.raises(DataError, match=f"a.en has {left} lines and .*a.de has {right};"):
-        list(LineAligned(source, target))
+        list(LineAlignedReader(source, target))
 
 
 @pytest.mark.parametrize(
@@ -108,13 +115,15 @@ def test_bytes_that_are_no_text_are_named_with_file_and_line(
     with pytest.raises(DataError, match=f"bad:3: .*{words}"):
         list(read_lines(path))
     with pytest.raises(DataError, match=f"bad:3: .*{words}"):
-        list(LineAligned(good, path))
+        list(LineAlignedReader(good, path))
     put(path, b"x\tx\nx\tx\n" + bad + b"\tx\n", zipped=zipped)
     with pytest.raises(DataError, match=f"bad:3: .*{words}"):
-        list(TabSeparated(path))
+        list(TsvPairReader(path))
 
 
-@pytest.mark.parametrize("make", [read_lines, TabSeparated, JsonLines, lambda path: LineAligned(path, path)])
+@pytest.mark.parametrize(
+    "make", [read_lines, TsvPairReader, JsonlPairReader, lambda path: LineAlignedReader(path, path)]
+)
 def test_missing_files_and_folders_are_reported_before_any_reading(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
@@ -159,11 +168,11 @@ def test_a_gz_name_without_gzip_inside_is_an_error(tmp_path: Path, content: byte
 
 def test_too_few_columns_are_named_with_line_and_count(tmp_path: Path) -> None:
     path = put(tmp_path / "a.tsv", b"a\tb\tc\na\tb\n")
-    assert len(list(TabSeparated(path))) == 2
+    assert len(list(TsvPairReader(path))) == 2
     with pytest.raises(DataError, match=r"a.tsv:2: 2 tab-separated columns where 3 are needed"):
-        list(TabSeparated(path, target_column=2))
+        list(TsvPairReader(path, target_column=2))
     with pytest.raises(RecipeError, match="-1"):
-        TabSeparated(path, source_column=-1)
+        TsvPairReader(path, source_column=-1)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +195,7 @@ def test_too_few_columns_are_named_with_line_and_count(tmp_path: Path) -> None:
 def test_json_that_is_no_pair_is_named_with_its_line(tmp_path: Path, line: str, words: str) -> None:
     path = put(tmp_path / "a.jsonl", f'{{"source": "a", "target": "\\ud83d\\ude42"}}\n{line}\n'.encode())
     with pytest.raises(DataError, match=f"a.jsonl:2: .*{words}"):
-        list(JsonLines(path))
+        list(JsonlPairReader(path))
 
 
 def test_a_line_of_a_megabyte_is_a_line_and_one_beyond_the_limit_an_error(
@@ -194,7 +203,7 @@ def test_a_line_of_a_megabyte_is_a_line_and_one_beyond_the_limit_an_error(
 ) -> None:
     path = put(tmp_path / "a", b"x" * 2**20 + b"\ny\n")
     assert [len(line) for line in read_lines(path)] == [2**20, 1]
-    monkeypatch.setattr(readers, "LONGEST_LINE", 2**19)
+    monkeypatch.setattr(readers, "MAX_LINE_BYTES", 2**19)
     with pytest.raises(DataError, match="a:1: a line of more than 524288 bytes"):
         list(read_lines(path))
 
@@ -203,7 +212,7 @@ def test_reading_holds_one_line_at_a_time(tmp_path: Path) -> None:
     line = b"a few words of text " * 50
     path = put(tmp_path / "a.gz", (line + b"\t" + line + b"\n") * 2000, zipped=True)
     tracemalloc.start()
-    count = sum(1 for _ in TabSeparated(path))
+    count = sum(1 for _ in TsvPairReader(path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 2000

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from outside import outside
 
-from heedful.data import sentences as module
-from heedful.data.documents import BlankSeparated
-from heedful.data.sentences import ABBREVIATIONS, sentences
+from heedful.data import sentence_splitting as module
+from heedful.data.documents import BlankSeparatedDocuments
+from heedful.data.sentence_splitting import ABBREVIATIONS, split_sentences
 
 WORDS = ["Dr", "The", "cat", "U.S", "3", "14", "J", "e.g", "猫", "kein", "am ", "Mai", "x"]
 MARKS = [".", ". ", ".. ", "…", "! ", "?", "!?", '"', "”", "(", ") ", "。", "！", "」", "«", "» ", "।", ","]
@@ -42,13 +42,13 @@ PARTS = [*WORDS, *MARKS, "\n", "\n\n", " ", "  ", "\t", "\u00a0", "\r\n"]
     ],
 )
 def test_where_sentences_end(text: str) -> None:
-    assert sentences(text.replace("|", "")) == [" ".join(part.split(" ")).strip() for part in text.split("|")]
+    assert split_sentences(text.replace("|", "")) == [" ".join(part.split(" ")).strip() for part in text.split("|")]
 
 
 def test_joined_they_are_the_text_up_to_white_space() -> None:
     for _ in range(2000):
         text = "".join(random.choices(PARTS, k=random.randrange(40)))
-        found = sentences(text)
+        found = split_sentences(text)
         assert "".join("".join(found).split()) == "".join(text.split())
         assert all(part and part == part.strip() for part in found)
         rest = text
@@ -59,11 +59,11 @@ def test_joined_they_are_the_text_up_to_white_space() -> None:
 
 def test_sentences_of_sentences_are_themselves() -> None:
     for word in sorted(ABBREVIATIONS):
-        assert sentences(f"It is {word}. 5 times so.") == [f"It is {word}. 5 times so."]
+        assert split_sentences(f"It is {word}. 5 times so.") == [f"It is {word}. 5 times so."]
     for _ in range(500):
         text = "".join(random.choices(["Cat ", "dogs ", "ran. ", "Why? ", "“No!” ", "well… ", "3.5 "], k=12))
-        for part in sentences(text):
-            assert sentences(part) == [part]
+        for part in split_sentences(text):
+            assert split_sentences(part) == [part]
 
 
 def test_the_work_for_a_mark_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_the_work_for_a_mark_does_not_grow_with_the_text(monkeypatch: pytest.Mon
 
     for name in ("_LAST_WORD", "_BEFORE_ORDINAL"):
         monkeypatch.setattr(module, name, Watched(getattr(module, name)))
-    sentences("word Dr. Z. am 3. Mai " * 2_000)
+    split_sentences("word Dr. Z. am 3. Mai " * 2_000)
     assert 6_000 <= len(searched) <= 8_000
     assert max(searched) <= 40
 
@@ -88,7 +88,7 @@ def test_the_work_for_a_mark_does_not_grow_with_the_text(monkeypatch: pytest.Mon
 def test_paragraphs_of_wikipedia() -> None:
     with gzip.open(outside("xquad/xquad.en.json.gz")) as file:
         paragraphs = [p["context"] for article in json.load(file)["data"] for p in article["paragraphs"]]
-    found = [part for text in paragraphs for part in sentences(text)]
+    found = [part for text in paragraphs for part in split_sentences(text)]
     assert 4 < len(found) / len(paragraphs) < 7
     # A sentence begins with a capital letter, a number, or what opens one of them.
     assert sum(bool(re.match(r"[\"“(\[‘']*[A-ZÀ-Ž0-9]", part)) for part in found) / len(found) > 0.99
@@ -98,6 +98,6 @@ def test_paragraphs_of_wikipedia() -> None:
 def test_empty_lines_are_borders_of_documents(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("\n\na b\nc.\n \nd\n\n\n")
-    documents = BlankSeparated(path)
+    documents = BlankSeparatedDocuments(path)
     for _ in range(2):
-        assert [(d.text, d.ends) for d in documents] == [("a b\nc.", True), ("d", True)]
+        assert [(d.text, d.is_last) for d in documents] == [("a b\nc.", True), ("d", True)]

@@ -15,7 +15,7 @@ import soundfile
 import torch
 from scipy.signal import resample_poly
 
-from heedful.data.sound import LogMel, Sound, decoded_sound, read_sound, resampled
+from heedful.data.sound import LogMel, Sound, decode_sound, read_sound, resample
 from heedful.errors import DataError, MissingExtraError
 
 RATE = 8000
@@ -82,12 +82,12 @@ def test_of_a_file_that_was_cut_the_rest_is_read(tmp_path: Path) -> None:
 def test_what_a_file_holds_is_what_the_file_says(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"a.{kind}"
     soundfile.write(path, np.stack([sine(300, RATE).numpy(), sine(500, RATE).numpy()], 1), RATE)
-    held = decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=1.0)
+    held = decode_sound(BytesIO(path.read_bytes()), name="sound", max_seconds=1.0)
     found = read_sound(path)
     assert held.rate == found.rate
     torch.testing.assert_close(held.samples, found.samples, atol=0, rtol=0)
     with pytest.raises(DataError, match=r"sound: has more than 0\.4 s; split it"):
-        decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=0.4)
+        decode_sound(BytesIO(path.read_bytes()), name="sound", max_seconds=0.4)
 
 
 def test_a_long_silence_in_few_bytes_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_long_silence_in_few_bytes_is_not_decoded(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(soundfile.SoundFile, "read", counted)
     with pytest.raises(DataError, match="has more than 2 s"):
-        decoded_sound(BytesIO(path.read_bytes()), name="sound", longest=2.0)
+        decode_sound(BytesIO(path.read_bytes()), name="sound", max_seconds=2.0)
     assert sum(asked) == 2 * RATE + 1
 
 
@@ -122,13 +122,13 @@ def headed(*, rate: int = RATE, bits: int = 16, claimed: int = 400, channels: in
 )
 def test_heads_that_say_what_no_sound_has(head: dict[str, int]) -> None:
     with pytest.raises(DataError, match=r"sound: .*convert it"):
-        decoded_sound(BytesIO(headed(**head)), name="sound")
+        decode_sound(BytesIO(headed(**head)), name="sound")
 
 
 def test_a_part_that_says_it_is_longer_than_the_whole_is_told() -> None:
     content = headed().replace(b"fmt ", b"LIST").replace(struct.pack("<I", 436), struct.pack("<I", 20))
     with pytest.raises(DataError, match="sound: is no sound that can be read"):
-        decoded_sound(BytesIO(content), name="sound")
+        decode_sound(BytesIO(content), name="sound")
 
 
 def parts(*, riff: int | None, every: list[tuple[bytes, int | None, bytes]]) -> bytes:
@@ -178,7 +178,7 @@ WRITTEN = np.array([1000, -2000, 3000, -4000, 5000], "<i2").tobytes()
     ],
 )
 def test_sounds_of_writers_that_could_not_go_back(content: bytes, expected: int) -> None:
-    found = decoded_sound(BytesIO(content), name="sound").samples
+    found = decode_sound(BytesIO(content), name="sound").samples
     numbers = (
         np.frombuffer(WRITTEN, "<i2") / 2**15 if expected > 0 else (np.frombuffer(b"abcde", np.uint8) - 128.0) / 128
     )
@@ -188,12 +188,12 @@ def test_sounds_of_writers_that_could_not_go_back(content: bytes, expected: int)
 def test_a_sound_that_says_it_is_empty_is_empty() -> None:
     content = parts(riff=None, every=[(b"fmt ", None, PLAIN), (b"data", 0, b""), (b"LIST", None, b"about it")])
     with pytest.raises(DataError, match="holds no sound"):
-        decoded_sound(BytesIO(content), name="sound")
+        decode_sound(BytesIO(content), name="sound")
 
 
 @pytest.mark.parametrize("claimed", [0xFFFFFFFF, 0x7FFFFFFE, 402])
 def test_more_is_claimed_than_there_is(claimed: int) -> None:
-    found = decoded_sound(BytesIO(headed(claimed=claimed)), name="sound", longest=20.0)
+    found = decode_sound(BytesIO(headed(claimed=claimed)), name="sound", max_seconds=20.0)
     assert len(found.samples) <= 200
 
 
@@ -201,29 +201,29 @@ def test_more_is_claimed_than_there_is(claimed: int) -> None:
     ("before", "after"), [(44100, 16000), (8000, 16000), (16000, 8000), (11025, 8000), (8001, 8000)]
 )
 def test_a_resampled_sine_is_the_sine(before: int, after: int) -> None:
-    found = resampled(sine(440, before), before, after)
+    found = resample(sine(440, before), before, after)
     assert len(found) == math.ceil(round(0.5 * before) * after / before)
     # away from the ends, beyond which there is silence; 16 zero crossings leave ripples of a few ten-thousandths
     torch.testing.assert_close(found[200:-200], sine(440, after)[200 : len(found) - 200], atol=2e-3, rtol=0)
 
 
 def test_what_the_lower_rate_cannot_hold_is_left_out_and_the_rest_is_as_scipy_has_it() -> None:
-    high = resampled(sine(6000, 16000), 16000, 8000)[100:-100]
+    high = resample(sine(6000, 16000), 16000, 8000)[100:-100]
     assert high.abs().max() < 1e-3
     mixed = sine(300, 16000) + 0.5 * sine(2500, 16000)
     expected = resample_poly(mixed.numpy(), 1, 2)
-    np.testing.assert_allclose(resampled(mixed, 16000, 8000)[100:-100], expected[100:-100], atol=0.02)
+    np.testing.assert_allclose(resample(mixed, 16000, 8000)[100:-100], expected[100:-100], atol=0.02)
 
 
 def test_a_long_sound_is_resampled_in_parts_as_if_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = resampled(sine(440, 11025), 11025, 8000)
-    monkeypatch.setattr("heedful.data.sound._AT_A_TIME", 777)
-    torch.testing.assert_close(resampled(sine(440, 11025), 11025, 8000), whole)
+    whole = resample(sine(440, 11025), 11025, 8000)
+    monkeypatch.setattr("heedful.data.sound._PRODUCTS_PER_BLOCK", 777)
+    torch.testing.assert_close(resample(sine(440, 11025), 11025, 8000), whole)
 
 
 def longhand(samples: list[float], front: LogMel) -> list[list[float]]:
     """Frame by frame, frequency by frequency, in plain loops."""
-    width, step, size = front.width, front.step, 1
+    width, step, size = front.frame_length, front.hop_length, 1
     while size < width:
         size *= 2
 
@@ -272,7 +272,7 @@ def longhand(samples: list[float], front: LogMel) -> list[list[float]]:
 def test_frames_are_those_of_plain_loops(normalise: bool) -> None:
     front = LogMel(rate=1000, bands=7, window=25, hop=10, normalise=normalise)
     samples = torch.randn(88) * 0.1 + sine(100, 1000, 0.088)
-    found = front.frames(Sound(samples, 1000))
+    found = front.compute_frames(Sound(samples, 1000))
     assert found.shape == (7, 7)
     # single precision beside double, behind a logarithm
     torch.testing.assert_close(found, torch.tensor(longhand(samples.tolist(), front)), atol=2e-3, rtol=2e-3)
@@ -280,16 +280,18 @@ def test_frames_are_those_of_plain_loops(normalise: bool) -> None:
 
 def test_loudness_and_silence_leave_no_trace() -> None:
     front, samples = LogMel(rate=RATE), sine(500, RATE) + 0.1 * torch.randn(4000)
-    one, other = (front.frames(Sound(loud * samples, RATE)) for loud in (1.0, 0.01))
+    one, other = (front.compute_frames(Sound(loud * samples, RATE)) for loud in (1.0, 0.01))
     # the floor of what is told apart moves with the loudness
     torch.testing.assert_close(one, other, atol=1e-3, rtol=1e-3)
-    assert front.frames(Sound(torch.zeros(4000), RATE)).abs().max() == 0
-    assert front.frames(Sound(torch.ones(199), RATE)).shape == (0, 40)
-    assert front.frames(Sound(torch.ones(200), RATE)).shape == (1, 40)
+    assert front.compute_frames(Sound(torch.zeros(4000), RATE)).abs().max() == 0
+    assert front.compute_frames(Sound(torch.ones(199), RATE)).shape == (0, 40)
+    assert front.compute_frames(Sound(torch.ones(200), RATE)).shape == (1, 40)
 
 
 def test_a_sine_sounds_in_the_band_that_it_is_in() -> None:
     front = LogMel(rate=RATE, normalise=False)
-    bands = [int(front.frames(Sound(sine(hertz, RATE), RATE)).mean(0).argmax()) for hertz in (150, 500, 1500, 3500)]
+    bands = [
+        int(front.compute_frames(Sound(sine(hertz, RATE), RATE)).mean(0).argmax()) for hertz in (150, 500, 1500, 3500)
+    ]
     assert bands == sorted(set(bands))
-    assert (front.filters().sum(0) > 0).all(), "a band that no frequency reaches"
+    assert (front.build_filterbank().sum(0) > 0).all(), "a band that no frequency reaches"

@@ -6,8 +6,15 @@ import random
 
 import pytest
 
-from heedful.data.spelling import alphabet, joins, occurrences, surfaces
-from heedful.data.tokenizers import Characters, Tokenizer, Words, learn_characters, learn_sentencepiece, learn_words
+from heedful.data.tokenizers import (
+    CharacterTokenizer,
+    Tokenizer,
+    WordTokenizer,
+    learn_characters,
+    learn_sentencepiece,
+    learn_words,
+)
+from heedful.data.word_boundaries import collect_word_characters, find_term, get_added_texts, is_word_character
 from heedful.errors import DataError
 
 TEXTS = ["ein Hund läuft, der Hund bellt.", "eine Hündin (alt) läuft!", "Ein Schäferhund; 3,5 kg und mehr"] * 3
@@ -22,9 +29,9 @@ VOCABULARIES = {
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_a_text_is_made_of_what_its_tokens_add(name: str) -> None:
     tokenizer = VOCABULARIES[name]
-    added, chance = surfaces(tokenizer), random.Random(1)
+    added, chance = get_added_texts(tokenizer), random.Random(1)
     assert len(added) == tokenizer.size
-    assert all(added[number] == "" for number in tokenizer.special.silent)
+    assert all(added[number] == "" for number in tokenizer.special.skipped_ids)
     real = [number for number in range(tokenizer.size) if added[number]]
     assert len(real) >= tokenizer.size - 4
     for _ in range(200):
@@ -37,7 +44,7 @@ def test_a_text_is_made_of_what_its_tokens_add(name: str) -> None:
 
 def test_words_have_the_space_that_is_put_before_them() -> None:
     words = learn_words(TEXTS, size=None, lowercase=False)
-    added = surfaces(words)
+    added = get_added_texts(words)
     assert {added[number] for number in words.encode("ein Hund , (")} == {" ein", " Hund", ",", " ("}
 
 
@@ -54,15 +61,17 @@ def test_words_have_the_space_that_is_put_before_them() -> None:
     ],
 )
 def test_terms_are_found_where_they_are_words(term: str, text: str, found: list[int]) -> None:
-    assert list(occurrences(term, text)) == found
+    assert list(find_term(term, text)) == found
 
 
 def test_letters_that_make_words() -> None:
-    assert alphabet(["a1_ä.", "猫 จ\ufffd-"]) == frozenset("a1_ä\ufffd")
-    assert not joins(" ")
+    assert collect_word_characters(["a1_ä.", "猫 จ\ufffd-"]) == frozenset("a1_ä\ufffd")
+    assert not is_word_character(" ")
 
 
-@pytest.mark.parametrize("tokenizer", [Characters(".", lowercase=False), Words(["."], lowercase=False)], ids=repr)
+@pytest.mark.parametrize(
+    "tokenizer", [CharacterTokenizer(".", lowercase=False), WordTokenizer(["."], lowercase=False)], ids=repr
+)
 def test_a_vocabulary_without_letters_is_told_of(tokenizer: Tokenizer) -> None:
     with pytest.raises(DataError, match="no piece of this vocabulary is a letter"):
-        surfaces(tokenizer)
+        get_added_texts(tokenizer)

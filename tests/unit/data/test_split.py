@@ -12,32 +12,32 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.forms.form import Found
-from heedful.data.forms.glance import glance
-from heedful.data.forms.naming import Part
-from heedful.data.forms.parallel import ParallelColumns, ParallelLines
-from heedful.data.forms.saving import CsvSaver, JsonlSaver, LineSaver, SquadSaver
-from heedful.data.forms.sketch import (
+from heedful.data.detect.dataset_report import build_report
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import DetectedDataset
+from heedful.data.detect.hash_sample import (
+    DatasetSplitter,
+    HashSample,
     Histogram,
-    Sample,
-    Sketch,
-    Splitter,
-    fingerprint,
-    normalised,
-    size_of_part,
+    TextSample,
+    get_part_size,
+    hash_texts,
+    normalise_text,
 )
-from heedful.data.forms.split import Plan, carry_out, plan
-from heedful.data.forms.survey import survey
+from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
+from heedful.data.detect.part_writers import CsvPartWriter, JsonlPartWriter, LinePartWriter, SquadPartWriter
+from heedful.data.detect.sniff import sniff_file
+from heedful.data.detect.split import SplitPlan, build_default_plan, write_parts
 from heedful.errors import DataError
 
 
 def parts_of(texts: Sequence[str], *, parts: int = 2, limit: int = 2**16) -> dict[str, int | None]:
     """The part of each text."""
-    splitter = Splitter(limit)
+    splitter = DatasetSplitter(limit)
     for text in texts:
-        splitter.add((text,))
+        splitter.add_example((text,))
     split = splitter.split([None] * parts, noun="texts")
-    return {text: split.part((text,)) for text in texts}
+    return {text: split.find_part((text,)) for text in texts}
 
 
 @pytest.mark.parametrize("size", [3, 4, 10, 100, 1000, 12_345, 60_000])
@@ -45,7 +45,7 @@ def parts_of(texts: Sequence[str], *, parts: int = 2, limit: int = 2**16) -> dic
 def test_parts_have_sensible_sizes(size: int, seed: int) -> None:
     texts = [f"{seed} {number}" for number in range(size)]
     counts = Counter(parts_of(texts).values())
-    assert counts[0] == counts[1] == size_of_part(size)
+    assert counts[0] == counts[1] == get_part_size(size)
     assert counts[None] == size - 2 * counts[0]
     assert counts[0] <= max(1, size // 10)
     if size >= 5000:
@@ -72,10 +72,10 @@ def test_repeated_texts_stay_together_and_parts_stay_small(seed: int) -> None:
 
 
 def test_case_and_white_space_make_no_other_text() -> None:
-    assert normalised(" A\tDog  runs ") == "a dog runs"
-    assert fingerprint("A dog") == fingerprint("a  DOG ") != fingerprint("a dig")
-    assert fingerprint("a", "b") != fingerprint("a b")
-    assert fingerprint("e\u0301") == fingerprint("\u00e9")
+    assert normalise_text(" A\tDog  runs ") == "a dog runs"
+    assert hash_texts("A dog") == hash_texts("a  DOG ") != hash_texts("a dig")
+    assert hash_texts("a", "b") != hash_texts("a b")
+    assert hash_texts("e\u0301") == hash_texts("\u00e9")
 
 
 def test_few_more_lines_move_few_texts() -> None:
@@ -91,32 +91,32 @@ def test_what_cannot_be_split_is_told(texts: Sequence[str]) -> None:
 
 
 def test_a_finer_key_is_taken_where_the_first_does_not_split() -> None:
-    splitter = Splitter()
+    splitter = DatasetSplitter()
     for number in range(100):
-        splitter.add(("the same question", f"text {number}"))
+        splitter.add_example(("the same question", f"text {number}"))
     split = splitter.split([None] * 2, noun="texts")
-    counts = Counter(split.part(("the same question", f"text {number}")) for number in range(100))
+    counts = Counter(split.find_part(("the same question", f"text {number}")) for number in range(100))
     assert counts == {None: 80, 0: 10, 1: 10}
 
 
 def test_a_sketch_keeps_the_smallest_and_knows_all_of_them() -> None:
-    sketch: Sketch[int] = Sketch(limit=100)
-    marks = [fingerprint(str(number)) for number in range(10_000)]
+    sketch: HashSample[int] = HashSample(limit=100)
+    marks = [hash_texts(str(number)) for number in range(10_000)]
     for mark in [*marks, *reversed(marks)]:
-        if sketch.takes(mark):
-            sketch.put(mark, (sketch.get(mark) or 0) + 1)
-    kept = dict(sketch.items())
+        if sketch.should_keep(mark):
+            sketch.set_value(mark, (sketch.get_value(mark) or 0) + 1)
+    kept = dict(sketch.get_items())
     assert 25 <= len(sketch) <= 100
     assert set(kept) == {mark for mark in marks if mark < sketch.bound}
     assert list(kept) == sorted(kept)
     # a fair sample: the share of what is kept is what the bound says, give or take five standard deviations
-    assert abs(len(sketch) - 10_000 * sketch.share) < 5 * (10_000 * sketch.share) ** 0.5
+    assert abs(len(sketch) - 10_000 * sketch.sampling_rate) < 5 * (10_000 * sketch.sampling_rate) ** 0.5
 
 
 def test_a_sample_is_spread_over_everything() -> None:
-    sample = Sample(10)
+    sample = TextSample(10)
     for number in range(1000):
-        sample.add(str(number))
+        sample.add_text(str(number))
     numbers = [int(text) for text in sample.texts]
     assert 5 <= len(numbers) <= 10
     assert len({b - a for a, b in pairwise(numbers)}) == 1
@@ -126,9 +126,14 @@ def test_a_sample_is_spread_over_everything() -> None:
 def test_a_histogram() -> None:
     numbers = Histogram()
     for number in range(1, 101):
-        numbers.add(number)
-    assert (numbers.size, numbers.share(0.5), numbers.share(0.95), numbers.above(90)) == (100, 50, 95, 10)
-    assert Histogram().share(0.5) == 0
+        numbers.add_number(number)
+    assert (numbers.total, numbers.get_quantile(0.5), numbers.get_quantile(0.95), numbers.count_above(90)) == (
+        100,
+        50,
+        95,
+        10,
+    )
+    assert Histogram().get_quantile(0.5) == 0
 
 
 def lines(path: Path) -> list[str]:
@@ -136,9 +141,9 @@ def lines(path: Path) -> list[str]:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().split("\n")[:-1]
 
 
-def carried_out(todo: Plan, found: Found) -> dict[Part, int]:
-    seen = survey(found)
-    return carry_out(todo, found, seen.splitter, seen.counts)
+def carried_out(todo: SplitPlan, found: DetectedDataset) -> dict[DatasetPart, int]:
+    seen = build_report(found)
+    return write_parts(todo, found, seen.splitter, seen.example_counts)
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -149,8 +154,8 @@ def test_files_are_split_line_by_line_and_keep_their_order(tmp_path: Path, endin
     for path, texts in zip(paths, (sources, targets), strict=True):
         data = "".join(f"{text}\n" for text in texts).encode()
         path.write_bytes(gzip.compress(data) if ending else data)
-    (found,) = ParallelLines().find([glance(path) for path in paths], ())
-    todo = plan(found, tmp_path)
+    (found,) = ParallelLinesFormat().detect([sniff_file(path) for path in paths], ())
+    todo = build_default_plan(found, tmp_path)
     counts = carried_out(todo, found)
     pairs = {
         part: list(zip(lines(tmp_path / f"{part}.en{ending}"), lines(tmp_path / f"{part}.de{ending}"), strict=True))
@@ -173,29 +178,29 @@ def test_the_same_data_give_the_same_files(tmp_path: Path) -> None:
     written = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        (found,) = ParallelColumns().find([glance(path)], ())
-        todo = plan(found, tmp_path / name)
+        (found,) = ParallelColumnsFormat().detect([sniff_file(path)], ())
+        todo = build_default_plan(found, tmp_path / name)
         carried_out(todo, found)
         written.append([saved.read_bytes() for saved in todo.paths])
     assert written[0] == written[1]
 
 
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), LineSaver(tmp_path / "a", tmp_path / "b.gz") as saver:
-        saver.add(("one", "two"))
+    with pytest.raises(KeyboardInterrupt), LinePartWriter(tmp_path / "a", tmp_path / "b.gz") as saver:
+        saver.write_example(("one", "two"))
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def test_each_saver_writes_its_form(tmp_path: Path) -> None:
-    with CsvSaver(tmp_path / "a.csv", head=["text", "label"]) as rows:
-        rows.add(["two\nlines, and a comma", "1"])
+    with CsvPartWriter(tmp_path / "a.csv", header=["text", "label"]) as rows:
+        rows.write_example(["two\nlines, and a comma", "1"])
     assert (tmp_path / "a.csv").read_text() == 'text,label\n"two\nlines, and a comma",1\n'
-    with JsonlSaver(tmp_path / "a.jsonl") as objects:
-        objects.add({"text": "grün"})
+    with JsonlPartWriter(tmp_path / "a.jsonl") as objects:
+        objects.write_example({"text": "grün"})
     assert (tmp_path / "a.jsonl").read_text(encoding="utf-8") == '{"text": "grün"}\n'
-    with SquadSaver(tmp_path / "a.json") as questions:
+    with SquadPartWriter(tmp_path / "a.json") as questions:
         for number in range(3):
-            questions.add(("title", f"context {number // 2}", {"question": str(number)}))
+            questions.write_example(("title", f"context {number // 2}", {"question": str(number)}))
     (article,) = json.loads((tmp_path / "a.json").read_text())["data"]
     assert [len(paragraph["qas"]) for paragraph in article["paragraphs"]] == [2, 1]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from heedful.retrieval.words import terms
+from heedful.retrieval.bm25 import extract_terms
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from heedful.retrieval.words import terms
     ],
 )
 def test_terms(text: str, found: list[str]) -> None:
-    assert [term.text for term in terms(text)] == found
+    assert [term.text for term in extract_terms(text)] == found
 
 
 def test_each_term_says_where_it_stands() -> None:
@@ -39,7 +39,7 @@ def test_each_term_says_where_it_stands() -> None:
     for _ in range(300):
         text = "".join(dice.choice(letters) for _ in range(dice.randrange(30)))
         before = -1
-        for term in terms(text):
+        for term in extract_terms(text):
             assert before < term.start < term.stop <= len(text)
-            assert [again.text for again in terms(text[term.start : term.stop])] == [term.text]
+            assert [again.text for again in extract_terms(text[term.start : term.stop])] == [term.text]
             before = term.start

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import (
     BOS,
     EOS,
     MASK,
     PAD,
     UNK,
-    Characters,
-    SentencePiece,
+    CharacterTokenizer,
+    SentencePieceTokenizer,
     Tokenizer,
-    Words,
+    WordTokenizer,
     learn_characters,
     learn_sentencepiece,
     learn_words,
@@ -81,13 +81,13 @@ def test_words_come_back_from_ordinary_sentences() -> None:
     text = 'The dog, "old" (3.5 years), doesn\'t bark?'
     assert tokenizer.decode(tokenizer.encode(text)) == text
     assert tokenizer.decode(tokenizer.encode("The cat?")) == "The ⁇?"
-    assert tokenizer.pieces(tokenizer.encode("does it cat")) == ["does", "it", "<unk>"]
+    assert tokenizer.to_pieces(tokenizer.encode("does it cat")) == ["does", "it", "<unk>"]
 
 
 def test_every_kind_keeps_the_contract_of_ids(learned: dict[str, Tokenizer]) -> None:
     for tokenizer in learned.values():
-        assert tokenizer.pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
-        assert len(set(tokenizer.pieces(range(tokenizer.size)))) == tokenizer.size
+        assert tokenizer.to_pieces([PAD, BOS, EOS, UNK]) == ["<pad>", "<s>", "</s>", "<unk>"]
+        assert len(set(tokenizer.to_pieces(range(tokenizer.size)))) == tokenizer.size
         ids = [i for text in make_texts() for i in tokenizer.encode(text)]
         assert max(ids) < tokenizer.size
         assert min(ids) >= UNK
@@ -104,7 +104,7 @@ def test_every_kind_keeps_the_contract_of_ids(learned: dict[str, Tokenizer]) -> 
 
 def test_pieces_show_where_spaces_are(learned: dict[str, Tokenizer]) -> None:
     for kind in LOSSLESS:
-        pieces = learned[kind].pieces(learned[kind].encode("ka lo"))
+        pieces = learned[kind].to_pieces(learned[kind].encode("ka lo"))
         assert "".join(pieces).removeprefix("▁") == "ka▁lo"
 
 
@@ -118,7 +118,7 @@ def test_saving_and_loading_changes_nothing(tmp_path: Path, learned: dict[str, T
     assert again.size == tokenizer.size
     texts = [*make_texts(), "SOMETHING Else ω"]
     assert [again.encode(text) for text in texts] == [tokenizer.encode(text) for text in texts]
-    assert again.pieces(range(again.size)) == tokenizer.pieces(range(again.size))
+    assert again.to_pieces(range(again.size)) == tokenizer.to_pieces(range(again.size))
     copy = tmp_path / "copy"
     again.save(copy)
     assert copy.read_bytes() == path.read_bytes()
@@ -159,7 +159,7 @@ def test_two_fresh_processes_learn_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_size_that_the_text_does_not_allow_is_less_or_names_one_that_it_does(kind: str) -> None:
-    def learn(size: int) -> SentencePiece:
+    def learn(size: int) -> SentencePieceTokenizer:
         return learn_sentencepiece(make_texts(), kind=kind, size=size, lowercase=False)  # type: ignore[arg-type]
 
     largest = learn(99_999).size
@@ -182,7 +182,7 @@ def test_listed_pieces_are_the_most_frequent_ones(learn: Callable[..., Tokenizer
     del counts[" "]
     offset = 4 + (learn is learn_characters)
     tokenizer = learn(texts, size=offset + 2, lowercase=False)
-    assert set(tokenizer.pieces(range(4, tokenizer.size))) - {"▁"} == {piece for piece, _ in counts.most_common(2)}
+    assert set(tokenizer.to_pieces(range(4, tokenizer.size))) - {"▁"} == {piece for piece, _ in counts.most_common(2)}
     assert learn(texts, size=None, lowercase=False).size == offset + 4
     assert learn(texts, size=offset + 4, lowercase=False).size == offset + 4
     assert learn(texts, size=20, lowercase=False).size == offset + 4, "a short text has fewer"
@@ -230,9 +230,9 @@ def test_rare_characters_go_when_coverage_is_lower() -> None:
 def test_a_sample_of_the_sentences_is_learned_from_the_same_each_time() -> None:
     def learn(sentences: int) -> list[str]:
         tokenizer = learn_sentencepiece(
-            make_texts(3000), kind="bpe", size=100, lowercase=False, sentences=sentences, character_coverage=0.99
+            make_texts(3000), kind="bpe", size=100, lowercase=False, max_sentences=sentences, character_coverage=0.99
         )
-        return tokenizer.pieces(range(tokenizer.size))
+        return tokenizer.to_pieces(range(tokenizer.size))
 
     assert learn(300) == learn(300) != learn(3001)
 
@@ -280,7 +280,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes) 
 
 def test_a_tokenizer_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.model"
-    Words(["a"], lowercase=False).save(path)
+    WordTokenizer(["a"], lowercase=False).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
     with pytest.raises(RunError, match="tokenizer format 2, but this heedful reads 1"):
         load_tokenizer(path)
@@ -298,7 +298,7 @@ def test_a_sentencepiece_model_with_other_special_ids_is_refused(tmp_path: Path)
 
 def test_a_full_disk_leaves_the_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.model"
-    Characters(["a"], lowercase=False).save(path)
+    CharacterTokenizer(["a"], lowercase=False).save(path)
     before = path.read_bytes()
 
     def full(_: int) -> None:
@@ -306,7 +306,7 @@ def test_a_full_disk_leaves_the_older_file(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunError, match=r"a.model: cannot be written \(No space left on device\)"):
-        Characters(["b"], lowercase=False).save(path)
+        CharacterTokenizer(["b"], lowercase=False).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -315,7 +315,7 @@ def test_a_folder_that_is_none_cannot_be_saved_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "file" / "a.model", tmp_path / "missing" / "a.model"):
         with pytest.raises(RunError, match=r"a\.model: cannot be written"):
-            Words(["a"], lowercase=False).save(path)
+            WordTokenizer(["a"], lowercase=False).save(path)
 
 
 MASKED: dict[str, Callable[[list[str]], Tokenizer]] = {
@@ -332,7 +332,7 @@ def test_a_mask_has_an_id_that_no_text_reaches(kind: str, tmp_path: Path) -> Non
     texts = make_texts()
     tokenizer = MASKED[kind](texts)
     assert tokenizer.special.mask == MASK
-    assert tokenizer.special.unspeakable == (PAD, BOS, MASK)
+    assert tokenizer.special.suppressed_ids == (PAD, BOS, MASK)
     for text in (*texts[:50], "<mask> [MASK]", "<mask>"):
         assert MASK not in tokenizer.encode(text)
     assert tokenizer.decode([MASK]) == ""
@@ -351,29 +351,29 @@ def test_gaps_stand_where_they_were_written(kind: str) -> None:
         words = text.split(" ")
         for place in (0, len(words) // 2, len(words) - 1):
             holed = " ".join("[MASK]" if number == place else word for number, word in enumerate(words))
-            ids = tokenizer.cloze(holed)
+            ids = tokenizer.encode_with_masks(holed)
             assert ids.count(MASK) == 1
             at = ids.index(MASK)
             before, after = " ".join(words[:place]), " ".join(words[place + 1 :])
             assert tokenizer.decode(ids[:at]).strip() == tokenizer.decode(tokenizer.encode(before)).strip()
             assert tokenizer.decode(ids[at + 1 :]).strip() == tokenizer.decode(tokenizer.encode(after)).strip()
             if kind in ("bpe", "unigram"):
-                assert "▁" not in tokenizer.pieces(ids[max(0, at - 1) : at])
-    assert tokenizer.cloze("[MASK] [MASK]").count(MASK) == 2
-    assert tokenizer.cloze("[MASK][MASK]").count(MASK) == 2
-    assert tokenizer.cloze("x ___ y", blank="___").count(MASK) == 1
+                assert "▁" not in tokenizer.to_pieces(ids[max(0, at - 1) : at])
+    assert tokenizer.encode_with_masks("[MASK] [MASK]").count(MASK) == 2
+    assert tokenizer.encode_with_masks("[MASK][MASK]").count(MASK) == 2
+    assert tokenizer.encode_with_masks("x ___ y", blank="___").count(MASK) == 1
 
 
 def test_a_vocabulary_without_a_mask_fills_no_gap() -> None:
     with pytest.raises(DataError, match="no piece that hides others"):
-        Words(["a"], lowercase=False).cloze("a [MASK]")
+        WordTokenizer(["a"], lowercase=False).encode_with_masks("a [MASK]")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "verbatim", "words"])
 def test_pieces_that_go_on_with_a_word_are_told(kind: str) -> None:
     texts = make_texts()
     tokenizer = MASKED[kind](texts)
-    continues = tokenizer.continues()
+    continues = tokenizer.get_continuation_mask()
     for text in texts[1:30]:
         ids = tokenizer.encode(text)
         begins = sum(not continues[number] for number in ids)
@@ -387,10 +387,10 @@ def test_pieces_that_go_on_with_a_word_are_told(kind: str) -> None:
 
 MARKED = ["你好1，你们1？（好）", "wait… ½ of the ﬁle — “so” it is", "e\u0301té № 5 a²"] * 20
 COMPOSING: dict[str, Callable[[list[str]], Tokenizer]] = {
-    "bpe": lambda texts: learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False, composes=True),
-    "unigram": lambda texts: learn_sentencepiece(texts, kind="unigram", size=120, lowercase=False, composes=True),
-    "characters": lambda texts: learn_characters(texts, size=None, lowercase=False, composes=True),
-    "words": lambda texts: learn_words(texts, size=None, lowercase=False, composes=True),
+    "bpe": lambda texts: learn_sentencepiece(texts, kind="bpe", size=120, lowercase=False, uses_nfc=True),
+    "unigram": lambda texts: learn_sentencepiece(texts, kind="unigram", size=120, lowercase=False, uses_nfc=True),
+    "characters": lambda texts: learn_characters(texts, size=None, lowercase=False, uses_nfc=True),
+    "words": lambda texts: learn_words(texts, size=None, lowercase=False, uses_nfc=True),
 }
 
 
@@ -400,33 +400,33 @@ def test_what_is_written_keeps_its_own_marks(kind: str, tmp_path: Path) -> None:
     tokenizer.save(tmp_path / "pieces")
     loaded = load_tokenizer(tmp_path / "pieces")
     for each in (tokenizer, loaded):
-        assert each.composes
+        assert each.uses_nfc
         for text in MARKED[:3]:
             own = unicodedata.normalize("NFC", text)
             assert each.normalise(f"\u3000 {text}\t") == own
             assert UNK not in each.encode(text)
             read = each.decode(each.encode(text))
             assert read.replace(" ", "") == own.replace(" ", "") if kind == "words" else read == own
-            assert "".join(each.surfaces(text)).replace(" ", "") == own.replace(" ", "")
+            assert "".join(each.get_surfaces(text)).replace(" ", "") == own.replace(" ", "")
     assert loaded.sha256 == tokenizer.sha256
 
 
 @pytest.mark.parametrize("kind", COMPOSING)
 def test_sources_of_a_shared_vocabulary_are_read_alike(kind: str) -> None:
     tokenizer = COMPOSING[kind]([*MARKED, "wait... of the file , ? ( ) 1/2 a b"] * 2)
-    source = tokenizer.for_sources()
+    source = tokenizer.with_nfkc()
     assert source.normalise("ﬁle，a") == "file,a"
     assert source.encode("the ﬁle") == source.encode("the file") == tokenizer.encode("the file")
     assert tokenizer.encode("ﬁle") != tokenizer.encode("file")
     assert (source.size, source.sha256) == (tokenizer.size, tokenizer.sha256)
-    assert not tokenizer.compatible
+    assert not tokenizer.uses_nfkc_first
 
 
 @pytest.mark.parametrize("kind", LEARN)
 def test_vocabularies_of_older_runs_read_as_they_did(kind: str, tmp_path: Path) -> None:
     LEARN[kind]([*make_texts(60), "a,b... c"], False).save(tmp_path / "pieces")
     loaded = load_tokenizer(tmp_path / "pieces")
-    assert not loaded.composes
+    assert not loaded.uses_nfc
     assert loaded.normalise("a，b…") == "a,b..."
 
 
@@ -445,4 +445,4 @@ def test_a_vocabulary_in_nfc_is_neither_folded_nor_verbatim(kind: str, lowercase
         with pytest.raises(RunError, match="damaged"):
             load_tokenizer(tmp_path / "pieces")
     else:
-        assert load_tokenizer(tmp_path / "pieces").composes
+        assert load_tokenizer(tmp_path / "pieces").uses_nfc

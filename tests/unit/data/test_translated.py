@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from documents import SAMPLES
 
-from heedful.data.forms.glance import glance
-from heedful.data.forms.translated import TranslatedFiles
-from heedful.data.translated import Confirmed
+from heedful.data.detect.sniff import sniff_file
+from heedful.data.detect.translation_files import TranslationFileFormat
+from heedful.data.translation_files import ConfirmedTranslations
 from heedful.errors import DataError, RecipeError
-from heedful.recipes.load import load_recipe, recipe_from
-from heedful.recipes.proposals import proposals
+from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.recipes.load import build_recipe, load_recipe
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def told(table: dict[str, object]) -> dict[str, object]:
 
 
 def pairs(path: str, **languages: str) -> list[tuple[str, str]]:
-    return [pair[:2] for pair in Confirmed(Path(path), **languages)]
+    return [pair[:2] for pair in ConfirmedTranslations(Path(path), **languages)]
 
 
 def test_only_what_somebody_confirmed_is_learned() -> None:
@@ -51,19 +51,19 @@ def test_what_was_filled_is_not_learned() -> None:
         numbers = [number for number, unit in enumerate(document.units) if unit.state == "untranslated"]
         languages = {"source_language": "en", "target_language": "de"} if name == "a.tmx" else {}
         before = pairs(name, **languages)
-        Path(name).write_bytes(document.filled(dict.fromkeys(numbers, ("machine",))))
+        Path(name).write_bytes(document.fill_targets(dict.fromkeys(numbers, ("machine",))))
         assert pairs(name, **languages) == before
 
 
 def test_places_are_lines_and_files_may_be_gzipped() -> None:
     Path("a.tmx.gz").write_bytes(gzip.compress(SAMPLES["a.tmx"].encode()))
     plain, packed = (
-        list(Confirmed(Path(n), source_language="en", target_language="de")) for n in ("a.tmx", "a.tmx.gz")
+        list(ConfirmedTranslations(Path(n), source_language="en", target_language="de")) for n in ("a.tmx", "a.tmx.gz")
     )
     assert [pair[:2] for pair in plain] == [pair[:2] for pair in packed]
-    assert plain[0].place == "a.tmx:6"
+    assert plain[0].location == "a.tmx:6"
     with pytest.raises(DataError, match="no such file"):
-        Confirmed(Path("none.po"))
+        ConfirmedTranslations(Path("none.po"))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_places_are_lines_and_files_may_be_gzipped() -> None:
     ],
 )
 def test_a_recipe_knows_the_kind_by_the_name(table: dict[str, object], kind: str) -> None:
-    recipe = recipe_from(told(table), place="here")
+    recipe = build_recipe(told(table), source="here")
     assert recipe.data.train.kind == kind  # type: ignore[attr-defined]
 
 
@@ -92,7 +92,7 @@ def test_a_recipe_knows_the_kind_by_the_name(table: dict[str, object], kind: str
 )
 def test_languages_must_be_said(table: dict[str, object], sentence: str) -> None:
     with pytest.raises(RecipeError, match=sentence):
-        recipe_from(told(table), place="here")
+        build_recipe(told(table), source="here")
 
 
 def many(name: str) -> Path:
@@ -122,28 +122,30 @@ def test_new_writes_a_recipe(name: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_parts_stay_as_they_are_where_there_are_all() -> None:
     for part in ("train", "dev", "test"):
         many(f"{part}.tmx")
-    (proposal,) = proposals([glance(Path(f"{part}.tmx")) for part in ("train", "dev", "test")], task=None, columns=())
-    assert proposal.found.table(["train.tmx"]) == {
+    (proposal,) = propose_datasets(
+        [sniff_file(Path(f"{part}.tmx")) for part in ("train", "dev", "test")], task=None, columns=()
+    )
+    assert proposal.dataset.to_recipe_table(["train.tmx"]) == {
         "path": "train.tmx",
         "source_language": "en",
         "target_language": "de",
     }
-    assert len(list(proposal.found.examples("test"))) == 180
+    assert len(list(proposal.dataset.read_examples("test"))) == 180
 
 
 def test_which_languages_of_many() -> None:
-    file = glance(Path("a.tmx"))
-    assert not list(TranslatedFiles().find([file], ()))
-    assert "--columns en de" in TranslatedFiles().hint([file])
-    (found,) = TranslatedFiles().find([file], ("en", "fr"))
-    assert [example.texts for example in found.examples("train")] == [("dog", "chien")]
+    file = sniff_file(Path("a.tmx"))
+    assert not list(TranslationFileFormat().detect([file], ()))
+    assert "--columns en de" in TranslationFileFormat().get_hint([file])
+    (found,) = TranslationFileFormat().detect([file], ("en", "fr"))
+    assert [example.texts for example in found.read_examples("train")] == [("dog", "chien")]
 
 
 def test_damage_is_told() -> None:
     Path("a.tmx").write_text("<tmx>", encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.tmx:1"):
-        glance(Path("a.tmx"))
+        sniff_file(Path("a.tmx"))
     Path("a.po").write_text("hello", encoding="utf-8")
-    (found,) = TranslatedFiles().find([glance(Path("a.po"))], ())
+    (found,) = TranslationFileFormat().detect([sniff_file(Path("a.po"))], ())
     with pytest.raises(DataError, match=r"a\.po:1"):
-        list(found.examples("train"))
+        list(found.read_examples("train"))

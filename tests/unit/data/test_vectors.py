@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.data.vectors import read_word_vectors
+from heedful.data.word_vectors import read_word_vectors
 from heedful.errors import DataError
 
 

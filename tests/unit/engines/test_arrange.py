@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 import heedful
-from heedful.engines import arrange
-from heedful.engines.int8 import Bytes, Int8Linear
-from heedful.engines.products import Product
+from heedful.engines import select_engine
+from heedful.engines.int8 import Int8Linear, Int8Matrix
+from heedful.engines.int8_kernels import Int8Product
 from heedful.errors import RecipeError, RunError
-from heedful.models.initialisation import unfilled
+from heedful.models.initialisation import skip_initialization
 
 CPU = torch.device("cpu")
 
@@ -32,28 +32,30 @@ def weights(model: nn.Module) -> dict[str, torch.Tensor]:
 
 def test_int8_takes_what_is_asked_for_and_torch_stays_exact() -> None:
     given = weights(Two())
-    exact = arrange.arranged(Two(), given, engine=None, device=CPU, place="here")
+    exact = select_engine.prepare_for_inference(Two(), given, engine=None, device=CPU, origin="here")
     assert type(exact.map) is nn.Linear
     assert torch.equal(exact.map.weight, given["map.weight"])
-    rounded = arrange.arranged(Two(), given, engine="int8", device=CPU, place="here")
+    rounded = select_engine.prepare_for_inference(Two(), given, engine="int8", device=CPU, origin="here")
     assert isinstance(rounded.map, Int8Linear)
-    assert torch.equal(rounded.map.matrix.rows, Bytes.of(given["map.weight"]).rows)
+    assert torch.equal(rounded.map.matrix.rows, Int8Matrix.from_weight(given["map.weight"]).rows)
     assert not rounded.training
 
 
 def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
     given = weights(Two())
-    stored = {name: Bytes.of(given.pop(name)) for name in ("map.weight", "table.weight")}
-    rounded = arrange.arranged(Two(), given, stored, engine=None, device=CPU, place="here")
+    stored = {name: Int8Matrix.from_weight(given.pop(name)) for name in ("map.weight", "table.weight")}
+    rounded = select_engine.prepare_for_inference(Two(), given, stored, engine=None, device=CPU, origin="here")
     assert rounded.map.matrix is stored["map.weight"]
     assert rounded.table.matrix is stored["table.weight"]
-    exact = arrange.arranged(Two(), given, stored, engine="torch", device=CPU, place="here")
-    assert torch.equal(exact.map.weight, stored["map.weight"].floats())
+    exact = select_engine.prepare_for_inference(Two(), given, stored, engine="torch", device=CPU, origin="here")
+    assert torch.equal(exact.map.weight, stored["map.weight"].dequantize())
     with pytest.raises(RunError, match=r"^here: does not fit the model"):
-        arrange.arranged(Two(), {"table.weight": torch.ones(90, 64)}, stored, engine=None, device=CPU, place="here")
-    stored["map.weight"] = Bytes.of(torch.ones(70, 63))
+        select_engine.prepare_for_inference(
+            Two(), {"table.weight": torch.ones(90, 64)}, stored, engine=None, device=CPU, origin="here"
+        )
+    stored["map.weight"] = Int8Matrix.from_weight(torch.ones(70, 63))
     with pytest.raises(RunError, match=r"map\.weight has shape \(70, 63\), config\.json asks for \(70, 64\)"):
-        arrange.arranged(Two(), given, stored, engine=None, device=CPU, place="here")
+        select_engine.prepare_for_inference(Two(), given, stored, engine=None, device=CPU, origin="here")
 
 
 @pytest.mark.parametrize(
@@ -66,49 +68,56 @@ def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
 def test_auto_takes_what_is_faster_and_says_so(
     monkeypatch: pytest.MonkeyPatch, share: float, taken: type, told: str
 ) -> None:
-    monkeypatch.setattr(arrange, "library", lambda: None)
-    monkeypatch.setattr(arrange, "_share", lambda *_: share)
+    monkeypatch.setattr(select_engine, "load_library", lambda: None)
+    monkeypatch.setattr(select_engine, "_measure_time_ratio", lambda *_: share)
     said: list[str] = []
-    model = arrange.arranged(Two(), weights(Two()), engine="auto", device=CPU, place="here", say=said.append)
+    model = select_engine.prepare_for_inference(
+        Two(), weights(Two()), engine="auto", device=CPU, origin="here", log=said.append
+    )
     assert type(model.map) is taken
     assert said == [told]
 
 
 def test_the_share_is_that_of_all_linear_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {("Linear", 64): 4.0, ("Int8Linear", 64): 1.0, ("Linear", 70): 1.0, ("Int8Linear", 70): 3.0}
-    monkeypatch.setattr(arrange, "_seconds", lambda linear: seconds[type(linear).__name__, linear.in_features])
+    monkeypatch.setattr(
+        select_engine, "_time_linear", lambda linear: seconds[type(linear).__name__, linear.in_features]
+    )
     model = Two()
-    assert arrange._share(model, Product) == 0.25
+    assert select_engine._measure_time_ratio(model, Int8Product) == 0.25
     model.more = nn.Linear(70, 70)
     model.again = nn.Linear(64, 70)
-    assert arrange._share(model, Product) == 5 / 9
-    assert arrange._share(nn.Linear(2, 2), Product) == 1.0
+    assert select_engine._measure_time_ratio(model, Int8Product) == 5 / 9
+    assert select_engine._measure_time_ratio(nn.Linear(2, 2), Int8Product) == 1.0
 
 
 def test_native_code_is_asked_for_and_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrange, "library", lambda: None)
+    monkeypatch.setattr(select_engine, "load_library", lambda: None)
     with pytest.raises(
         RecipeError, match=r"^engine 'native': needs heedful-native, which is not installed; install it"
     ):
-        arrange.arranged(Two(), weights(Two()), engine="native", device=CPU, place="here")
+        select_engine.prepare_for_inference(Two(), weights(Two()), engine="native", device=CPU, origin="here")
 
 
 def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> None:
     given = weights(Two())
     with pytest.raises(RecipeError, match=r"^engine 'int9': is none; choose one of torch, int8, native, auto$"):
-        arrange.arranged(Two(), given, engine="int9", device=CPU, place="here")
+        select_engine.prepare_for_inference(Two(), given, engine="int9", device=CPU, origin="here")
     gpu, said = torch.device("meta"), list[str]()
     with pytest.raises(RecipeError, match="engine 'int8': computes on a CPU and not on meta; leave it out, or choose"):
-        arrange.arranged(Two(), given, engine="int8", device=gpu, place="here")
+        select_engine.prepare_for_inference(Two(), given, engine="int8", device=gpu, origin="here")
     with pytest.raises(
         RecipeError, match="engine 'native': computes on a CPU and not on meta; leave it out, or choose"
     ):
-        arrange.arranged(Two(), given, engine="native", device=gpu, place="here")
-    model = arrange.arranged(Two(), given, engine="auto", device=gpu, place="here", say=said.append)
+        select_engine.prepare_for_inference(Two(), given, engine="native", device=gpu, origin="here")
+    model = select_engine.prepare_for_inference(Two(), given, engine="auto", device=gpu, origin="here", log=said.append)
     assert type(model.map) is nn.Linear
     assert said == ["engine: torch (the model computes on meta)"]
-    bytes_ = {"map.weight": Bytes.of(given.pop("map.weight"))}
-    assert type(arrange.arranged(Two(), given, bytes_, engine=None, device=gpu, place="here").map) is nn.Linear
+    bytes_ = {"map.weight": Int8Matrix.from_weight(given.pop("map.weight"))}
+    assert (
+        type(select_engine.prepare_for_inference(Two(), given, bytes_, engine=None, device=gpu, origin="here").map)
+        is nn.Linear
+    )
 
 
 def test_a_model_that_is_filled_at_once_draws_no_random_numbers(trained: Path, tuned: Callable[[str], Path]) -> None:
@@ -117,7 +126,7 @@ def test_a_model_that_is_filled_at_once_draws_no_random_numbers(trained: Path, t
     before = torch.random.get_rng_state()
     for run in runs:
         assert heedful.load(run, device="cpu")
-    with unfilled():
+    with skip_initialization():
         linear = nn.Linear(300, 200)
         for initialise in (nn.init.orthogonal_, nn.init.kaiming_normal_, nn.init.xavier_normal_, nn.init.normal_):
             initialise(linear.weight)

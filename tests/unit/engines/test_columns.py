@@ -8,24 +8,26 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.engines.columns import arrange_for_inference
+from heedful.engines.column_major import store_column_major
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 
 def model(**options: Any) -> SequenceToSequence[Tokens]:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 2, **options})
-    made = build_sequence_to_sequence(config, Sizes(13, 13, 9)).eval()
+    made = build_sequence_to_sequence(config, DataSizes(13, 13, 9)).eval()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.4)
     return made
 
 
 def logits(made: SequenceToSequence[Tokens]) -> Tensor:
-    source, target = (Tokens.of(torch.tensor(ids), pad=0) for ids in ([[4, 5, 6], [7, 8, 0]], [[1, 9, 3], [1, 2, 11]]))
-    found, _ = made.step(target, made.begin(source))
+    source, target = (
+        Tokens.from_ids(torch.tensor(ids), pad=0) for ids in ([[4, 5, 6], [7, 8, 0]], [[1, 9, 3], [1, 2, 11]])
+    )
+    found, _ = made.step(target, made.init_state(source))
     return found
 
 
@@ -38,7 +40,7 @@ def test_neither_results_nor_parameters_change(options: dict[str, Any]) -> None:
     before = {name: parameter.detach().clone() for name, parameter in made.named_parameters()}
     with torch.no_grad():
         expected = logits(made)
-        arrange_for_inference(made)
+        store_column_major(made)
         torch.testing.assert_close(logits(made), expected)
     assert {name: parameter.shape for name, parameter in made.named_parameters()} == {
         n: p.shape for n, p in before.items()
@@ -52,7 +54,7 @@ def test_neither_results_nor_parameters_change(options: dict[str, Any]) -> None:
 
 def test_a_model_that_is_trained_further_does_not_write_what_it_would_have_written_before() -> None:
     made = model()
-    arrange_for_inference(made)
+    store_column_major(made)
     with torch.no_grad():
         before = logits(made)
     recorded = logits(made)

@@ -8,19 +8,19 @@ import pytest
 
 import heedful
 from heedful.engines import int8
-from heedful.engines.products import Product
-from heedful.native import library
+from heedful.engines.int8_kernels import Int8Product
+from heedful.native import load_library
 from heedful.recipes.generation import BeamConfig, GreedyConfig
-from heedful.tasks.searches import build_length, build_search
+from heedful.tasks.search_factory import build_length_limits, build_search
 
 SENTENCES = ["1 2 3", "7 7", "4"]
-ENGINES = ["torch", "int8", *(["native"] if library() is not None else [])]
+ENGINES = ["torch", "int8", *(["native"] if load_library() is not None else [])]
 
 
 @pytest.fixture(autouse=True)
 def _all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8, "LEAST", 1)
-    monkeypatch.setattr(Product, "worth", 1)
+    monkeypatch.setattr(int8, "MIN_ELEMENTS", 1)
+    monkeypatch.setattr(Int8Product, "min_elements", 1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -42,7 +42,7 @@ def test_terms_are_held(engine: str, trained: Path) -> None:
 )
 def test_forbidden_words_are_not_written(engine: str, config: GreedyConfig | BeamConfig, trained: Path) -> None:
     translator = heedful.load(trained, kind=heedful.Translator, device="cpu", engine=engine)
-    length = build_length(config)
+    length = build_length_limits(config)
     plain = build_search(config, translator.target)
     written = sorted({word for each in translator.translate(SENTENCES, search=plain, length=length)
                       for word in each.text.split()})  # fmt: skip

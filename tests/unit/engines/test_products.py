@@ -9,64 +9,74 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.engines import products
-from heedful.engines.int8 import Bytes
-from heedful.engines.products import HAS_VNNI, LEVELS, Fbgemm, Floats, Kernel, OneDnn, Plain, Product, kernels
+from heedful.engines import int8_kernels
+from heedful.engines.int8 import Int8Matrix
+from heedful.engines.int8_kernels import (
+    HAS_VNNI,
+    INPUT_LEVELS,
+    FbgemmKernel,
+    FloatKernel,
+    Int8Kernel,
+    Int8Product,
+    OneDnnKernel,
+    TorchInt8Kernel,
+    find_kernels,
+)
 
-EVERY = (Fbgemm, OneDnn, Plain, Floats)
+EVERY = (FbgemmKernel, OneDnnKernel, TorchInt8Kernel, FloatKernel)
 
 
-def matrix(n: int = 24, k: int = 40) -> Bytes:
-    return Bytes.of(torch.randn(n, k) * torch.rand(n, 1))
+def matrix(n: int = 24, k: int = 40) -> Int8Matrix:
+    return Int8Matrix.from_weight(torch.randn(n, k) * torch.rand(n, 1))
 
 
 @pytest.mark.parametrize("kernel", EVERY)
 @pytest.mark.parametrize("count", [1, 2, 7, 33])
-def test_a_kernel_makes_the_sums_that_whole_numbers_make(kernel: type[Kernel], count: int) -> None:
-    if not kernel.works():
+def test_a_kernel_makes_the_sums_that_whole_numbers_make(kernel: type[Int8Kernel], count: int) -> None:
+    if not kernel.is_supported():
         pytest.skip(f"{kernel.__name__} does not work on this processor")
     given = matrix()
     given.rows[3], given.scale[3] = 0, 0
-    whole = torch.randint(-LEVELS, LEVELS + 1, (count, 40))
-    expected = (whole @ given.rows.long().t()).double() * given.scale.double() / LEVELS
-    found = kernel(given.rows, given.scale).multiply(whole.float() / LEVELS)
+    whole = torch.randint(-INPUT_LEVELS, INPUT_LEVELS + 1, (count, 40))
+    expected = (whole @ given.rows.long().t()).double() * given.scale.double() / INPUT_LEVELS
+    found = kernel(given.rows, given.scale).multiply(whole.float() / INPUT_LEVELS)
     # sums of whole numbers are exact, what is left is one rounding of 32 bits
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_one_works_everywhere_and_the_floats_only_where_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels()
-    assert (Floats in kernels()) == (kernels() == (Floats,))
-    for kernel in (Fbgemm, OneDnn, Plain):
-        monkeypatch.setattr(kernel, "works", lambda: False)
-    assert kernels.__wrapped__() == (Floats,)
+    assert find_kernels()
+    assert (FloatKernel in find_kernels()) == (find_kernels() == (FloatKernel,))
+    for kernel in (FbgemmKernel, OneDnnKernel, TorchInt8Kernel):
+        monkeypatch.setattr(kernel, "is_supported", lambda: False)
+    assert find_kernels.__wrapped__() == (FloatKernel,)
 
 
 @pytest.mark.skipif(not HAS_VNNI or "ONEDNN_MAX_CPU_ISA" in os.environ, reason="no fast products of bytes here")
-@pytest.mark.parametrize("kernel", [OneDnn, Plain])
-def test_where_products_of_bytes_are_fast_they_are_right(kernel: type[Kernel]) -> None:
-    assert kernel.works()
+@pytest.mark.parametrize("kernel", [OneDnnKernel, TorchInt8Kernel])
+def test_where_products_of_bytes_are_fast_they_are_right(kernel: type[Int8Kernel]) -> None:
+    assert kernel.is_supported()
 
 
 def test_a_kernel_that_overflows_is_none() -> None:
     """As products of unsigned with signed bytes do where neighbours are added in 16 bits."""
 
-    class Overflowing(Floats):
+    class Overflowing(FloatKernel):
         def multiply(self, x: Tensor) -> Tensor:
-            return super().multiply(x).clamp(max=32767 / LEVELS)
+            return super().multiply(x).clamp(max=32767 / INPUT_LEVELS)
 
-    class Missing(Floats):
+    class Missing(FloatKernel):
         def multiply(self, x: Tensor) -> Tensor:
             raise RuntimeError("not implemented for this build")
 
-    assert Floats.works()
-    assert not Overflowing.works()
-    assert not Missing.works()
+    assert FloatKernel.is_supported()
+    assert not Overflowing.is_supported()
+    assert not Missing.is_supported()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_comes_of_a_vector_depends_on_no_other(dtype: torch.dtype) -> None:
-    product = Product(matrix().rows, matrix().scale)
+    product = Int8Product(matrix().rows, matrix().scale)
     x = torch.randn(9, 40, dtype=dtype) * 10.0 ** torch.arange(-4, 5, dtype=dtype).unsqueeze(1)
     bias = torch.randn(24, dtype=dtype)
     together = product(x, bias)
@@ -77,8 +87,8 @@ def test_what_comes_of_a_vector_depends_on_no_other(dtype: torch.dtype) -> None:
 
 def test_it_is_near_the_exact_product_and_of_zeros_it_is_the_bias() -> None:
     weight, bias = torch.randn(24, 400), torch.randn(24)
-    given = Bytes.of(weight)
-    product = Product(given.rows, given.scale)
+    given = Int8Matrix.from_weight(weight)
+    product = Int8Product(given.rows, given.scale)
     x = torch.randn(5, 400)
     x[2] = 0
     found = product(x, bias)
@@ -95,34 +105,37 @@ def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vect
 ) -> None:
     asked: list[tuple[str, int]] = []
 
-    class Other(Floats):
+    class Other(FloatKernel):
         pass
 
-    def seconds(self: Product, kernel: type[Kernel], x: Tensor) -> float:
+    def seconds(self: Int8Product, kernel: type[Int8Kernel], x: Tensor) -> float:
         asked.append((kernel.__name__, len(x)))
         return {"Floats": len(x), "Other": 5}[kernel.__name__]
 
-    monkeypatch.setattr(products, "kernels", lambda: (Floats, Other))
-    monkeypatch.setattr(Product, "_seconds", seconds)
-    monkeypatch.setattr(Product, "_fastest", {})
+    monkeypatch.setattr(int8_kernels, "find_kernels", lambda: (FloatKernel, Other))
+    monkeypatch.setattr(Int8Product, "_time_kernel", seconds)
+    monkeypatch.setattr(Int8Product, "_fastest_kernels", {})
     given = matrix()
-    product = Product(given.rows, given.scale)
+    product = Int8Product(given.rows, given.scale)
     for count in (1, 1, 9, 8):
         product(torch.randn(count, 40), None)
     assert asked == [("Floats", 1), ("Other", 1), ("Floats", 9), ("Other", 9)]
-    assert {place[2]: kernel.__name__ for place, kernel in Product._fastest.items()} == {1: "Floats", 4: "Other"}
-    another = Product(*(each.clone() for each in (given.rows, given.scale)))
+    assert {place[2]: kernel.__name__ for place, kernel in Int8Product._fastest_kernels.items()} == {
+        1: "Floats",
+        4: "Other",
+    }
+    another = Int8Product(*(each.clone() for each in (given.rows, given.scale)))
     another(torch.randn(1, 40), None)
     assert len(asked) == 4
 
 
 def test_a_copy_multiplies_the_same() -> None:
     given, x = matrix(), torch.randn(3, 40)
-    product = Product(given.rows, given.scale)
+    product = Int8Product(given.rows, given.scale)
     torch.testing.assert_close(deepcopy(product)(x, None), product(x, None))
 
 
 def test_pytorch_goes_on_with_its_own_kernels() -> None:
     before = torch.backends.quantized.engine
-    Fbgemm.works()
+    FbgemmKernel.is_supported()
     assert torch.backends.quantized.engine == before

@@ -9,11 +9,11 @@ import torch
 from judges import changed, untaught
 from safetensors.torch import load_file, save_file
 
+from heedful.atomic_io import compute_digest
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.judges import open_judge
-from heedful.metrics.judge import Judge, Judgement
-from heedful.store import digest
-from heedful.tasks.origin import Head
+from heedful.metrics.judge import JudgeScores, TranslationJudge
+from heedful.tasks.portable_model import OutputHead
 
 CPU = torch.device("cpu")
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "schläft", "läuft", "rot", "blau"]
@@ -27,8 +27,10 @@ def folder(tmp_path: Path) -> Path:
     return untaught(tmp_path / "tiny-judge", [" ".join(WORDS)])
 
 
-def said(judge: Judge, candidates: list[str] = CANDIDATES, references: list[str] = REFERENCES) -> Judgement:
-    return judge.judge(sources=[""] * len(candidates), candidates=candidates, references=references)
+def said(
+    judge: TranslationJudge, candidates: list[str] = CANDIDATES, references: list[str] = REFERENCES
+) -> JudgeScores:
+    return judge.score_translations(sources=[""] * len(candidates), candidates=candidates, references=references)
 
 
 def test_one_number_for_each_whatever_stands_beside_it(folder: Path) -> None:
@@ -42,7 +44,7 @@ def test_one_number_for_each_whatever_stands_beside_it(folder: Path) -> None:
     assert together == pytest.approx(alone, abs=1e-5)
     turned = said(judge, REFERENCES, CANDIDATES).scores
     assert min(abs(one - other) for one, other in zip(together[::2], turned[::2], strict=True)) > 1e-3
-    assert said(judge, [], []) == Judgement(())
+    assert said(judge, [], []) == JudgeScores(())
 
 
 def test_opened_twice_the_same(folder: Path) -> None:
@@ -56,16 +58,16 @@ def test_opened_twice_the_same(folder: Path) -> None:
 def test_the_signature_names_what_decides(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = open_judge(folder, device=CPU)
     parts = dict(part.split(":") for part in judge.signature.split("|"))
-    vocabulary = digest(folder / "heedful.vocabulary")
+    vocabulary = compute_digest(folder / "heedful.vocabulary")
     assert parts == {
         "kind": "bert-regression",
         "model": "tiny-judge",
-        "weights": digest(folder / WEIGHTS)[:12],
+        "weights": compute_digest(folder / WEIGHTS)[:12],
         "vocabulary": vocabulary[:12],
         "reads": "reference+candidate",
         "tokens": "40",
     }
-    assert (judge.name, judge.title) == ("tiny-judge", "judge: tiny-judge")
+    assert (judge.name, judge.metric_name) == ("tiny-judge", "judge: tiny-judge")
     monkeypatch.chdir(folder)
     assert open_judge(Path(), device=CPU).name == "tiny-judge"
     tensors = load_file(folder / WEIGHTS)
@@ -88,7 +90,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     changed(folder / "model.safetensors.index.json", weight_map=index)
     parts = open_judge(folder, device=CPU)
     assert said(parts) == said(whole)
-    told = "".join(f"{digest(folder / name)}  {name}\n" for name in sorted(files))
+    told = "".join(f"{compute_digest(folder / name)}  {name}\n" for name in sorted(files))
     assert f"|weights:{hashlib.sha256(told.encode()).hexdigest()[:12]}|" in parts.signature
 
 
@@ -96,10 +98,10 @@ def test_what_is_too_long_loses_its_end_and_is_counted(folder: Path) -> None:
     judge = open_judge(folder, device=CPU)
     long = " ".join(["der Hund"] * 30)
     once = said(judge, [long, "rot", long], ["blau", "rot", long])
-    assert once.cut == 2
+    assert once.num_truncated == 2
     # 40 positions, of which three are begin and ends: one word of the reference leaves 36
     assert once.scores[0] == pytest.approx(said(judge, [" ".join(["der Hund"] * 18)], ["blau"]).scores[0], abs=1e-5)
-    assert said(judge, [" ".join(["der Hund"] * 18)], ["blau"]).cut == 0
+    assert said(judge, [" ".join(["der Hund"] * 18)], ["blau"]).num_truncated == 0
     changed(folder / "tokenizer_config.json", model_max_length=8)
     fewer = open_judge(folder, device=CPU)
     assert fewer.signature.endswith("|tokens:8")
@@ -158,7 +160,7 @@ def without(folder: Path, *names: str, **others: torch.Tensor) -> None:
 
 
 def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
-    three = untaught(tmp_path / "three", [" ".join(WORDS)], head=Head("class", ("a", "b", "c")))
+    three = untaught(tmp_path / "three", [" ".join(WORDS)], head=OutputHead("class", ("a", "b", "c")))
     with pytest.raises(RunError, match="three: its classifier has 3 outputs, and a judge has one; take a Bert"):
         open_judge(three, device=CPU)
     for key, value, message in (

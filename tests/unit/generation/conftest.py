@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.generation import native
-from heedful.values import Rows, Tokens
+from heedful.generation import native_kernels
+from heedful.tensors import RowSelection, Tokens
 
 CODES = 997
 
@@ -29,15 +29,15 @@ class Shared:
     keys: Tensor
     width: int
 
-    def rearrange(self, rows: Rows) -> Shared:
-        if rows.free:
+    def reorder(self, rows: RowSelection) -> Shared:
+        if rows.ignores_groups:
             return Shared(self.keys[rows.origin // self.width], 1)
         groups = torch.arange(len(self.keys)) if rows.groups is None else rows.groups
         assert len(rows.origin) == len(groups) * rows.width
         assert torch.equal(rows.origin // self.width, groups.repeat_interleave(rows.width))
         return Shared(self.keys[groups], rows.width)
 
-    def joined(self, others: Sequence[Shared]) -> Shared:
+    def concat(self, others: Sequence[Shared]) -> Shared:
         assert all(other.width == self.width for other in others)
         return Shared(torch.cat([self.keys, *(other.keys for other in others)]), self.width)
 
@@ -61,7 +61,7 @@ class HistoryModel:
         self.table[:, self.eos] += self.bias
         self.table = self.table.to(self.dtype)
 
-    def begin(self, keys: list[int]):
+    def init_state(self, keys: list[int]):
         tensor = torch.tensor(keys)
         return Past(tensor, torch.zeros_like(tensor), torch.zeros_like(tensor)), (Shared(tensor, 1), None)
 
@@ -96,7 +96,7 @@ class HistoryModel:
 @pytest.fixture(autouse=True)
 def _tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches in tensors are meant here; those in native code are compared with them (tests/unit/native)."""
-    monkeypatch.setattr(native, "library_for", lambda _: None)
+    monkeypatch.setattr(native_kernels, "find_library_for", lambda _: None)
 
 
 @pytest.fixture

@@ -10,22 +10,22 @@ import torch
 
 from heedful.errors import RecipeError
 from heedful.generation import (
+    BadWord,
+    BadWords,
     Ensemble,
-    Multinomial,
-    NoPenalty,
-    NoRepeat,
-    NotBefore,
-    OfLogProbabilities,
+    LogProbabilityMean,
+    MinNewTokens,
+    MultinomialSampler,
+    NoLengthPenalty,
+    NoRepeatNGram,
     RepetitionPenalty,
-    Unwritten,
-    Word,
     beam_search,
     greedy_search,
-    sample,
-    sampled_search,
+    sampling_search,
+    stream_samples,
 )
-from heedful.generation.stopping import AtToken
-from heedful.values import Rows, Tokens, select
+from heedful.generation.stopping_criteria import StopOnToken
+from heedful.tensors import RowSelection, Tokens, select_rows
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
@@ -74,9 +74,9 @@ def searched(model, key, prompt, *, width, limit, allowed):
 
 
 def compare(model, prompts, bans, *, width, limits, allowed, read=PROMPTS):
-    settings = {"eos": EOS, "limit": torch.tensor(limits), "bans": bans}
-    given = (model.step, model.begin(KEYS), prompts(read))
-    found = beam_search(*given, width=width, n_best=width, length_penalty=NoPenalty(), **settings)
+    settings = {"eos": EOS, "max_new_tokens": torch.tensor(limits), "logits_masks": bans}
+    given = (model.step, model.init_state(KEYS), prompts(read))
+    found = beam_search(*given, width=width, n_best=width, length_penalty=NoLengthPenalty(), **settings)
     rows = zip(KEYS, read, limits, found, strict=True)
     for row, (key, prompt, limit, hypotheses) in enumerate(rows):
         expected = searched(
@@ -96,7 +96,7 @@ def compare(model, prompts, bans, *, width, limits, allowed, read=PROMPTS):
 def test_no_n_gram_comes_twice(history_model, prompts, n, width):
     for seed in range(3):
         model = history_model(8, seed=seed, bias=-1.0)
-        ban = NoRepeat(n, spared=(EOS,))
+        ban = NoRepeatNGram(n, exempt_ids=(EOS,))
         compare(
             model,
             prompts,
@@ -113,7 +113,7 @@ def test_each_row_has_its_least_length(history_model, prompts, width):
     compare(
         model,
         prompts,
-        (NotBefore(EOS, least),),
+        (MinNewTokens(EOS, least),),
         width=width,
         limits=[7, 5, 5, 9, 4, 6, 8],
         allowed=lambda row, ids, at: ids[-1] != EOS or at >= least[row],
@@ -121,10 +121,10 @@ def test_each_row_has_its_least_length(history_model, prompts, width):
 
 
 FORBIDDEN = [
-    ([Word("ab")], ["ab"], []),
-    ([Word("ab", folded=True), Word("a a")], ["a[bB]", "a a"], []),
-    ([Word("a", open=True)], [], ["a"]),
-    ([Word("b."), Word("bab")], ["bab"], [r"b\."]),
+    ([BadWord("ab")], ["ab"], []),
+    ([BadWord("ab", ignore_case=True), BadWord("a a")], ["a[bB]", "a a"], []),
+    ([BadWord("a", is_prefix=True)], [], ["a"]),
+    ([BadWord("b."), BadWord("bab")], ["bab"], [r"b\."]),
 ]
 
 
@@ -133,7 +133,7 @@ FORBIDDEN = [
 def test_forbidden_words_come_in_no_cutting_and_everything_else_may(history_model, prompts, case, width):
     words, closed, opened = case
     patterns = patterns_of(closed, opened)
-    ban = Unwritten(words, surfaces=SURFACES, joining=JOINING, eos=EOS)
+    ban = BadWords(words, token_texts=SURFACES, word_characters=JOINING, eos=EOS)
 
     def allowed(_, ids, __):
         text = "".join(SURFACES[token] for token in ids)
@@ -146,16 +146,22 @@ def test_forbidden_words_come_in_no_cutting_and_everything_else_may(history_mode
 
 def test_words_are_read_the_same_however_far_the_automaton_is_known():
     """Rows of the automaton that are copied from others are those that would be found alone."""
-    words = [Word("ab"), Word("abab"), Word("ba", folded=True), Word("b", open=True), Word(". a")]
+    words = [
+        BadWord("ab"),
+        BadWord("abab"),
+        BadWord("ba", ignore_case=True),
+        BadWord("b", is_prefix=True),
+        BadWord(". a"),
+    ]
     for length in range(4):
         for ids in itertools.product(range(2, len(SURFACES)), repeat=length):
-            fresh = Unwritten(words, surfaces=SURFACES, joining=JOINING, eos=EOS)
+            fresh = BadWords(words, token_texts=SURFACES, word_characters=JOINING, eos=EOS)
             text = "".join(SURFACES[token] for token in ids)
             patterns = [*patterns_of(["ab", "abab", "[bB]a"], ["b"]), (r"\. a(?![abB])", False)]
             if holds(patterns, text, ended=False):
                 continue
             read = Tokens(torch.tensor([ids], dtype=torch.long), torch.arange(length).unsqueeze(0))
-            state = fresh.begin(read, vocabulary=len(SURFACES))
+            state = fresh.init_state(read, vocab_size=len(SURFACES))
             banned = (fresh(torch.zeros(1, len(SURFACES)), state) < 0)[0].tolist()
             wanted = [holds(patterns, text + surface, ended=token == EOS) for token, surface in enumerate(SURFACES)]
             assert banned == wanted, text
@@ -164,21 +170,24 @@ def test_words_are_read_the_same_however_far_the_automaton_is_known():
 def test_a_word_that_no_token_makes_longer_is_not_begun():
     """Where pieces are whole words, nothing but another word can follow; the last piece of a word counts, too."""
     surfaces = ("", "", " a", " b", ",")
-    ban = Unwritten([Word("a"), Word("b b")], surfaces=surfaces, joining=JOINING, eos=EOS)
+    ban = BadWords([BadWord("a"), BadWord("b b")], token_texts=surfaces, word_characters=JOINING, eos=EOS)
     read = Tokens(torch.tensor([[0, 0], [0, 3], [0, 4]]), torch.tensor([[0, -1], [0, 1], [0, 1]]))
-    logits = ban(torch.zeros(3, 5), ban.begin(read, vocabulary=5))
+    logits = ban(torch.zeros(3, 5), ban.init_state(read, vocab_size=5))
     assert [row.isinf().nonzero().flatten().tolist() for row in logits] == [[2], [2, 3], [2]]
 
 
 def test_samples_follow_bans_and_do_not_depend_on_their_neighbours(history_model, prompts):
     model = history_model(len(SURFACES), seed=4, bias=-1.0)
-    bans = (NoRepeat(2, spared=(EOS,)), Unwritten([Word("ab")], surfaces=SURFACES, joining=JOINING, eos=EOS))
-    settings = {"eos": EOS, "pick": Multinomial(1.5, seed=21), "n": 5, "bans": bans, "limit": 20}
-    settings |= {"penalties": (RepetitionPenalty(1.2),)}
-    together = sampled_search(model.step, model.begin(KEYS), prompts(PROMPTS), **settings)
+    bans = (
+        NoRepeatNGram(2, exempt_ids=(EOS,)),
+        BadWords([BadWord("ab")], token_texts=SURFACES, word_characters=JOINING, eos=EOS),
+    )
+    settings = {"eos": EOS, "sampler": MultinomialSampler(1.5, seed=21), "num_samples": 5, "logits_masks": bans}
+    settings |= {"max_new_tokens": 20, "penalties": (RepetitionPenalty(1.2),)}
+    together = sampling_search(model.step, model.init_state(KEYS), prompts(PROMPTS), **settings)
     for row, key in enumerate(KEYS):
-        given = (model.step, model.begin([key]), prompts([PROMPTS[row]]))
-        (alone,) = sampled_search(*given, streams=torch.tensor([row]), **settings)
+        given = (model.step, model.init_state([key]), prompts([PROMPTS[row]]))
+        (alone,) = sampling_search(*given, rng_streams=torch.tensor([row]), **settings)
         assert [h.ids for h in alone] == [h.ids for h in together[row]]
         assert [h.log_probability for h in alone] == pytest.approx([h.log_probability for h in together[row]])
         for h in together[row]:
@@ -189,32 +198,37 @@ def test_samples_follow_bans_and_do_not_depend_on_their_neighbours(history_model
 
 
 def test_a_stream_is_what_greedy_search_finds(history_model, prompts):
-    model, bans = history_model(8, seed=2, bias=-1.0), (NoRepeat(2, spared=(EOS,)),)
-    given = {"limit": 9, "bans": bans}
-    ((whole,),) = greedy_search(model.step, model.begin([3]), prompts([(0, 2)]), eos=EOS, **given)
-    from heedful.generation import Best
+    model, bans = history_model(8, seed=2, bias=-1.0), (NoRepeatNGram(2, exempt_ids=(EOS,)),)
+    given = {"max_new_tokens": 9, "logits_masks": bans}
+    ((whole,),) = greedy_search(model.step, model.init_state([3]), prompts([(0, 2)]), eos=EOS, **given)
+    from heedful.generation import GreedySampler
 
-    columns = sample(model.step, model.begin([3]), prompts([(0, 2)]), pick=Best(), stop=AtToken(EOS), **given)
+    columns = stream_samples(
+        model.step, model.init_state([3]), prompts([(0, 2)]), sampler=GreedySampler(), stop=StopOnToken(EOS), **given
+    )
     ids = tuple(int(column.ids[0, 0]) for column in columns)
     assert ids == ((*whole.ids, EOS) if whole.finished else whole.ids)
 
 
 def test_an_ensemble_of_one_model_twice_is_that_model(history_model, prompts):
     model = history_model(len(SURFACES), seed=6, bias=-1.0)
-    both = Ensemble([model, model], OfLogProbabilities())
-    bans = (NoRepeat(3, spared=(EOS,)), Unwritten([Word("ab")], surfaces=SURFACES, joining=JOINING, eos=EOS))
-    settings = {"width": 3, "eos": EOS, "limit": 9, "length_penalty": NoPenalty(), "bans": bans}
-    alone = beam_search(model.step, model.begin(KEYS), prompts(PROMPTS), **settings)
-    together = beam_search(both.step, both.begin(KEYS), prompts(PROMPTS), **settings)
+    both = Ensemble([model, model], LogProbabilityMean())
+    bans = (
+        NoRepeatNGram(3, exempt_ids=(EOS,)),
+        BadWords([BadWord("ab")], token_texts=SURFACES, word_characters=JOINING, eos=EOS),
+    )
+    settings = {"width": 3, "eos": EOS, "max_new_tokens": 9, "length_penalty": NoLengthPenalty(), "logits_masks": bans}
+    alone = beam_search(model.step, model.init_state(KEYS), prompts(PROMPTS), **settings)
+    together = beam_search(both.step, both.init_state(KEYS), prompts(PROMPTS), **settings)
     assert [[h.ids for h in row] for row in alone] == [[h.ids for h in row] for row in together]
 
 
 def test_what_is_remembered_can_be_selected():
-    ban = NoRepeat(2)
+    ban = NoRepeatNGram(2)
     read = Tokens(torch.tensor([[0, 3, 4], [2, 5, 1]]), torch.tensor([[-1, 1, 0], [0, 1, -1]]))
-    state = ban.begin(read, vocabulary=6)
+    state = ban.init_state(read, vocab_size=6)
     assert state.tolist() == [[-1, 4, 3], [-1, 2, 5]], "in the order of the positions"
-    after = ban.extend(select(state, Rows.any(torch.tensor([1, 0, 0]))), torch.tensor([2, 4, 0]))
+    after = ban.extend(select_rows(state, RowSelection.from_indices(torch.tensor([1, 0, 0]))), torch.tensor([2, 4, 0]))
     assert after.tolist() == [[-1, 2, 5, 2], [-1, 4, 3, 4], [-1, 4, 3, 0]]
     logits = ban(torch.zeros(3, 6), after)
     assert [row.isinf().nonzero().flatten().tolist() for row in logits] == [[5], [3], []]
@@ -222,6 +236,6 @@ def test_what_is_remembered_can_be_selected():
 
 def test_wrong_bans_are_explained():
     with pytest.raises(RecipeError, match="n-gram: n is 0; must be at least 1"):
-        NoRepeat(0)
+        NoRepeatNGram(0)
     with pytest.raises(RecipeError, match="forbidden word: one is empty"):
-        Unwritten([Word("a"), Word("")], surfaces=SURFACES, joining=JOINING, eos=EOS)
+        BadWords([BadWord("a"), BadWord("")], token_texts=SURFACES, word_characters=JOINING, eos=EOS)

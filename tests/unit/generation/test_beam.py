@@ -10,26 +10,29 @@ import torch
 from heedful.errors import RecipeError, RunError
 from heedful.generation import (
     AverageLength,
-    Forbid,
+    GNMTLengthPenalty,
     MinimumLength,
-    NoPenalty,
-    Power,
-    Wu,
+    NoLengthPenalty,
+    PowerLengthPenalty,
+    SuppressTokens,
     beam_search,
     greedy_search,
-    score,
+    score_target,
 )
-from heedful.values import Rows, Tokens
+from heedful.tensors import RowSelection, Tokens
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
 PROMPTS = [(0,), (0, 4), (0, 2, 3), (0,), (0, 3), (0, 5, 5), (0,)]
 PREFIXES = [(), (3,), (2, 4), (), (5, 0, 2), (4, 4), (2,)]
 DIVISORS = {
-    NoPenalty(): lambda _: 1,
-    **{Wu(alpha): lambda length, alpha=alpha: ((5 + length) / 6) ** alpha for alpha in (0.6, 0.8, 1.0, 2.5, -0.7)},
+    NoLengthPenalty(): lambda _: 1,
+    **{
+        GNMTLengthPenalty(alpha): lambda length, alpha=alpha: ((5 + length) / 6) ** alpha
+        for alpha in (0.6, 0.8, 1.0, 2.5, -0.7)
+    },
     AverageLength(): lambda length: length,
-    Power(0.7): lambda length: length**0.7,
+    PowerLengthPenalty(0.7): lambda length: length**0.7,
 }
 """What log-probabilities of so many tokens are divided by."""
 PENALTIES = list(DIVISORS)
@@ -79,11 +82,11 @@ def test_equals_the_longhand_search(history_model, prompts, penalty, width, n_be
         limits = [7, 1, 5, 9, 4, 6, 2]
         found = beam_search(
             model.step,
-            model.begin(KEYS),
+            model.init_state(KEYS),
             prompts(PROMPTS),
             width=width,
             eos=EOS,
-            limit=torch.tensor(limits),
+            max_new_tokens=torch.tensor(limits),
             length_penalty=penalty,
             n_best=n_best,
         )
@@ -95,16 +98,16 @@ def test_equals_the_longhand_search(history_model, prompts, penalty, width, n_be
 @pytest.mark.parametrize("width", [1, 4])
 def test_prefixes_and_filters_equal_the_longhand_search(history_model, prompts, width):
     model = history_model(7, seed=3)
-    filters = (Forbid((0, 6)), MinimumLength(3, EOS))
-    settings = {"width": width, "limit": 5, "penalty": Wu(0.8), "n_best": width, "shortest": 3}
+    filters = (SuppressTokens((0, 6)), MinimumLength(3, EOS))
+    settings = {"width": width, "limit": 5, "penalty": GNMTLengthPenalty(0.8), "n_best": width, "shortest": 3}
     found = beam_search(
         model.step,
-        model.begin(KEYS),
+        model.init_state(KEYS),
         prompts(PROMPTS),
         width=width,
         eos=EOS,
-        limit=5,
-        length_penalty=Wu(0.8),
+        max_new_tokens=5,
+        length_penalty=GNMTLengthPenalty(0.8),
         n_best=width,
         prefix=padded(PREFIXES),
         filters=filters,
@@ -120,12 +123,12 @@ def test_prefix_at_the_limit_is_the_whole_answer(history_model, prompts):
     model = history_model(6)
     found = beam_search(
         model.step,
-        model.begin([4, 9, 3]),
+        model.init_state([4, 9, 3]),
         prompts([(0,), (0, 2), (0,)]),
         width=3,
         eos=EOS,
-        limit=2,
-        length_penalty=Wu(0.6),
+        max_new_tokens=2,
+        length_penalty=GNMTLengthPenalty(0.6),
         n_best=2,
         prefix=padded([(4, 5), (), (3, 3, 3)]),
     )
@@ -133,7 +136,7 @@ def test_prefix_at_the_limit_is_the_whole_answer(history_model, prompts):
     assert not found[0][0].finished and found[0][0].token_log_probabilities == pytest.approx(
         model.each(4, (0,), (4, 5))
     )
-    same(found[1], longhand(model, 9, (0, 2), width=3, limit=2, penalty=Wu(0.6), n_best=2))
+    same(found[1], longhand(model, 9, (0, 2), width=3, limit=2, penalty=GNMTLengthPenalty(0.6), n_best=2))
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
@@ -146,11 +149,11 @@ def test_as_wide_as_the_tree_is_exhaustive(history_model, prompts, penalty):
     width = vocabulary * len(words) ** (limit - 1)
     found = beam_search(
         model.step,
-        model.begin([3, 8]),
+        model.init_state([3, 8]),
         prompts([(0,), (0, 2)]),
         width=width,
         eos=EOS,
-        limit=limit,
+        max_new_tokens=limit,
         length_penalty=penalty,
         n_best=width,
     )
@@ -169,9 +172,9 @@ def test_as_wide_as_the_tree_is_exhaustive(history_model, prompts, penalty):
 def test_width_one_without_penalty_is_greedy(history_model, prompts):
     for seed in range(5):
         model = history_model(40, seed=seed, bias=2.0)
-        arguments = (model.step, model.begin(KEYS), prompts(PROMPTS))
-        beam = beam_search(*arguments, width=1, eos=EOS, limit=12, length_penalty=NoPenalty())
-        greedy = greedy_search(*arguments, eos=EOS, limit=12)
+        arguments = (model.step, model.init_state(KEYS), prompts(PROMPTS))
+        beam = beam_search(*arguments, width=1, eos=EOS, max_new_tokens=12, length_penalty=NoLengthPenalty())
+        greedy = greedy_search(*arguments, eos=EOS, max_new_tokens=12)
         for (one,), (other,) in zip(beam, greedy, strict=True):
             assert (one.ids, one.finished) == (other.ids, other.finished)
             assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities)
@@ -179,12 +182,12 @@ def test_width_one_without_penalty_is_greedy(history_model, prompts):
 
 def test_a_sentence_does_not_depend_on_its_neighbours(history_model, prompts):
     model = history_model(150, seed=4, bias=4.0)
-    settings = {"width": 4, "eos": EOS, "length_penalty": Wu(1.0), "n_best": 4}
+    settings = {"width": 4, "eos": EOS, "length_penalty": GNMTLengthPenalty(1.0), "n_best": 4}
     limits = torch.tensor([3, 30, 8, 1, 12, 20, 5])
-    together = beam_search(model.step, model.begin(KEYS), prompts(PROMPTS), limit=limits, **settings)
+    together = beam_search(model.step, model.init_state(KEYS), prompts(PROMPTS), max_new_tokens=limits, **settings)
     for row, key in enumerate(KEYS):
         prompt = prompts([PROMPTS[row]])
-        alone = beam_search(model.step, model.begin([key]), prompt, limit=int(limits[row]), **settings)
+        alone = beam_search(model.step, model.init_state([key]), prompt, max_new_tokens=int(limits[row]), **settings)
         assert alone == [together[row]]
 
 
@@ -193,12 +196,12 @@ def test_nbest_is_sorted_distinct_and_within_the_limits(history_model, prompts):
     limits = torch.tensor([3, 9, 1, 6, 2, 12, 4])
     found = beam_search(
         model.step,
-        model.begin(KEYS),
+        model.init_state(KEYS),
         prompts(PROMPTS),
         width=6,
         eos=EOS,
-        limit=limits,
-        length_penalty=Wu(0.6),
+        max_new_tokens=limits,
+        length_penalty=GNMTLengthPenalty(0.6),
         n_best=6,
     )
     for hypotheses, limit in zip(found, limits.tolist(), strict=True):
@@ -215,12 +218,12 @@ def test_finished_sentences_leave_the_batch_and_the_search_ends_early(history_mo
     model = history_model(8, seed=2, bias=6.0)
     beam_search(
         model.step,
-        model.begin(list(range(40))),
+        model.init_state(list(range(40))),
         prompts([(0,)] * 40),
         width=3,
         eos=EOS,
-        limit=60,
-        length_penalty=NoPenalty(),
+        max_new_tokens=60,
+        length_penalty=NoLengthPenalty(),
     )
     rows = model.rows_stepped
     assert rows[0] == 40 and len(rows) < 30
@@ -232,9 +235,9 @@ def test_finished_sentences_leave_the_batch_and_the_search_ends_early(history_mo
 class Counted:
     """Counts how often rows are rearranged, and how."""
 
-    seen: list[Rows]
+    seen: list[RowSelection]
 
-    def rearrange(self, rows: Rows) -> Counted:
+    def reorder(self, rows: RowSelection) -> Counted:
         self.seen.append(rows)
         return self
 
@@ -254,7 +257,14 @@ def test_rows_that_stay_where_they_are_are_not_rearranged(width):
     prompt = Tokens(torch.zeros(2, 1, dtype=torch.long), torch.zeros(2, 1, dtype=torch.long))
     counted = Counted([])
     found = beam_search(
-        step, (None, counted), prompt, width=width, eos=EOS, limit=6, length_penalty=NoPenalty(), n_best=width
+        step,
+        (None, counted),
+        prompt,
+        width=width,
+        eos=EOS,
+        max_new_tokens=6,
+        length_penalty=NoLengthPenalty(),
+        n_best=width,
     )
     assert [h.ids for h in found[1]] == [(2, 2, 2, 2, 2, 2), (3, 2, 2, 2, 2, 2), (4, 2, 2, 2, 2, 2)][:width]
     assert [rows.origin.tolist() for rows in counted.seen] == ([[0, 0, 0, 1, 1, 1]] if width == 3 else [])
@@ -263,8 +273,8 @@ def test_rows_that_stay_where_they_are_are_not_rearranged(width):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_coarse_logits_are_added_in_single_precision(history_model, prompts, dtype):
     model = history_model(200, seed=6, bias=3.0, dtype=dtype)
-    settings = {"width": 3, "eos": EOS, "limit": 10, "length_penalty": Wu(0.6), "n_best": 3}
-    found = beam_search(model.step, model.begin(KEYS), prompts(PROMPTS), **settings)
+    settings = {"width": 3, "eos": EOS, "max_new_tokens": 10, "length_penalty": GNMTLengthPenalty(0.6), "n_best": 3}
+    found = beam_search(model.step, model.init_state(KEYS), prompts(PROMPTS), **settings)
     for key, prompt, hypotheses in zip(KEYS, PROMPTS, found, strict=True):
         for h in hypotheses:
             answer = (*h.ids, EOS) if h.finished else h.ids
@@ -275,20 +285,20 @@ def test_forced_decoding_gives_the_same_scores(history_model, prompts):
     model = history_model(20, seed=8)
     found = beam_search(
         model.step,
-        model.begin(KEYS),
+        model.init_state(KEYS),
         prompts([(0,)] * len(KEYS)),
         width=3,
         eos=EOS,
-        limit=6,
-        length_penalty=Wu(1.0),
-        filters=(Forbid((0, 2)),),
+        max_new_tokens=6,
+        length_penalty=GNMTLengthPenalty(1.0),
+        filters=(SuppressTokens((0, 2)),),
     )
     best = [hypotheses[0] for hypotheses in found]
     answers = [(*h.ids, EOS) if h.finished else h.ids for h in best]
     labels = padded(answers)
     ids = torch.cat((torch.zeros(len(KEYS), 1, dtype=torch.long), labels[:, :-1]), 1)
     positions = torch.where(labels >= 0, torch.arange(labels.size(1)), -1)
-    scores = score(model.step, model.begin(KEYS), Tokens(ids.clamp(min=0), positions), labels=labels)
+    scores = score_target(model.step, model.init_state(KEYS), Tokens(ids.clamp(min=0), positions), labels=labels)
     assert scores.log_probability.tolist() == pytest.approx([h.log_probability for h in best])
     assert scores.count.tolist() == [len(answer) for answer in answers]
     for h, row in zip(best, scores.token_log_probabilities.tolist(), strict=True):
@@ -303,12 +313,12 @@ def test_equal_hypotheses_come_in_the_order_of_their_ids(history_model, prompts,
     model.table = torch.zeros_like(model.table)
     found = beam_search(
         model.step,
-        model.begin([1, 2]),
+        model.init_state([1, 2]),
         prompts([(0,), (0,)]),
         width=4,
         eos=3,
-        limit=2,
-        length_penalty=NoPenalty(),
+        max_new_tokens=2,
+        length_penalty=NoLengthPenalty(),
         n_best=4,
     )
     for hypotheses in found:
@@ -325,26 +335,26 @@ def test_equal_hypotheses_come_in_the_order_of_their_ids(history_model, prompts,
     [
         ({"width": 0}, "beam width: 0"),
         ({"n_best": 4}, "n-best: 4 of a beam of width 3"),
-        ({"limit": 0}, "limit: 0"),
-        ({"limit": torch.tensor([4, -2])}, "limit: -2"),
+        ({"max_new_tokens": 0}, "limit: 0"),
+        ({"max_new_tokens": torch.tensor([4, -2])}, "limit: -2"),
         ({"prefix": torch.tensor([[2, 1], [3, -1]])}, "prefix: contains 1"),
         ({"prefix": torch.tensor([[-1, 2], [3, -1]])}, "behind a -1"),
     ],
 )
 def test_wrong_arguments_are_explained(history_model, prompts, change, message):
     model = history_model(6)
-    settings = {"width": 3, "eos": EOS, "limit": 4, "length_penalty": NoPenalty(), **change}
+    settings = {"width": 3, "eos": EOS, "max_new_tokens": 4, "length_penalty": NoLengthPenalty(), **change}
     with pytest.raises(RecipeError, match=message):
-        beam_search(model.step, model.begin([1, 2]), prompts([(0,), (0,)]), **settings)
+        beam_search(model.step, model.init_state([1, 2]), prompts([(0,), (0,)]), **settings)
 
 
 def test_prompts_that_cannot_be_continued_are_explained(history_model):
     model = history_model(6)
-    settings = {"width": 3, "eos": EOS, "limit": 4, "length_penalty": NoPenalty()}
+    settings = {"width": 3, "eos": EOS, "max_new_tokens": 4, "length_penalty": NoLengthPenalty()}
     ids = torch.zeros(2, 2, dtype=torch.long)
     empty = Tokens(ids, torch.tensor([[0, 1], [-1, -1]]))
     with pytest.raises(RecipeError, match="row 1 is empty"):
-        beam_search(model.step, model.begin([1, 2]), empty, **settings)
+        beam_search(model.step, model.init_state([1, 2]), empty, **settings)
 
 
 @pytest.mark.parametrize("wrong", ["filters", "nan"])
@@ -356,23 +366,25 @@ def test_no_possible_token_is_an_error_that_names_the_sentence(history_model, pr
     else:
         model.table[(131 * 9 + 7) % 997] = math.nan
     for search in (
-        lambda *args: beam_search(*args, width=1, eos=EOS, limit=1, length_penalty=NoPenalty(), filters=filters),
-        lambda *args: greedy_search(*args, eos=EOS, limit=1, filters=filters),
+        lambda *args: beam_search(
+            *args, width=1, eos=EOS, max_new_tokens=1, length_penalty=NoLengthPenalty(), filters=filters
+        ),
+        lambda *args: greedy_search(*args, eos=EOS, max_new_tokens=1, filters=filters),
     ):
         with pytest.raises(RunError, match="sentence 2 of the batch: no token may follow"):
-            search(model.step, model.begin([1, 9]), prompts([(0,), (0,)]))
+            search(model.step, model.init_state([1, 9]), prompts([(0,), (0,)]))
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 def test_divisors_are_positive_and_monotone(penalty):
-    divisors = penalty.divisor(torch.arange(1.0, 300.0, dtype=torch.float64))
+    divisors = penalty.compute_divisors(torch.arange(1.0, 300.0, dtype=torch.float64))
     assert (divisors > 0).all()
     steps = divisors.diff()
     assert (steps >= 0).all() or (steps <= 0).all()
-    if isinstance(penalty, Wu):
+    if isinstance(penalty, GNMTLengthPenalty):
         assert divisors[6].item() == pytest.approx(2.0**penalty.alpha)
 
 
 def test_alpha_must_be_a_number():
     with pytest.raises(RecipeError, match="alpha is nan"):
-        Wu(math.nan)
+        GNMTLengthPenalty(math.nan)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.generation.ctc import BestPath, PrefixBeam, ctc_loss, frames_needed
-from heedful.generation.penalties import AverageLength, NoPenalty
+from heedful.generation.ctc import CTCBestPath, CTCPrefixBeam, count_needed_frames, ctc_loss
+from heedful.generation.penalties import AverageLength, NoLengthPenalty
 
 BLANK = 1
 
@@ -68,15 +68,15 @@ def test_rows_do_not_hear_each_other_nor_their_padding() -> None:
         ctc_loss(other, torch.tensor([4]), labels[1:, :1], blank=BLANK),
     ]
     torch.testing.assert_close(found, torch.cat(alone))
-    search = PrefixBeam(BLANK, (), 20, NoPenalty(), n_best=3)
+    search = CTCPrefixBeam(BLANK, (), 20, NoLengthPenalty(), n_best=3)
     limit = torch.tensor([9, 9])
-    both = search(together, torch.tensor([6, 4]), limit=limit)
-    assert both[1] == search(other, torch.tensor([4]), limit=limit[:1])[0]
+    both = search(together, torch.tensor([6, 4]), max_lengths=limit)
+    assert both[1] == search(other, torch.tensor([4]), max_lengths=limit[:1])[0]
 
 
 @pytest.mark.parametrize(("labels", "frames"), [([], 0), ([2], 1), ([2, 3], 2), ([2, 2], 3), ([2, 2, 2, 3], 6)])
 def test_texts_need_a_blank_between_two_that_are_alike(labels: list[int], frames: int) -> None:
-    assert frames_needed(labels) == frames
+    assert count_needed_frames(labels) == frames
     if labels:
         rows = torch.tensor([labels])
         for count in (frames - 1, frames):
@@ -88,7 +88,9 @@ def test_texts_need_a_blank_between_two_that_are_alike(labels: list[int], frames
 def test_a_wide_beam_finds_the_most_probable_texts(seed: int) -> None:
     said = chances(5, 4, seed=seed)
     ranked = sorted(every_text(said[0]).items(), key=lambda each: -each[1])
-    (found,) = PrefixBeam(BLANK, (), 400, NoPenalty(), n_best=5)(said, torch.tensor([5]), limit=torch.tensor([9]))
+    (found,) = CTCPrefixBeam(BLANK, (), 400, NoLengthPenalty(), n_best=5)(
+        said, torch.tensor([5]), max_lengths=torch.tensor([9])
+    )
     assert [each.ids for each in found] == [ids for ids, _ in ranked[:5]]
     for each, (_, chance) in zip(found, ranked, strict=False):
         assert each.log_probability == pytest.approx(math.log(chance), rel=1e-4)
@@ -100,8 +102,8 @@ def test_the_beam_adds_up_paths_where_the_best_path_does_not() -> None:
     """Twice 0.6 for the blank, and 0.4 for a token: the best path says nothing, but the token is more probable."""
     said = torch.tensor([[[1e-9, 0.6, 0.4], [1e-9, 0.6, 0.4]]]).log()
     counts, limit = torch.tensor([2]), torch.tensor([9])
-    assert BestPath(BLANK, ())(said, counts, limit=limit)[0][0].ids == ()
-    (beam,) = PrefixBeam(BLANK, (), 2, NoPenalty())(said, counts, limit=limit)
+    assert CTCBestPath(BLANK, ())(said, counts, max_lengths=limit)[0][0].ids == ()
+    (beam,) = CTCPrefixBeam(BLANK, (), 2, NoLengthPenalty())(said, counts, max_lengths=limit)
     assert beam[0].ids == (2,)
     assert beam[0].log_probability == pytest.approx(math.log(1 - 0.36), rel=1e-5)
 
@@ -111,21 +113,23 @@ def test_the_best_path_is_read_by_dropping_repetitions_then_blanks() -> None:
     said = torch.full((1, len(path), 4), -9.0)
     for t, token in enumerate(path):
         said[0, t, token] = -0.001
-    for search in (BestPath(BLANK, ()), PrefixBeam(BLANK, (), 3, NoPenalty())):
-        assert search(said, torch.tensor([len(path)]), limit=torch.tensor([9]))[0][0].ids == (2, 2, 3, 3)
-        assert search(said, torch.tensor([4]), limit=torch.tensor([9]))[0][0].ids == (2, 2)
-        assert len(search(said, torch.tensor([len(path)]), limit=torch.tensor([3]))[0][0].ids) == 3
+    for search in (CTCBestPath(BLANK, ()), CTCPrefixBeam(BLANK, (), 3, NoLengthPenalty())):
+        assert search(said, torch.tensor([len(path)]), max_lengths=torch.tensor([9]))[0][0].ids == (2, 2, 3, 3)
+        assert search(said, torch.tensor([4]), max_lengths=torch.tensor([9]))[0][0].ids == (2, 2)
+        assert len(search(said, torch.tensor([len(path)]), max_lengths=torch.tensor([3]))[0][0].ids) == 3
 
 
 def test_silent_tokens_are_never_written_and_lengths_weigh() -> None:
     said = chances(6, 5, sharp=2.0)
     everything = every_text(said[0])
-    for search in (BestPath(BLANK, (0, 3)), PrefixBeam(BLANK, (0, 3), 50, NoPenalty(), n_best=9)):
-        (found,) = search(said, torch.tensor([6]), limit=torch.tensor([9]))
+    for search in (CTCBestPath(BLANK, (0, 3)), CTCPrefixBeam(BLANK, (0, 3), 50, NoLengthPenalty(), n_best=9)):
+        (found,) = search(said, torch.tensor([6]), max_lengths=torch.tensor([9]))
         assert not {0, 3} & {token for each in found for token in each.ids}
         # what is said of a text is said by the model without the silence
         assert found[0].log_probability == pytest.approx(math.log(everything[found[0].ids]), rel=1e-4)
-    (found,) = PrefixBeam(BLANK, (), 400, AverageLength(), n_best=4)(said, torch.tensor([6]), limit=torch.tensor([9]))
+    (found,) = CTCPrefixBeam(BLANK, (), 400, AverageLength(), n_best=4)(
+        said, torch.tensor([6]), max_lengths=torch.tensor([9])
+    )
     assert [each.score for each in found] == pytest.approx(
         [each.log_probability / (len(each.ids) + 1) for each in found]
     )

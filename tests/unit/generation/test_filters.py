@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from heedful.errors import RecipeError
-from heedful.generation import Forbid, MinimumLength, MinP, TopK, TopP
+from heedful.generation import MinimumLength, MinPFilter, SuppressTokens, TopKFilter, TopPFilter
 
 
 def kept(one, logits, lengths=None):
@@ -29,8 +29,8 @@ def logits(request):
 
 def test_forbidden_tokens_are_impossible(logits):
     everything = set(range(logits.size(1)))
-    assert kept(Forbid((0, 7, 39)), logits) == [everything - {0, 7, 39}] * len(logits)
-    assert kept(Forbid(()), logits) == [everything] * len(logits)
+    assert kept(SuppressTokens((0, 7, 39)), logits) == [everything - {0, 7, 39}] * len(logits)
+    assert kept(SuppressTokens(()), logits) == [everything] * len(logits)
 
 
 def test_short_sentences_may_not_end(logits):
@@ -43,16 +43,16 @@ def test_short_sentences_may_not_end(logits):
 @pytest.mark.parametrize("k", [1, 4, 39, 5000])
 def test_top_k_leaves_the_k_most_probable(logits, k):
     expected = [set(row.argsort(descending=True)[:k].tolist()) for row in logits]
-    assert kept(TopK(k), logits) == expected
+    assert kept(TopKFilter(k), logits) == expected
 
 
 def test_top_k_leaves_no_more_where_tokens_are_equal():
-    assert kept(TopK(2), torch.tensor([[1.0, 3.0, 1.0, 1.0]])) == [{1, 0}]
+    assert kept(TopKFilter(2), torch.tensor([[1.0, 3.0, 1.0, 1.0]])) == [{1, 0}]
 
 
 @pytest.mark.parametrize("p", [1e-9, 0.3, 0.9, 0.9999, 1.0])
 def test_top_p_leaves_the_smallest_set_that_is_probable_enough(logits, p):
-    for row, columns in zip(logits, kept(TopP(p), logits), strict=True):
+    for row, columns in zip(logits, kept(TopPFilter(p), logits), strict=True):
         probabilities = row.softmax(0)
         ranked = probabilities.argsort(descending=True).tolist()
         assert columns == set(ranked[: len(columns)])
@@ -67,7 +67,7 @@ def test_top_p_ends_where_the_probability_is_exactly_reached(logits):
     mass = (ranked - logits.logsumexp(1, keepdim=True)).exp().cumsum(1)
     for row, count in ((0, 1), (1, 2), (2, 1), (2, 3)):
         if mass[row, count - 1] < 1:
-            assert len(kept(TopP(float(mass[row, count - 1])), logits)[row]) == count
+            assert len(kept(TopPFilter(float(mass[row, count - 1])), logits)[row]) == count
 
 
 def test_min_p_compares_with_the_most_probable(logits):
@@ -75,17 +75,17 @@ def test_min_p_compares_with_the_most_probable(logits):
     for p in (0.01, 0.5, 1.0):
         ratio = probabilities / probabilities.amax(1, keepdim=True)
         expected = [set((row >= p - 1e-12).nonzero().flatten().tolist()) for row in ratio]
-        assert kept(MinP(p), logits) == expected
+        assert kept(MinPFilter(p), logits) == expected
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: TopK(0), "top-k: 0"),
-        (lambda: TopP(0.0), "top-p: 0.0"),
-        (lambda: TopP(1.5), "top-p: 1.5"),
-        (lambda: TopP(math.nan), "top-p: nan"),
-        (lambda: MinP(-1.0), "min-p: -1.0"),
+        (lambda: TopKFilter(0), "top-k: 0"),
+        (lambda: TopPFilter(0.0), "top-p: 0.0"),
+        (lambda: TopPFilter(1.5), "top-p: 1.5"),
+        (lambda: TopPFilter(math.nan), "top-p: nan"),
+        (lambda: MinPFilter(-1.0), "min-p: -1.0"),
     ],
 )
 def test_wrong_settings_are_explained(build, message):

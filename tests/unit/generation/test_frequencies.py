@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from heedful.generation.frequencies import CountPenalty, LogitBias
+from heedful.generation.logits_penalties import CountPenalty, LogitBias
 from heedful.generation.search import greedy_search
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 EOS, SIZE = 0, 4
 
@@ -25,7 +25,7 @@ def favourite(tokens: Tokens, state: None) -> tuple[torch.Tensor, None]:
 
 def test_each_time_counts_and_the_prompt_does_not() -> None:
     penalty = CountPenalty(presence=0.25, frequency=0.5)
-    state = penalty.begin(prompt([2, 2], [1, 3]), vocabulary=SIZE)
+    state = penalty.init_state(prompt([2, 2], [1, 3]), vocab_size=SIZE)
     logits = torch.zeros(2, SIZE)
     assert torch.equal(penalty(logits, state), logits)
     after = penalty.extend(penalty.extend(state, torch.tensor([2, 3])), torch.tensor([2, 1]))
@@ -35,7 +35,7 @@ def test_each_time_counts_and_the_prompt_does_not() -> None:
 
 
 def written(*penalties: CountPenalty | LogitBias, length: int = 6) -> list[int]:
-    ((found,),) = greedy_search(favourite, None, prompt([1]), eos=EOS, limit=length, penalties=penalties)
+    ((found,),) = greedy_search(favourite, None, prompt([1]), eos=EOS, max_new_tokens=length, penalties=penalties)
     own = favourite(prompt([1]), None)[0][0, 0].log_softmax(0).tolist()
     ids = [*found.ids, *[EOS] * found.finished]
     assert found.token_log_probabilities == pytest.approx([own[number] for number in ids])

@@ -8,12 +8,20 @@ import pytest
 import torch
 
 from heedful.errors import RecipeError
-from heedful.generation import AtToken, Forbid, MinimumLength, NoPenalty, NoRepeat, RepetitionPenalty, Wu
-from heedful.generation.groups import _merged
-from heedful.generation.hypotheses import Ended
-from heedful.generation.search import Beam, Diverse
-from heedful.generation.start import Request
-from heedful.generation.terms import Terms
+from heedful.generation import (
+    GNMTLengthPenalty,
+    MinimumLength,
+    NoLengthPenalty,
+    NoRepeatNGram,
+    RepetitionPenalty,
+    StopOnToken,
+    SuppressTokens,
+)
+from heedful.generation.diverse_beam_decoding import _merge_groups
+from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.results import HypothesisBatch
+from heedful.generation.search import BeamSearch, DiverseBeamSearch
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
@@ -76,8 +84,8 @@ def same(found, expected):
 
 
 def searched(search, model, prompts, *, limits=LIMITS, prefix=None):
-    request = Request(prompts(PROMPTS), torch.tensor(limits), prefix)
-    return search.answer(model.step, model.begin(KEYS), request).hypotheses
+    request = GenerationRequest(prompts(PROMPTS), torch.tensor(limits), prefix)
+    return search.decode_request(model.step, model.init_state(KEYS), request).hypotheses
 
 
 @pytest.mark.parametrize("diversity", [0.0, 0.4, 2.5])
@@ -86,7 +94,9 @@ def test_equals_the_longhand_search(history_model, prompts, diversity, sizes):
     width, groups, n_best = sizes
     for seed, bias in ((0, 0.5), (1, 2.0), (2, 4.0), (3, 1.0), (4, 0.0), (5, 3.0)):
         model = history_model(6, seed=seed, bias=bias)
-        found = searched(Diverse(EOS, width, groups, diversity, Wu(0.6), n_best), model, prompts)
+        found = searched(
+            DiverseBeamSearch(EOS, width, groups, diversity, GNMTLengthPenalty(0.6), n_best), model, prompts
+        )
         for key, prompt, limit, hypotheses in zip(KEYS, PROMPTS, LIMITS, found, strict=True):
             settings = {"width": width, "groups": groups, "diversity": diversity, "n_best": n_best}
             same(hypotheses, longhand(model, key, prompt, limit=limit, alpha=0.6, **settings))
@@ -96,27 +106,31 @@ def test_one_group_is_a_beam(history_model, prompts):
     """In every respect: penalties, bans, filters, prefixes, stops, and where the model then stands."""
     prefix = torch.tensor([[3, -1], [-1, -1], [2, 4], [5, -1], [-1, -1], [4, 4], [-1, -1]])
     parts = {
-        "filters": (Forbid((2,)), MinimumLength(2, EOS)),
+        "filters": (SuppressTokens((2,)), MinimumLength(2, EOS)),
         "penalties": (RepetitionPenalty(1.3),),
-        "bans": (NoRepeat(2, spared=(EOS,)),),
+        "logits_masks": (NoRepeatNGram(2, exempt_ids=(EOS,)),),
     }
     for seed in range(4):
         model = history_model(8, seed=seed, bias=1.0)
-        request = Request(
-            prompts(PROMPTS), torch.tensor(LIMITS), prefix if seed % 2 else None, stop=AtToken(4), keep=True
+        request = GenerationRequest(
+            prompts(PROMPTS), torch.tensor(LIMITS), prefix if seed % 2 else None, stop=StopOnToken(4), keep_state=True
         )
-        beam = Beam(EOS, 4, Wu(0.8), 3, **parts).answer(model.step, model.begin(KEYS), request)
-        group = Diverse(EOS, 4, 1, 0.7, Wu(0.8), 3, **parts).answer(model.step, model.begin(KEYS), request)
+        beam = BeamSearch(EOS, 4, GNMTLengthPenalty(0.8), 3, **parts).decode_request(
+            model.step, model.init_state(KEYS), request
+        )
+        group = DiverseBeamSearch(EOS, 4, 1, 0.7, GNMTLengthPenalty(0.8), 3, **parts).decode_request(
+            model.step, model.init_state(KEYS), request
+        )
         assert group.hypotheses == beam.hypotheses
-        assert beam.after is not None and group.after is not None
-        assert torch.equal(group.after.positions, beam.after.positions)
-        assert torch.equal(group.after.state[0].codes, beam.after.state[0].codes)
+        assert beam.resume_state is not None and group.resume_state is not None
+        assert torch.equal(group.resume_state.positions, beam.resume_state.positions)
+        assert torch.equal(group.resume_state.state[0].codes, beam.resume_state.state[0].codes)
 
 
 def test_the_first_group_is_a_beam_of_its_width(history_model, prompts):
     model = history_model(9, seed=5)
-    beam = searched(Beam(EOS, 2, Wu(0.6), 2), model, prompts)
-    found = searched(Diverse(EOS, 6, 3, 5.0, Wu(0.6), 6), model, prompts)
+    beam = searched(BeamSearch(EOS, 2, GNMTLengthPenalty(0.6), 2), model, prompts)
+    found = searched(DiverseBeamSearch(EOS, 6, 3, 5.0, GNMTLengthPenalty(0.6), 6), model, prompts)
     for mine, others in zip(beam, found, strict=True):
         assert {h.ids for h in mine if h.finished} <= {h.ids for h in others}
 
@@ -124,8 +138,16 @@ def test_the_first_group_is_a_beam_of_its_width(history_model, prompts):
 def test_what_is_asked_of_a_beam_holds_in_every_group(history_model, prompts):
     model = history_model(9, seed=3, bias=1.0)
     prefix = torch.tensor([[3, -1], [-1, -1], [2, 4], [5, -1], [-1, -1], [4, 4], [-1, -1]])
-    search = Diverse(
-        EOS, 6, 3, 1.0, NoPenalty(), 6, (Forbid((0, 6)),), (RepetitionPenalty(1.2),), (NoRepeat(1, spared=(EOS,)),)
+    search = DiverseBeamSearch(
+        EOS,
+        6,
+        3,
+        1.0,
+        NoLengthPenalty(),
+        6,
+        (SuppressTokens((0, 6)),),
+        (RepetitionPenalty(1.2),),
+        (NoRepeatNGram(1, exempt_ids=(EOS,)),),
     )
     limits = [9] * len(KEYS)
     found = searched(search, model, prompts, prefix=prefix, limits=limits)
@@ -138,7 +160,7 @@ def test_what_is_asked_of_a_beam_holds_in_every_group(history_model, prompts):
             assert len(set(free)) == len(free) and not set(free) & {*prompt, *forced}
             whole = (*h.ids, EOS) if h.finished else h.ids
             assert h.token_log_probabilities == pytest.approx(model.each(key, prompt, whole)), "the model's own"
-    plain = searched(replace(search, penalties=(), bans=()), model, prompts, limits=limits)
+    plain = searched(replace(search, penalties=(), logits_masks=()), model, prompts, limits=limits)
     for key, prompt, hypotheses in zip(KEYS, PROMPTS, plain, strict=True):
         for h in hypotheses:
             assert h.score == pytest.approx(model.total(key, prompt, (*h.ids, EOS) if h.finished else h.ids))
@@ -146,13 +168,13 @@ def test_what_is_asked_of_a_beam_holds_in_every_group(history_model, prompts):
 
 def test_a_sentence_does_not_depend_on_its_neighbours(history_model, prompts):
     model = history_model(150, seed=4, bias=4.0)
-    search, limits = Diverse(EOS, 6, 3, 0.8, Wu(1.0), 6), [3, 30, 8, 1, 12, 20, 5]
+    search, limits = DiverseBeamSearch(EOS, 6, 3, 0.8, GNMTLengthPenalty(1.0), 6), [3, 30, 8, 1, 12, 20, 5]
     together = searched(search, model, prompts, limits=limits)
     rows = list(model.rows_stepped)
     assert rows[:2] == [7, 42] and rows[-1] < 42, "sentences that are done leave the batch"
     for row, key in enumerate(KEYS):
-        request = Request(prompts([PROMPTS[row]]), limits[row])
-        assert search.answer(model.step, model.begin([key]), request).hypotheses == [together[row]]
+        request = GenerationRequest(prompts([PROMPTS[row]]), limits[row])
+        assert search.decode_request(model.step, model.init_state([key]), request).hypotheses == [together[row]]
 
 
 def test_groups_differ_more_the_more_is_asked(history_model, prompts):
@@ -162,7 +184,9 @@ def test_groups_differ_more_the_more_is_asked(history_model, prompts):
         seen = whole = 0
         for seed in range(6):
             model = history_model(12, seed=seed, bias=-2.0)
-            for hypotheses in searched(Diverse(EOS, 4, 4, diversity, Wu(0.6), 4), model, prompts, limits=[6] * 7):
+            for hypotheses in searched(
+                DiverseBeamSearch(EOS, 4, 4, diversity, GNMTLengthPenalty(0.6), 4), model, prompts, limits=[6] * 7
+            ):
                 for column in zip(*(h.ids for h in hypotheses), strict=False):
                     seen, whole = seen + len(set(column)), whole + 4
         return seen / whole
@@ -175,24 +199,24 @@ def test_groups_differ_more_the_more_is_asked(history_model, prompts):
 def test_mistakes_are_told(history_model, prompts):
     model = history_model(6)
     with pytest.raises(RecipeError, match="groups: 2 cannot share a beam of 5 evenly"):
-        searched(Diverse(EOS, 5, 2, 0.5, NoPenalty()), model, prompts)
+        searched(DiverseBeamSearch(EOS, 5, 2, 0.5, NoLengthPenalty()), model, prompts)
     with pytest.raises(RecipeError, match="n-best: 5 of a beam of width 4"):
-        searched(Diverse(EOS, 4, 2, 0.5, NoPenalty(), 5), model, prompts)
-    request = Request(prompts([(0,)]), 4, terms=Terms((((3,),),)))
+        searched(DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty(), 5), model, prompts)
+    request = GenerationRequest(prompts([(0,)]), 4, constraints=LexicalConstraints((((3,),),)))
     with pytest.raises(RecipeError, match="groups of beams that avoid each other cannot look for them"):
-        Diverse(EOS, 4, 2, 0.5, NoPenalty()).answer(model.step, model.begin([1]), request)
+        DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty()).decode_request(model.step, model.init_state([1]), request)
 
 
 def ended(ids, score, *, finished):
     counts, log_probabilities = torch.tensor([[len(ids)]]), torch.full((1, 1, 3), -0.5)
     padded = torch.tensor([[[*ids, *[0] * (3 - len(ids))]]])
     had, scores = torch.tensor([[finished]]), torch.tensor([[score]])
-    return Ended(counts, had, scores, scores, padded, log_probabilities, torch.tensor([[False]])), had
+    return HypothesisBatch(counts, had, scores, scores, padded, log_probabilities, torch.tensor([[False]])), had
 
 
 def test_a_text_that_lives_is_not_lost_to_one_that_ended_alike():
     both = [ended([4, 5], -1.0, finished=True), ended([4, 5], -0.5, finished=False)]
-    found = _merged(both, n_best=2)
+    found = _merge_groups(both, n_best=2)
     assert (found.scores.tolist(), found.finished.tolist()) == ([[-1.0, -0.5]], [[True, False]])
-    same = _merged([both[0], ended([4, 5], -1.5, finished=True), ended([4], -2.0, finished=True)], n_best=3)
+    same = _merge_groups([both[0], ended([4, 5], -1.5, finished=True), ended([4], -2.0, finished=True)], n_best=3)
     assert same.scores.tolist() == [[-1.0, -2.0, float("-inf")]]

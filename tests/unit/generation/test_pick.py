@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from heedful.errors import RecipeError
-from heedful.generation import Best, Forbid, Multinomial, Progress, TopK
-from heedful.generation.pick import uniform
+from heedful.generation import GreedySampler, MultinomialSampler, SamplerContext, SuppressTokens, TopKFilter
+from heedful.generation.samplers import draw_uniform
 
 
 def progress(rows, length=0):
-    return Progress(torch.full((rows,), length), torch.arange(rows))
+    return SamplerContext(torch.full((rows,), length), torch.arange(rows))
 
 
 def chi_square(counts, probabilities):
@@ -23,9 +23,9 @@ def chi_square(counts, probabilities):
 
 
 def test_uniform_numbers_are_uniform_over_streams_lengths_and_seeds():
-    streams = uniform(3, progress(50_000), draw=0)
-    lengths = uniform(3, Progress(torch.arange(50_000), torch.full((50_000,), 8)), draw=1)
-    seeds = torch.cat([uniform(seed, progress(1), draw=0) for seed in range(-500, 500)])
+    streams = draw_uniform(3, progress(50_000), draw=0)
+    lengths = draw_uniform(3, SamplerContext(torch.arange(50_000), torch.full((50_000,), 8)), draw=1)
+    seeds = torch.cat([draw_uniform(seed, progress(1), draw=0) for seed in range(-500, 500)])
     for numbers in (streams, lengths, seeds):
         assert numbers.min() >= 0 and numbers.max() < 1
         counts = torch.histc(numbers, 20, 0, 1)
@@ -36,8 +36,8 @@ def test_uniform_numbers_are_uniform_over_streams_lengths_and_seeds():
 
 
 def test_draws_of_one_place_are_independent():
-    first, second = (uniform(0, progress(50_000, length=2), draw=draw) for draw in (0, 1))
-    following = uniform(0, progress(50_000, length=3), draw=0)
+    first, second = (draw_uniform(0, progress(50_000, length=2), draw=draw) for draw in (0, 1))
+    following = draw_uniform(0, progress(50_000, length=3), draw=0)
     correlations = torch.stack((first, second, following)).corrcoef() - torch.eye(3)
     assert correlations.abs().max() < 4 / math.sqrt(50_000)
 
@@ -49,7 +49,7 @@ def test_frequencies_are_the_probabilities(columns, temperature, dtype):
     torch.manual_seed(columns)
     row = torch.randn(columns).to(dtype)
     rows = 60_000
-    ids = Multinomial(temperature, seed=5)(row.repeat(rows, 1), progress(rows))
+    ids = MultinomialSampler(temperature, seed=5)(row.repeat(rows, 1), progress(rows))
     statistic, quantile = chi_square(ids.bincount(minlength=columns).double(), (row.double() / temperature).softmax(0))
     assert statistic < quantile
 
@@ -58,7 +58,7 @@ def test_only_tokens_that_pass_the_filters_are_drawn():
     torch.manual_seed(1)
     row = torch.randn(300)
     allowed = row.index_fill(0, torch.tensor([4, 9]), -math.inf).topk(3).indices
-    pick = Multinomial(3.0, filters=(Forbid((4, 9)), TopK(3)), seed=1)
+    pick = MultinomialSampler(3.0, filters=(SuppressTokens((4, 9)), TopKFilter(3)), seed=1)
     ids = pick(row.repeat(3000, 1), progress(3000))
     assert set(ids.tolist()) == set(allowed.tolist())
 
@@ -66,21 +66,21 @@ def test_only_tokens_that_pass_the_filters_are_drawn():
 def test_a_row_draws_the_same_wherever_it_stands():
     torch.manual_seed(2)
     logits = torch.randn(20, 500)
-    where = Progress(torch.randint(9, (20,)), torch.randint(2**40, (20,)))
-    pick = Multinomial(seed=11)
+    where = SamplerContext(torch.randint(9, (20,)), torch.randint(2**40, (20,)))
+    pick = MultinomialSampler(seed=11)
     ids = pick(logits.clone(), where)
     order = torch.randperm(20)[:7]
-    assert torch.equal(pick(logits[order], Progress(where.lengths[order], where.streams[order])), ids[order])
-    assert not torch.equal(Multinomial(seed=12)(logits.clone(), where), ids)
+    assert torch.equal(pick(logits[order], SamplerContext(where.lengths[order], where.rng_streams[order])), ids[order])
+    assert not torch.equal(MultinomialSampler(seed=12)(logits.clone(), where), ids)
 
 
 def test_best_is_the_first_of_the_largest():
     logits = torch.tensor([[0.0, 2.0, 2.0, 1.0], [5.0, 2.0, 2.0, 9.0]])
-    assert Best()(logits.clone(), progress(2)).tolist() == [1, 3]
-    assert Best((Forbid((1, 3)),))(logits.clone(), progress(2)).tolist() == [2, 0]
+    assert GreedySampler()(logits.clone(), progress(2)).tolist() == [1, 3]
+    assert GreedySampler((SuppressTokens((1, 3)),))(logits.clone(), progress(2)).tolist() == [2, 0]
 
 
-@pytest.mark.parametrize("pick", [Best(), Multinomial(), Multinomial(0.7)], ids=str)
+@pytest.mark.parametrize("pick", [GreedySampler(), MultinomialSampler(), MultinomialSampler(0.7)], ids=str)
 @pytest.mark.parametrize("columns", [5, 300])
 def test_rows_without_a_possible_token_are_reported(pick, columns):
     logits = torch.zeros(4, columns)
@@ -94,9 +94,9 @@ def test_rows_without_a_possible_token_are_reported(pick, columns):
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_wrong_temperatures_are_explained(temperature):
     with pytest.raises(RecipeError, match=f"temperature: {temperature}"):
-        Multinomial(temperature)
+        MultinomialSampler(temperature)
 
 
 def test_seeds_must_fit():
     with pytest.raises(RecipeError, match="seed: 9223372036854775808"):
-        Multinomial(seed=2**63)
+        MultinomialSampler(seed=2**63)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from heedful.generation import ranking, top_k
+from heedful.generation import top_k, topk
 
 
 def longhand(logits, offsets, k):
@@ -77,7 +77,7 @@ def test_normalisers_of_a_few_rows_at_a_time_are_those_of_all(rows, columns):
     logits = torch.randn(rows, columns, dtype=torch.float64) * 10
     logits[0, : columns // 2] = -math.inf
     logits[-1] += 1000.0  # whose exponential is no number
-    found = ranking.normalisers(logits)
+    found = topk.compute_logsumexp(logits)
     for row, normaliser in zip(logits.tolist(), found.tolist(), strict=True):
         highest = max(row)
         expected = highest + math.log(math.fsum(math.exp(each - highest) for each in row))

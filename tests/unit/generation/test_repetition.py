@@ -10,18 +10,18 @@ import torch
 
 from heedful.errors import RecipeError
 from heedful.generation import (
-    Forbid,
-    MinP,
-    Multinomial,
-    NoPenalty,
+    MinPFilter,
+    MultinomialSampler,
+    NoLengthPenalty,
     RepetitionPenalty,
-    TopK,
-    TopP,
+    SuppressTokens,
+    TopKFilter,
+    TopPFilter,
     beam_search,
     greedy_search,
-    sampled_search,
+    sampling_search,
 )
-from heedful.values import Rows, Tokens, select
+from heedful.tensors import RowSelection, Tokens, select_rows
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
@@ -50,15 +50,15 @@ def longhand(model, key, history, *, theta, spared=()):
 @pytest.mark.parametrize("padding", ["left", "right", "turns"])
 def test_greedy_search_equals_the_formula(history_model, prompts, theta, padding):
     model = history_model(6, seed=3, bias=0.0)
-    penalty = RepetitionPenalty(theta, spared=(EOS,))
+    penalty = RepetitionPenalty(theta, exempt_ids=(EOS,))
     found = greedy_search(
         model.step,
-        model.begin(KEYS),
+        model.init_state(KEYS),
         prompts(PROMPTS, padding),
         eos=EOS,
-        limit=9,
+        max_new_tokens=9,
         prefix=torch.tensor([[2, 3]] * 3 + [[4, -1]] * 4),
-        filters=(Forbid((0,)),),
+        filters=(SuppressTokens((0,)),),
         penalties=(penalty,),
     )
     for row, (key, prompt, (h,)) in enumerate(zip(KEYS, PROMPTS, found, strict=True)):
@@ -73,8 +73,8 @@ def test_greedy_search_equals_the_formula(history_model, prompts, theta, padding
 
 def test_no_penalty_is_a_theta_of_one(history_model, prompts):
     model = history_model(6)
-    arguments = (model.step, model.begin(KEYS), prompts(PROMPTS))
-    settings = {"width": 3, "n_best": 3, "length_penalty": NoPenalty(), "eos": EOS, "limit": 6}
+    arguments = (model.step, model.init_state(KEYS), prompts(PROMPTS))
+    settings = {"width": 3, "n_best": 3, "length_penalty": NoLengthPenalty(), "eos": EOS, "max_new_tokens": 6}
     with_one = beam_search(*arguments, penalties=(RepetitionPenalty(1.0),), **settings)
     without = beam_search(*arguments, **settings)
     assert [[h.ids for h in row] for row in with_one] == [[h.ids for h in row] for row in without]
@@ -90,12 +90,12 @@ def test_beams_carry_their_own_past(history_model, prompts, width):
         limits = [7, 1, 5, 9, 4, 6, 2]
         found = beam_search(
             model.step,
-            model.begin(KEYS),
+            model.init_state(KEYS),
             prompts(PROMPTS),
             width=width,
             eos=EOS,
-            limit=torch.tensor(limits),
-            length_penalty=NoPenalty(),
+            max_new_tokens=torch.tensor(limits),
+            length_penalty=NoLengthPenalty(),
             n_best=width,
             penalties=(RepetitionPenalty(1.7),),
         )
@@ -119,15 +119,15 @@ def test_beams_carry_their_own_past(history_model, prompts, width):
 
 def test_samples_follow_penalty_temperature_top_k_top_p_and_min_p_in_this_order(history_model, prompts):
     model, rows = history_model(9, seed=6, bias=0.0), 6000
-    filters = (TopK(6), TopP(0.93), MinP(0.12))
-    found = sampled_search(
+    filters = (TopKFilter(6), TopPFilter(0.93), MinPFilter(0.12))
+    found = sampling_search(
         model.step,
-        model.begin([4]),
+        model.init_state([4]),
         prompts([(0, 2, 3, 2)]),
         eos=EOS,
-        limit=1,
-        pick=Multinomial(1.6, filters=filters, seed=4),
-        n=rows,
+        max_new_tokens=1,
+        sampler=MultinomialSampler(1.6, filters=filters, seed=4),
+        num_samples=rows,
         penalties=(RepetitionPenalty(2.0),),
     )[0]
     logits = [x / 1.6 for x in longhand(model, 4, (0, 2, 3, 2), theta=2.0)]
@@ -149,23 +149,31 @@ def test_samples_follow_penalty_temperature_top_k_top_p_and_min_p_in_this_order(
 
 def test_samples_do_not_depend_on_their_neighbours(history_model, prompts):
     model = history_model(40, seed=4, bias=2.0)
-    settings = {"eos": EOS, "pick": Multinomial(0.8, seed=21), "n": 3, "penalties": (RepetitionPenalty(1.4),)}
-    together = sampled_search(model.step, model.begin(KEYS), prompts(PROMPTS), limit=20, **settings)
+    settings = {"eos": EOS, "sampler": MultinomialSampler(0.8, seed=21), "num_samples": 3}
+    settings |= {"penalties": (RepetitionPenalty(1.4),)}
+    together = sampling_search(model.step, model.init_state(KEYS), prompts(PROMPTS), max_new_tokens=20, **settings)
     for row, key in enumerate(KEYS):
         streams = torch.tensor([row])
-        alone = sampled_search(
-            model.step, model.begin([key]), prompts([PROMPTS[row]]), limit=20, streams=streams, **settings
+        alone = sampling_search(
+            model.step,
+            model.init_state([key]),
+            prompts([PROMPTS[row]]),
+            max_new_tokens=20,
+            rng_streams=streams,
+            **settings,
         )
         assert alone == [together[row]]
 
 
 def test_what_is_remembered_can_be_selected():
     torch.manual_seed(0)
-    penalty = RepetitionPenalty(1.5, spared=(2,))
+    penalty = RepetitionPenalty(1.5, exempt_ids=(2,))
     read = Tokens(torch.tensor([[0, 3, 4], [2, 2, 1]]), torch.tensor([[-1, 0, 1], [0, 1, -1]]))
-    state = penalty.begin(read, vocabulary=6)
+    state = penalty.init_state(read, vocab_size=6)
     assert [row.nonzero().flatten().tolist() for row in state] == [[3, 4], []]
-    after = penalty.extend(select(state, Rows.any(torch.tensor([1, 0, 0]))), torch.tensor([5, 2, 0]))
+    after = penalty.extend(
+        select_rows(state, RowSelection.from_indices(torch.tensor([1, 0, 0]))), torch.tensor([5, 2, 0])
+    )
     assert [row.nonzero().flatten().tolist() for row in after] == [[5], [3, 4], [0, 3, 4]]
     assert [row.nonzero().flatten().tolist() for row in state] == [[3, 4], []], "the older state stays valid"
     logits = torch.tensor([[2.0, -1.0, 3.0, 4.0, -2.0, 0.0]])
@@ -174,9 +182,16 @@ def test_what_is_remembered_can_be_selected():
 
 def test_searches_without_a_penalty_keep_nothing(history_model, prompts, monkeypatch):
     """Filters that need no history pay for none."""
-    monkeypatch.setattr(RepetitionPenalty, "begin", lambda *_, **__: pytest.fail("a history was begun"))
+    monkeypatch.setattr(RepetitionPenalty, "init_state", lambda *_, **__: pytest.fail("a history was begun"))
     model = history_model(6)
-    greedy_search(model.step, model.begin([1]), prompts([(0,)]), eos=EOS, limit=3, filters=(MinP(0.1), TopK(3)))
+    greedy_search(
+        model.step,
+        model.init_state([1]),
+        prompts([(0,)]),
+        eos=EOS,
+        max_new_tokens=3,
+        filters=(MinPFilter(0.1), TopKFilter(3)),
+    )
 
 
 @pytest.mark.parametrize("theta", [0.0, -1.0, math.nan, math.inf])

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from heedful.generation import score
-from heedful.values import Tokens
+from heedful.generation import score_target
+from heedful.tensors import Tokens
 
 
 def test_only_real_tokens_with_a_label_count(history_model):
@@ -12,7 +12,7 @@ def test_only_real_tokens_with_a_label_count(history_model):
     ids = torch.tensor([[9, 9, 0, 4, 5], [0, 3, 3, 9, 9], [0, 7, 2, 8, 6]])
     positions = torch.tensor([[-1, -1, 0, 1, 2], [0, 1, 2, -1, -1], [0, 1, 2, 3, 4]])
     labels = torch.tensor([[2, 2, 4, 5, 1], [3, 3, 1, 2, 2], [-1, -1, 8, 6, 1]])
-    scores = score(model.step, model.begin([3, 4, 5]), Tokens(ids, positions), labels=labels)
+    scores = score_target(model.step, model.init_state([3, 4, 5]), Tokens(ids, positions), labels=labels)
     expected = [
         [0, 0, *model.each(3, (0,), (4, 5, 1))],
         [*model.each(4, (0,), (3, 3, 1)), 0, 0],
@@ -27,8 +27,8 @@ def test_only_real_tokens_with_a_label_count(history_model):
 def test_half_precision_is_added_in_single(history_model):
     model = history_model(11, dtype=torch.bfloat16)
     ids = torch.tensor([[0, 4, 5]])
-    scores = score(
-        model.step, model.begin([3]), Tokens(ids, torch.tensor([[0, 1, 2]])), labels=torch.tensor([[4, 5, 1]])
+    scores = score_target(
+        model.step, model.init_state([3]), Tokens(ids, torch.tensor([[0, 1, 2]])), labels=torch.tensor([[4, 5, 1]])
     )
     assert scores.log_probability.dtype == torch.float32
     assert scores.log_probability.item() == pytest.approx(model.total(3, (0,), (4, 5, 1)), abs=1e-5)

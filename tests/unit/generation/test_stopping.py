@@ -8,8 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.generation import AnyOf, AtToken, Best, Multinomial, NoPenalty, beam_search, greedy_search, sample
-from heedful.generation import sampled_search as sampled
+from heedful.generation import (
+    AnyCriterion,
+    GreedySampler,
+    MultinomialSampler,
+    NoLengthPenalty,
+    StopOnToken,
+    beam_search,
+    greedy_search,
+    stream_samples,
+)
+from heedful.generation import sampling_search as sampled
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
@@ -22,7 +31,7 @@ class AtSum:
 
     number: int
 
-    def begin(self, written: Tensor) -> Tensor:
+    def init_state(self, written: Tensor) -> Tensor:
         return written.clamp(min=0).sum(1)
 
     def __call__(self, ids: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,11 +48,11 @@ def longhand(ids, *, number, prefix=()):
 
 def test_greedy_search_and_streams_end_where_the_stop_says(history_model, prompts):
     model = history_model(8, seed=2, bias=-1.0)
-    arguments = (model.step, model.begin(KEYS), prompts(PROMPTS))
+    arguments = (model.step, model.init_state(KEYS), prompts(PROMPTS))
     prefix = torch.tensor([[2, -1], [3, 3], [-1, -1], [-1, -1], [4, -1], [-1, -1], [2, 2]])
-    whole = greedy_search(*arguments, eos=EOS, limit=15, prefix=prefix)
+    whole = greedy_search(*arguments, eos=EOS, max_new_tokens=15, prefix=prefix)
     model.rows_stepped.clear()
-    found = greedy_search(*arguments, eos=EOS, limit=15, prefix=prefix, stop=AtSum(20))
+    found = greedy_search(*arguments, eos=EOS, max_new_tokens=15, prefix=prefix, stop=AtSum(20))
     assert any(sum(h.ids) >= 20 for (h,) in found)
     for (h,), (free,), forced in zip(found, whole, prefix.tolist(), strict=True):
         ids = (*free.ids, EOS) if free.finished else free.ids
@@ -58,9 +67,13 @@ def test_greedy_search_and_streams_end_where_the_stop_says(history_model, prompt
 
 def test_a_stream_ends_like_a_search(history_model, prompts):
     model = history_model(8, seed=2, bias=-1.0)
-    arguments = (model.step, model.begin(KEYS), prompts(PROMPTS))
-    expected = greedy_search(*arguments, eos=EOS, limit=15, stop=AtSum(20))
-    columns = list(sample(*arguments, pick=Best(), stop=AnyOf((AtToken(EOS), AtSum(20))), limit=15))
+    arguments = (model.step, model.init_state(KEYS), prompts(PROMPTS))
+    expected = greedy_search(*arguments, eos=EOS, max_new_tokens=15, stop=AtSum(20))
+    columns = list(
+        stream_samples(
+            *arguments, sampler=GreedySampler(), stop=AnyCriterion((StopOnToken(EOS), AtSum(20))), max_new_tokens=15
+        )
+    )
     for row, (h,) in enumerate(expected):
         ids = [int(column.ids[row, 0]) for column in columns if int(column.positions[row, 0]) >= 0]
         assert tuple(ids) == ((*h.ids, EOS) if h.finished else h.ids)
@@ -68,8 +81,8 @@ def test_a_stream_ends_like_a_search(history_model, prompts):
 
 def test_samples_end_one_by_one(history_model, prompts):
     model = history_model(8, seed=2, bias=-1.0)
-    arguments = (model.step, model.begin(KEYS), prompts(PROMPTS))
-    settings = {"eos": EOS, "limit": 12, "pick": Multinomial(1.2, seed=3), "n": 4}
+    arguments = (model.step, model.init_state(KEYS), prompts(PROMPTS))
+    settings = {"eos": EOS, "max_new_tokens": 12, "sampler": MultinomialSampler(1.2, seed=3), "num_samples": 4}
     free, ended = sampled(*arguments, **settings), sampled(*arguments, stop=AtSum(15), **settings)
     for whole, cut in zip(free, ended, strict=True):
         expected = {longhand((*h.ids, EOS) if h.finished else h.ids, number=15) for h in whole}
@@ -84,12 +97,12 @@ def test_hypotheses_of_a_beam_end_too(history_model, prompts, width):
         limits = [7, 1, 5, 9, 4, 6, 2]
         found = beam_search(
             model.step,
-            model.begin(KEYS),
+            model.init_state(KEYS),
             prompts(PROMPTS),
             width=width,
             eos=EOS,
-            limit=torch.tensor(limits),
-            length_penalty=NoPenalty(),
+            max_new_tokens=torch.tensor(limits),
+            length_penalty=NoLengthPenalty(),
             n_best=width,
             stop=AtSum(14),
         )

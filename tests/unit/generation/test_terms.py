@@ -8,10 +8,18 @@ import pytest
 import torch
 
 from heedful.errors import RecipeError
-from heedful.generation import Ensemble, Forbid, Multinomial, NoPenalty, NoRepeat, OfLogProbabilities, Wu
-from heedful.generation.search import Beam, Greedy, Sampling
-from heedful.generation.start import Request
-from heedful.generation.terms import Terms
+from heedful.generation import (
+    Ensemble,
+    GNMTLengthPenalty,
+    LogProbabilityMean,
+    MultinomialSampler,
+    NoLengthPenalty,
+    NoRepeatNGram,
+    SuppressTokens,
+)
+from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import BeamSearch, GreedySearch, SamplingSearch
 
 EOS = 1
 KEYS = [5, 2, 77, 31, 8, 64, 13]
@@ -93,23 +101,23 @@ def longhand(model, key, prompt, terms, *, width, limit, penalty, joined):
 
 
 def searched(model, prompts, search, *, terms=WANTED, joined=JOINED, rows=range(7), limits=LIMITS, keep=False):
-    request = Request(
+    request = GenerationRequest(
         prompts([PROMPTS[row] for row in rows]),
         torch.tensor([limits[row] for row in rows]),
-        terms=Terms(tuple(terms[row] for row in rows), joined),
-        keep=keep,
+        constraints=LexicalConstraints(tuple(terms[row] for row in rows), joined),
+        keep_state=keep,
     )
-    return search.answer(model.step, model.begin([KEYS[row] for row in rows]), request)
+    return search.decode_request(model.step, model.init_state([KEYS[row] for row in rows]), request)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 6])
-@pytest.mark.parametrize("penalty", [NoPenalty(), Wu(0.8)], ids=str)
+@pytest.mark.parametrize("penalty", [NoLengthPenalty(), GNMTLengthPenalty(0.8)], ids=str)
 def test_equals_the_longhand_search(history_model, prompts, width, penalty):
     for seed in range(6):
         model = history_model(8, seed=seed)
-        found = searched(model, prompts, Beam(EOS, width, penalty, width)).hypotheses
+        found = searched(model, prompts, BeamSearch(EOS, width, penalty, width)).hypotheses
         for row, (key, prompt, terms, hypotheses) in enumerate(zip(KEYS, PROMPTS, WANTED, found, strict=True)):
-            divisor = (lambda _: 1) if isinstance(penalty, NoPenalty) else (lambda n: ((5 + n) / 6) ** 0.8)
+            divisor = (lambda _: 1) if isinstance(penalty, NoLengthPenalty) else (lambda n: ((5 + n) / 6) ** 0.8)
             expected = longhand(
                 model, key, prompt, terms, width=width, limit=LIMITS[row], penalty=divisor, joined=JOINED
             )
@@ -130,7 +138,7 @@ def test_all_terms_are_held_wherever_the_limit_leaves_room(history_model, prompt
         terms = [tuple(term for term in each if not set(term[1:]) & JOINED) for each in terms]
         limits = [2 * sum(map(len, each)) + 1 for each in terms]
         for width in (1, 2, 5):
-            search = Beam(EOS, width, NoPenalty(), width)
+            search = BeamSearch(EOS, width, NoLengthPenalty(), width)
             found = searched(model, prompts, search, terms=terms, limits=limits).hypotheses
             for mine, hypotheses in zip(terms, found, strict=True):
                 for h in hypotheses:
@@ -141,7 +149,7 @@ def test_all_terms_are_held_wherever_the_limit_leaves_room(history_model, prompt
 def test_who_has_no_terms_notices_nothing(history_model, prompts):
     """Not even in rounding; nor does anybody notice neighbours, or where a sentence stands."""
     model = history_model(60, seed=4, bias=3.0)
-    search = Beam(EOS, 4, Wu(1.0), 4, filters=(Forbid((0,)),))
+    search = BeamSearch(EOS, 4, GNMTLengthPenalty(1.0), 4, filters=(SuppressTokens((0,)),))
     together = searched(model, prompts, search).hypotheses
     free = searched(model, prompts, search, terms=[()] * 7).hypotheses
     for row, terms in enumerate(WANTED):
@@ -149,36 +157,46 @@ def test_who_has_no_terms_notices_nothing(history_model, prompts):
             assert together[row] == free[row]
         (alone,) = searched(model, prompts, search, rows=[row]).hypotheses
         assert alone == together[row]
-    plain = search.answer(model.step, model.begin(KEYS), Request(prompts(PROMPTS), torch.tensor(LIMITS)))
+    plain = search.decode_request(
+        model.step, model.init_state(KEYS), GenerationRequest(prompts(PROMPTS), torch.tensor(LIMITS))
+    )
     assert plain.hypotheses == free
 
 
 def test_terms_in_a_forced_prefix_count(history_model, prompts):
-    model, terms = history_model(8), Terms((((4, 5),), ((4, 5), (2,))), JOINED)
+    model, terms = history_model(8), LexicalConstraints((((4, 5),), ((4, 5), (2,))), JOINED)
     for prefix, held in (([[4, 5], [4, 5]], True), ([[5, 4], [3, 4]], False)):
-        request = Request(prompts([(0,), (0,)]), 9, torch.tensor(prefix), terms=terms)
-        found = Beam(EOS, 4, NoPenalty()).answer(model.step, model.begin([3, 4]), request).hypotheses
-        for (best,), wanted in zip(found, terms.rows, strict=True):
+        request = GenerationRequest(prompts([(0,), (0,)]), 9, torch.tensor(prefix), constraints=terms)
+        found = (
+            BeamSearch(EOS, 4, NoLengthPenalty())
+            .decode_request(model.step, model.init_state([3, 4]), request)
+            .hypotheses
+        )
+        for (best,), wanted in zip(found, terms.terms_by_row, strict=True):
             assert len(written(wanted, best.ids, JOINED)) == len(wanted)
             assert held == (written(wanted[:1], best.ids[:2], frozenset()) == {0})
 
 
 def test_nothing_is_left_to_do_where_a_prefix_holds_all(history_model, prompts):
-    search, prefix = Beam(EOS, 3, NoPenalty(), 3), torch.tensor([[4, 5], [2, 3]])
+    search, prefix = BeamSearch(EOS, 3, NoLengthPenalty(), 3), torch.tensor([[4, 5], [2, 3]])
     for seed in range(4):
         model = history_model(8, seed=seed)
         free, held = (
-            search.answer(model.step, model.begin([3, 4]), Request(prompts([(0,), (0,)]), 9, prefix, terms=terms))
-            for terms in (None, Terms((((4, 5),), ((3,), (2, 3)))))
+            search.decode_request(
+                model.step,
+                model.init_state([3, 4]),
+                GenerationRequest(prompts([(0,), (0,)]), 9, prefix, constraints=terms),
+            )
+            for terms in (None, LexicalConstraints((((4, 5),), ((3,), (2, 3)))))
         )
         assert held.hypotheses == free.hypotheses
 
 
 def test_what_is_forbidden_is_not_written_even_if_it_must_be(history_model, prompts):
     model = history_model(8)
-    for kind in ({"filters": (Forbid((4,)),)}, {"bans": (NoRepeat(1, spared=(EOS,)),)}):
-        terms = [((3, 3), (2,)) if "bans" in kind else ((3, 4), (2,))] * 7
-        search = Beam(EOS, 3, NoPenalty(), **kind)
+    for kind in ({"filters": (SuppressTokens((4,)),)}, {"logits_masks": (NoRepeatNGram(1, exempt_ids=(EOS,)),)}):
+        terms = [((3, 3), (2,)) if "logits_masks" in kind else ((3, 4), (2,))] * 7
+        search = BeamSearch(EOS, 3, NoLengthPenalty(), **kind)
         for (best,) in searched(model, prompts, search, terms=terms, limits=[4] * 7).hypotheses:
             assert not best.finished, "it never holds all that it must"
             assert 4 not in best.ids if "filters" in kind else len(set(best.ids)) == len(best.ids)
@@ -186,13 +204,15 @@ def test_what_is_forbidden_is_not_written_even_if_it_must_be(history_model, prom
 
 def test_an_ensemble_of_one_model_twice_is_that_model(history_model, prompts):
     model = history_model(8, seed=6)
-    both = Ensemble([model, model], OfLogProbabilities())
-    search = Beam(EOS, 3, NoPenalty(), 3)
+    both = Ensemble([model, model], LogProbabilityMean())
+    search = BeamSearch(EOS, 3, NoLengthPenalty(), 3)
     alone, together = (searched(each, prompts, search).hypotheses for each in (model, both))
     assert [[h.ids for h in row] for row in alone] == [[h.ids for h in row] for row in together]
 
 
-@pytest.mark.parametrize("search", [Greedy(EOS), Sampling(EOS, Multinomial())], ids=["greedy", "sampling"])
+@pytest.mark.parametrize(
+    "search", [GreedySearch(EOS), SamplingSearch(EOS, MultinomialSampler())], ids=["greedy", "sampling"]
+)
 def test_other_searches_say_that_they_cannot(history_model, prompts, search):
     with pytest.raises(RecipeError, match="terms that must be written: only a beam"):
         searched(history_model(8), prompts, search)

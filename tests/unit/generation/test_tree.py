@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from heedful.generation import Wu, beam_search
-from heedful.generation.search import Beam, Diverse
-from heedful.generation.start import Request
-from heedful.generation.tree import BeamTree
+from heedful.generation import GNMTLengthPenalty, beam_search
+from heedful.generation.beam_tree import BeamTree
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import BeamSearch, DiverseBeamSearch
 
 EOS, KEY, PROMPT = 1, 31, (0, 4)
-PENALTY = Wu(0.6)
+PENALTY = GNMTLengthPenalty(0.6)
 
 
 def spelled(tree, number):
@@ -32,15 +32,15 @@ def test_the_tree_holds_what_was_ranked(history_model, prompts, width, seed, pre
     model, tree = history_model(6, seed=seed), BeamTree(width=width, eos=EOS)
     (found,) = beam_search(
         model.step,
-        model.begin([KEY]),
+        model.init_state([KEY]),
         prompts([PROMPT]),
         width=width,
         eos=EOS,
-        limit=8,
+        max_new_tokens=8,
         length_penalty=PENALTY,
         n_best=width,
         prefix=None if not prefix else prompts([prefix]).ids,
-        observe=tree.grow,
+        on_step=tree.add_step,
     )
     given = model.total(KEY, PROMPT, prefix)
     assert tree.nodes[0].id == -1
@@ -53,7 +53,7 @@ def test_the_tree_holds_what_was_ranked(history_model, prompts, width, seed, pre
         assert set(level) == set(ranked)
         for ids, node in level.items():
             assert node.total == pytest.approx(every[ids])
-            score = every[ids] / PENALTY.divisor(prompts([[1]]).ids.double() * (len(prefix) + depth)).item()
+            score = every[ids] / PENALTY.compute_divisors(prompts([[1]]).ids.double() * (len(prefix) + depth)).item()
             assert node.score == (pytest.approx(score) if ids[-1] == EOS else None)
         assert {ids for ids in level if level[ids].fate == "ended"} == {i for i in ranked[:width] if i[-1] == EOS}
         live = {ids for ids in level if level[ids].fate == "lived"}
@@ -62,7 +62,7 @@ def test_the_tree_holds_what_was_ranked(history_model, prompts, width, seed, pre
     assert depth > 2
     for hypothesis in found:
         ids = (*hypothesis.ids[len(prefix) :], *([EOS] if hypothesis.finished else []))
-        path = tree.path(ids)
+        path = tree.find_path(ids)
         assert spelled(tree, path[-1]) == ids
         last = tree.nodes[path[-1]]
         assert last.total == pytest.approx(hypothesis.log_probability)
@@ -75,24 +75,24 @@ def test_tokens_that_nobody_tried_end_the_path(history_model, prompts):
     model, tree = history_model(6, seed=1), BeamTree(width=2, eos=EOS)
     beam_search(
         model.step,
-        model.begin([KEY]),
+        model.init_state([KEY]),
         prompts([PROMPT]),
         width=2,
         eos=EOS,
-        limit=3,
+        max_new_tokens=3,
         length_penalty=PENALTY,
-        observe=tree.grow,
+        on_step=tree.add_step,
     )
     tried = {node.id for node in tree.nodes if node.parent == 0}
     untried = next(token for token in range(6) if token not in tried)
-    assert tree.path([untried, 2]) == [0]
+    assert tree.find_path([untried, 2]) == [0]
 
 
 def grown(search, model, prompts, *, width):
     """The tree of a search, and what it found."""
     tree = BeamTree(width=width, eos=EOS)
-    request = Request(prompts([PROMPT]), 8)
-    found = replace(search, observe=tree.grow).answer(model.step, model.begin([KEY]), request)
+    request = GenerationRequest(prompts([PROMPT]), 8)
+    found = replace(search, on_step=tree.add_step).decode_request(model.step, model.init_state([KEY]), request)
     return tree, found.hypotheses[0]
 
 
@@ -101,8 +101,8 @@ def grown(search, model, prompts, *, width):
 def test_groups_grow_one_tree(history_model, prompts, seed, diversity):
     """The first group is a narrow beam; all others lead to what was found, step by step as the model says."""
     model = history_model(6, seed=seed)
-    tree, found = grown(Diverse(EOS, 6, 3, diversity, PENALTY, 6), model, prompts, width=2)
-    narrow, _ = grown(Beam(EOS, 2, PENALTY, 2), model, prompts, width=2)
+    tree, found = grown(DiverseBeamSearch(EOS, 6, 3, diversity, PENALTY, 6), model, prompts, width=2)
+    narrow, _ = grown(BeamSearch(EOS, 2, PENALTY, 2), model, prompts, width=2)
     assert [node for node in narrow.nodes if node.parent == 0] == [node for node in tree.nodes if node.parent == 0][:4]
     assert {(spelled(narrow, n), node.fate) for n, node in enumerate(narrow.nodes)} <= {
         (spelled(tree, n), node.fate) for n, node in enumerate(tree.nodes)
@@ -115,7 +115,7 @@ def test_groups_grow_one_tree(history_model, prompts, seed, diversity):
     assert len(found) > 1
     for hypothesis in found:
         ids = (*hypothesis.ids, *([EOS] if hypothesis.finished else []))
-        path = tree.path(ids)
+        path = tree.find_path(ids)
         assert spelled(tree, path[-1]) == ids
         last = tree.nodes[path[-1]]
         assert last.total == pytest.approx(hypothesis.log_probability)
@@ -124,6 +124,6 @@ def test_groups_grow_one_tree(history_model, prompts, seed, diversity):
 
 def test_one_group_is_a_beam(history_model, prompts):
     model = history_model(6, seed=2)
-    one, _ = grown(Diverse(EOS, 4, 1, 1.0, PENALTY, 2), model, prompts, width=4)
-    beam, _ = grown(Beam(EOS, 4, PENALTY, 2), model, prompts, width=4)
+    one, _ = grown(DiverseBeamSearch(EOS, 4, 1, 1.0, PENALTY, 2), model, prompts, width=4)
+    beam, _ = grown(BeamSearch(EOS, 4, PENALTY, 2), model, prompts, width=4)
     assert one.nodes == beam.nodes

@@ -8,25 +8,25 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.attention import Learned, MultiHeadAttention, Projection, causal
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
+from heedful.attention import LearnedPosition, MultiHeadAttention, ProjectionAggregation, causal
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.errors import RecipeError
 from heedful.generation import (
-    Multinomial,
-    NoPenalty,
+    MultinomialSampler,
+    NoLengthPenalty,
     RepetitionPenalty,
-    Windowed,
+    RollingContextEngine,
     beam_search,
+    count_kept_tokens,
     greedy_search,
-    kept_of,
-    sampled_search,
+    sampling_search,
 )
 from heedful.models.language_model import LanguageModel
 from heedful.models.transformer_decoder import TransformerDecoder
-from heedful.values import Tokens, join
+from heedful.tensors import Tokens, concat_rows
 
 LONGEST, VOCABULARY, EOS = 8, 11, 1
 
@@ -37,13 +37,13 @@ def model() -> LanguageModel:
     torch.manual_seed(5)
     layers = [
         TransformerLayer(
-            MultiHeadAttention(12, 2, aggregation=Projection(12)),
+            MultiHeadAttention(12, 2, aggregation=ProjectionAggregation(12)),
             FeedForward(12, 24, activation=nn.GELU(), dropout=0.0),
             residual=lambda: PreNorm(12, 0.0),
         )
         for _ in range(2)
     ]
-    embedding = TokenEmbedding(embedding_table(VOCABULARY, 12), position=Learned(LONGEST, 12))
+    embedding = TokenEmbedding(build_embedding(VOCABULARY, 12), position=LearnedPosition(LONGEST, 12))
     stack = TransformerStack(embedding, layers, visibility=causal, final_norm=nn.LayerNorm(12))
     made = LanguageModel(TransformerDecoder(stack), output=nn.Linear(12, VOCABULARY)).double().eval()
     for parameter in made.parameters():
@@ -61,8 +61,8 @@ def parted(model: LanguageModel) -> LanguageModel:
     return made
 
 
-def windowed(model: LanguageModel, kept: int | None = None) -> Windowed:
-    return Windowed(model, longest=LONGEST, kept=kept)
+def windowed(model: LanguageModel, kept: int | None = None) -> RollingContextEngine:
+    return RollingContextEngine(model, max_context=LONGEST, kept_tokens=kept)
 
 
 def cropped(ids: list[int], kept: int) -> list[int]:
@@ -78,7 +78,7 @@ def cropped(ids: list[int], kept: int) -> list[int]:
 def by_hand(model: LanguageModel, ids: list[int], kept: int) -> torch.Tensor:
     """Logits after a text: what is left of it, read anew by a model without a cache."""
     context = torch.tensor([cropped(ids, kept)])
-    return model.step(Tokens(context, torch.arange(context.size(1)).unsqueeze(0)), model.begin())[0][0, -1]
+    return model.step(Tokens(context, torch.arange(context.size(1)).unsqueeze(0)), model.init_state())[0][0, -1]
 
 
 def row(ids: list[int]) -> Tokens:
@@ -103,9 +103,9 @@ def test_any_chunks_equal_cropping_by_hand(model: LanguageModel, kept: int, chun
     ids = torch.randint(2, VOCABULARY, (29,)).tolist()
     expected = torch.stack([by_hand(model, ids[: t + 1], kept) for t in range(29)])
     reader = windowed(model, kept)
-    state, found, at = reader.begin(), [], 0
+    state, found, at = reader.init_state(), [], 0
     for size in chunks:
-        logits, state = reader.step(row(ids).span(at, at + size), state)
+        logits, state = reader.step(row(ids).slice_columns(at, at + size), state)
         found.append(logits[0])
         at += size
     torch.testing.assert_close(torch.cat(found), expected)
@@ -119,7 +119,7 @@ TEXTS = [[2], [3, 4, 5], [6, 7, 8, 9, 10, 2, 3], [4] * 8, [5, 6, 7, 8, 9, 10, 2,
 def test_greedy_search_in_a_batch_is_what_each_row_gives_by_hand(model: LanguageModel, left: bool) -> None:
     reader = windowed(model)
     limit = torch.tensor([30, 12, 25, 3, 18])
-    found = greedy_search(reader.step, reader.begin(), in_one_batch(TEXTS, left=left), eos=0, limit=limit)
+    found = greedy_search(reader.step, reader.init_state(), in_one_batch(TEXTS, left=left), eos=0, max_new_tokens=limit)
     for text, most, (h,) in zip(TEXTS, limit.tolist(), found, strict=True):
         ids = list(text)
         for _ in range(most):
@@ -146,14 +146,26 @@ class Forgetful:
 def test_beams_and_samples_survive_being_read_again(model: LanguageModel) -> None:
     reader, plain = windowed(model), Forgetful(model)
     prompt = in_one_batch([[2], [3], [4]], left=True)
-    wide = {"width": 3, "n_best": 3, "length_penalty": NoPenalty(), "eos": EOS, "limit": torch.tensor([21, 9, 30])}
-    found = beam_search(reader.step, reader.begin(), prompt, **wide)  # type: ignore[arg-type]
+    wide = {
+        "width": 3,
+        "n_best": 3,
+        "length_penalty": NoLengthPenalty(),
+        "eos": EOS,
+        "max_new_tokens": torch.tensor([21, 9, 30]),
+    }
+    found = beam_search(reader.step, reader.init_state(), prompt, **wide)  # type: ignore[arg-type]
     expected = beam_search(plain.step, None, prompt, **wide)  # type: ignore[arg-type]
     assert [[h.ids for h in each] for each in found] == [[h.ids for h in each] for each in expected]
     assert max(len(h.ids) for each in found for h in each) > 2 * LONGEST
-    drawn = {"pick": Multinomial(0.9, seed=3), "n": 3, "eos": EOS, "limit": 25, "penalties": (RepetitionPenalty(1.2),)}
-    one = sampled_search(reader.step, reader.begin(), prompt, **drawn)  # type: ignore[arg-type]
-    other = sampled_search(plain.step, None, prompt, **drawn)  # type: ignore[arg-type]
+    drawn = {
+        "sampler": MultinomialSampler(0.9, seed=3),
+        "num_samples": 3,
+        "eos": EOS,
+        "max_new_tokens": 25,
+        "penalties": (RepetitionPenalty(1.2),),
+    }
+    one = sampling_search(reader.step, reader.init_state(), prompt, **drawn)  # type: ignore[arg-type]
+    other = sampling_search(plain.step, None, prompt, **drawn)  # type: ignore[arg-type]
     assert [[h.ids for h in each] for each in one] == [[h.ids for h in each] for each in other]
     assert max(len(h.ids) for each in one for h in each) > 2 * LONGEST
 
@@ -161,9 +173,9 @@ def test_beams_and_samples_survive_being_read_again(model: LanguageModel) -> Non
 def test_long_texts_are_read_again_in_pieces(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
     reader, texts = windowed(model, 7), [torch.randint(2, VOCABULARY, (n,)).tolist() for n in (20, 3, 13)]
-    whole, _ = reader.step(in_one_batch(texts, left=True), reader.begin())
-    monkeypatch.setattr("heedful.generation.window._PIECE", 3)
-    parts, _ = reader.step(in_one_batch(texts, left=True), reader.begin())
+    whole, _ = reader.step(in_one_batch(texts, left=True), reader.init_state())
+    monkeypatch.setattr("heedful.generation.rolling_context._CHUNK_COLUMNS", 3)
+    parts, _ = reader.step(in_one_batch(texts, left=True), reader.init_state())
     torch.testing.assert_close(parts[:, -1], whole[:, -1])
 
 
@@ -171,7 +183,7 @@ def test_long_texts_are_read_again_in_pieces(model: LanguageModel, monkeypatch: 
 def test_what_is_remembered_of_a_text(kept: int | None) -> None:
     for length in range(1, 40):
         ids = list(range(length))
-        number = kept_of(length, longest=LONGEST, kept=kept)
+        number = count_kept_tokens(length, max_context=LONGEST, kept_tokens=kept)
         assert cropped(ids, kept or LONGEST // 2) == ids[length - number :]
 
 
@@ -188,7 +200,7 @@ def test_segments_are_read_again_with_their_tokens(parted: LanguageModel, sizes:
     segments = torch.randint(3, (1, 17))
     segments[:, :5] = 0
     engine, parts, at = windowed(parted, kept), [], 0
-    state = engine.begin()
+    state = engine.init_state()
     for size in sizes:
         span = slice(at, at + size)
         said = None if at + size <= 5 else segments[:, span]
@@ -198,7 +210,7 @@ def test_segments_are_read_again_with_their_tokens(parted: LanguageModel, sizes:
     for length in range(1, 18):
         left = cropped(list(range(length)), kept)
         text = Tokens(ids[:, left], torch.arange(len(left)).unsqueeze(0), segments[:, left])
-        expected = parted.step(text, parted.begin())[0][0, -1]
+        expected = parted.step(text, parted.init_state())[0][0, -1]
         torch.testing.assert_close(torch.cat(parts, 1)[0, length - 1], expected)
 
 
@@ -206,11 +218,11 @@ def test_states_with_and_without_segments_are_joined(parted: LanguageModel) -> N
     engine, texts = windowed(parted), [torch.randint(VOCABULARY, (1, 9)) for _ in range(2)]
     segments, at = torch.randint(3, (1, 9)), torch.arange(9).unsqueeze(0)
     states = [
-        engine.step(Tokens(texts[0], at, segments), engine.begin())[1],
-        engine.step(Tokens(texts[1], at), engine.begin())[1],
+        engine.step(Tokens(texts[0], at, segments), engine.init_state())[1],
+        engine.step(Tokens(texts[1], at), engine.init_state())[1],
     ]
     newer = Tokens(torch.tensor([[3] * 6, [4] * 6]), torch.arange(9, 15).repeat(2, 1))
-    found, _ = engine.step(newer, join(states))
+    found, _ = engine.step(newer, concat_rows(states))
     for row, state in enumerate(states):
         alone, _ = engine.step(Tokens(newer.ids[row : row + 1], newer.positions[:1]), state)
         torch.testing.assert_close(found[row : row + 1], alone)

@@ -12,7 +12,7 @@ from inspected import judged, made_up
 
 from heedful.errors import DataError, RecipeError
 from heedful.inspection.record_files import load_record, save_record
-from heedful.tasks.inspecting import Scope
+from heedful.tasks.inspection_records import InspectionSelection
 
 
 def test_what_gradients_cannot_reach_is_refused() -> None:
@@ -24,18 +24,18 @@ def test_what_gradients_cannot_reach_is_refused() -> None:
 
 def test_a_story_has_no_embeddings_of_tokens() -> None:
     face, asked, given = next(questions("stories"))
-    assert face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions == ()
+    assert face.inspect(*asked, **given, scope=InspectionSelection(attribution="auto")).attributions == ()
 
 
 def test_auto_takes_the_gradient_where_that_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.tasks import inspecting
+    from heedful.tasks import inspection_records
 
     face, asked, given = next(questions("translation-transformer"))
-    (each,) = face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions
+    (each,) = face.inspect(*asked, **given, scope=InspectionSelection(attribution="auto")).attributions
     assert (each.method, each.steps, each.unit) == ("gradient", 1, "nats")
-    monkeypatch.setattr(inspecting, "_CHEAP", 1000)
-    assert face.inspect(*asked, **given, scope=Scope(attribution="auto")).attributions == ()
-    assert face.inspect(*asked, **given, scope=Scope(attribution="gradient")).attributions != ()
+    monkeypatch.setattr(inspection_records, "_CHEAP_PRODUCTS", 1000)
+    assert face.inspect(*asked, **given, scope=InspectionSelection(attribution="auto")).attributions == ()
+    assert face.inspect(*asked, **given, scope=InspectionSelection(attribution="gradient")).attributions != ()
     assert face.inspect(*asked, **given).attributions == ()
 
 
@@ -46,7 +46,7 @@ def test_a_record_keeps_its_attributions(tmp_path: Path) -> None:
         (each,), (expected,) = again.attributions, record.attributions
         np.testing.assert_array_equal(each.scores, expected.scores)
         assert (each.axes, each.places, each.about) == (expected.axes, expected.places, expected.about)
-        assert again.attributed(each) == record.attributed(expected)
+        assert again.list_attribution_labels(each) == record.list_attribution_labels(expected)
         if expected.gaps is not None:
             np.testing.assert_allclose(each.gaps, 0.25, atol=1e-5)
 

@@ -10,12 +10,12 @@ import pytest
 from inspected import made_up
 
 from heedful.errors import DataError
-from heedful.inspection.heads import differences
+from heedful.inspection.heads import compare_heads
 
 
 def test_a_record_does_not_differ_from_itself() -> None:
     record = made_up()
-    found = differences(record, record)
+    found = compare_heads(record, record)
     assert [(each.role, each.layer, each.head) for each in found] == [
         (role, layer, head) for role in ("encoder", "decoder", "cross") for layer in (0, 1) for head in (0, 1)
     ]
@@ -24,8 +24,8 @@ def test_a_record_does_not_differ_from_itself() -> None:
 
 def test_the_divergence_is_that_of_shannon_and_jensen() -> None:
     first, second = made_up(layers=1, seed=1), made_up(layers=1, seed=2)
-    for each in differences(first, second):
-        one, other = (record.find(each.role, layer=0).head(each.head) for record in (first, second))
+    for each in compare_heads(first, second):
+        one, other = (record.find_map(each.role, layer=0).get_head_weights(each.head) for record in (first, second))
         rows = []
         for p, q in zip(one.tolist(), other.tolist(), strict=True):
             middle = [(a + b) / 2 for a, b in zip(p, q, strict=True)]
@@ -42,14 +42,14 @@ def test_heads_that_look_elsewhere_are_one_bit_apart() -> None:
     one, other = weights.copy(), weights.copy()
     one[:, :, 0], other[:, :, 1] = 1, 1
     records = [replace(first, maps=(replace(first.maps[0], weights=each),)) for each in (one, other)]
-    (found,) = differences(*records)
+    (found,) = compare_heads(*records)
     assert (found.largest, found.divergence) == (1, 1)
 
 
 def test_heads_are_paired_by_their_numbers() -> None:
     """Two records that kept other heads have head 2 in common, the second of the one and the first of the other."""
     record = made_up(layers=1, heads=4)
-    found = differences(record.only(heads=[0, 2]), record.only(heads=[2, 3]))
+    found = compare_heads(record.keep_maps(heads=[0, 2]), record.keep_maps(heads=[2, 3]))
     assert [(each.role, each.head) for each in found] == [(role, 2) for role in ("encoder", "decoder", "cross")]
     assert all(each.largest == each.divergence == 0 for each in found)
 
@@ -57,6 +57,6 @@ def test_heads_are_paired_by_their_numbers() -> None:
 def test_what_cannot_be_compared() -> None:
     first, second = made_up(), made_up(written=("nein", "</s>"))
     with pytest.raises(DataError, match="the written tokens of the records differ"):
-        differences(first, second)
+        compare_heads(first, second)
     with pytest.raises(DataError, match="no head in common"):
-        differences(first, made_up(layers=1).only(layers=[3]))
+        compare_heads(first, made_up(layers=1).keep_maps(layers=[3]))

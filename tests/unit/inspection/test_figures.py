@@ -17,16 +17,16 @@ import pytest
 from inspected import GERMAN, dirichlet, judged, made_up
 from pictured import holding
 
-from heedful.attention.probe import Role
+from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError, RecipeError
-from heedful.inspection.figures import VIEWS, figure
-from heedful.inspection.figures.maps import mask_name
-from heedful.inspection.figures.sheet import Chosen
-from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.heatmap import GLOW, INK, colours
-from heedful.inspection.lettering import visible
-from heedful.inspection.record import Axis, Branch, Map, Record, Written
-from heedful.inspection.svg import image, png
+from heedful.inspection.figures import VIEWS, draw_figure
+from heedful.inspection.figures.maps import name_mask
+from heedful.inspection.figures.sheet import MapSelection
+from heedful.inspection.flow import compute_attention_flow, compute_rollout
+from heedful.inspection.heatmap import GLOW, INK, map_colours
+from heedful.inspection.record import AttentionMap, BeamNode, GeneratedToken, InspectionRecord, MapAxis
+from heedful.inspection.svg import draw_image, encode_png
+from heedful.inspection.token_labels import make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
@@ -91,7 +91,7 @@ def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
     layers = 1 if view == "flow" else 2  # which takes longest of all to be computed
     record = holding(view, AWKWARD, layers=layers, heads=3)
     record = replace(record, model="<b>\x00", notes=("</svg>",))
-    svg = figure(record, view=view)
+    svg = draw_figure(record, view=view)
     root = tree_of(svg)
     assert {node.tag.removeprefix(SVG) for node in root.iter()} <= ELEMENTS
     links = [value for node in root.iter() for name, value in node.attrib.items() if name.endswith("href")]
@@ -108,7 +108,7 @@ def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
 def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
     """Texts are measured by a rule of thumb of half an em for each letter."""
     tokens = ["a", "Hottentottenstottertrottel", "b", "昭和五十一年", "c", "d"]
-    svg = figure(holding(view, tokens, layers=2, heads=heads), view=view)
+    svg = draw_figure(holding(view, tokens, layers=2, heads=heads), view=view)
     root = tree_of(svg)
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     for node, x, y in places(root):
@@ -124,109 +124,109 @@ def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
 def test_the_same_record_gives_the_same_picture() -> None:
     for view in VIEWS:
         one, other = (holding(view, GERMAN, layers=1, heads=2) for _ in range(2))
-        assert figure(one, view=view) == figure(other, view=view)
+        assert draw_figure(one, view=view) == draw_figure(other, view=view)
 
 
 def test_unknown_views_and_missing_parts_are_named() -> None:
     record = made_up(1, 2, roles=("encoder",))
     with pytest.raises(RecipeError, match=r"no figure 'alignmnet'; there are alignment, heads, .*decoding"):
-        figure(record, view="alignmnet")
+        draw_figure(record, view="alignmnet")
     with pytest.raises(DataError, match=r"no cross attention in this record; it has encoder"):
-        figure(record, role="cross")
+        draw_figure(record, role="cross")
     with pytest.raises(DataError, match=r"has heads 0, 1 in this record, not 5"):
-        figure(record, head=5)
+        draw_figure(record, head=5)
     with pytest.raises(DataError, match="inspect with other --heads"):
-        figure(record.only(heads=[7]))
-    bare = Record("bare", (), ())
+        draw_figure(record.keep_maps(heads=[7]))
+    bare = InspectionRecord("bare", (), ())
     for view in VIEWS:
         with pytest.raises(DataError):
-            figure(bare, view=view)
+            draw_figure(bare, view=view)
 
 
 def test_an_alignment_shows_one_head_or_their_mean() -> None:
     record = made_up(2, 3)
-    each = record.find("cross", layer=0)
-    for head, weights in ((None, each.mean), (2, each.weights[2])):
-        svg = figure(record, layer=0, head=head, ramp=INK)
+    each = record.find_map("cross", layer=0)
+    for head, weights in ((None, each.mean_weights), (2, each.weights[2])):
+        svg = draw_figure(record, layer=0, head=head, ramp=INK)
         tips = [node.text or "" for node in tree_of(svg).iter(f"{SVG}title")][1:]
         assert [float(tip.rsplit(": ", 1)[1]) for tip in tips] == [round(w, 3) for w in weights.ravel().tolist()]
     assert "cross layer 0, head 2" in texts(svg)
     assert {"source →", "written ↓"} <= set(texts(svg))
-    assert {"read →", "written ↓"} <= set(texts(figure(record, role="decoder")))
+    assert {"read →", "written ↓"} <= set(texts(draw_figure(record, role="decoder")))
 
 
 def test_a_large_alignment_is_one_image() -> None:
     record = dirichlet(1, 1, 300)
-    svg = figure(record)
+    svg = draw_figure(record)
     (pixels,) = images(svg)
-    np.testing.assert_array_equal(cells(pixels, (300, 300)), colours(record.maps[0].weights[0], GLOW))
+    np.testing.assert_array_equal(cells(pixels, (300, 300)), map_colours(record.maps[0].weights[0], GLOW))
     assert len(svg) < 600_000
 
 
 def test_weights_beyond_zero_and_one_are_cut_and_this_is_said() -> None:
     record = made_up(1, 1)
     maps = tuple(replace(each, weights=3 * each.weights - 1) for each in record.maps)
-    svg = figure(replace(record, maps=maps))
+    svg = draw_figure(replace(record, maps=maps))
     assert any("drawn as 0 and 1" in text for text in texts(svg))
-    assert not any("drawn as" in text for text in texts(figure(record)))
+    assert not any("drawn as" in text for text in texts(draw_figure(record)))
 
 
 def test_lines_are_as_strong_as_weights() -> None:
     record = made_up(2, 3)
-    each = record.find("encoder", layer=1)
-    groups = tree_of(figure(record, view="heads", role="encoder")).findall(f"{SVG}g")
+    each = record.find_map("encoder", layer=1)
+    groups = tree_of(draw_figure(record, view="heads", role="encoder")).findall(f"{SVG}g")
     for head in range(3):
         (group,) = [node for node in groups if node.attrib.get("class") == f"hue{head}"]
         strong = each.weights[head][each.weights[head] >= 0.04].tolist()
         assert [float(path.attrib["stroke-opacity"]) for path in group] == [float(f"{w:.2f}") for w in strong]
-    alone = tree_of(figure(record, view="heads", role="encoder", head=2))
+    alone = tree_of(draw_figure(record, view="heads", role="encoder", head=2))
     assert len(list(alone.iter(f"{SVG}path"))) == int((each.weights[2] >= 0.04).sum())
 
 
 def test_long_texts_have_no_more_lines_than_can_be_seen() -> None:
     flat = np.full((4, 100, 100), 0.05, np.float32) + 0.01 * np.random.rand(4, 100, 100).astype(np.float32)
-    axis = Axis("source", tuple("x" * 100))
-    each = Map("e", "encoder", 0, (0, 1, 2, 3), "source", "source", flat, np.ones((100, 100), bool))
-    paths = list(tree_of(figure(Record("flat", (axis,), (each,)), view="heads")).iter(f"{SVG}path"))
+    axis = MapAxis("source", tuple("x" * 100))
+    each = AttentionMap("e", "encoder", 0, (0, 1, 2, 3), "source", "source", flat, np.ones((100, 100), bool))
+    paths = list(tree_of(draw_figure(InspectionRecord("flat", (axis,), (each,)), view="heads")).iter(f"{SVG}path"))
     assert 2900 <= len(paths) <= 3100
 
 
 def test_the_model_shows_every_head_in_its_place() -> None:
     record = made_up(2, 3)
-    svg = figure(record, view="model")
+    svg = draw_figure(record, view="model")
     found = images(svg)
     expected = [weights for each in record.maps for weights in each.weights]
     assert len(found) == len(expected) == 18
     for pixels, weights in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(cells(pixels, weights.shape), colours(weights, GLOW))
-    assert len(images(figure(record.only(heads=[1]), view="model", role="cross"))) == 2
+        np.testing.assert_array_equal(cells(pixels, weights.shape), map_colours(weights, GLOW))
+    assert len(images(draw_figure(record.keep_maps(heads=[1]), view="model", role="cross"))) == 2
 
 
 def test_a_rollout_is_drawn_with_its_own_scale() -> None:
     record = made_up(3, 4)
-    svg = figure(record, view="rollout")
-    shares = rollout(record).shares
+    svg = draw_figure(record, view="rollout")
+    shares = compute_rollout(record).shares
     tips = [node.text or "" for node in tree_of(svg).iter(f"{SVG}title")][1:]
     assert [float(tip.rsplit(": ", 1)[1]) for tip in tips] == [round(w, 3) for w in shares.ravel().tolist()]
     highest = math.ceil(20 * shares.max()) / 20
     assert highest < 0.9, "the record is one whose scale differs"
     assert f"{highest:g}" in texts(svg)
     fills = [node.attrib["fill"] for node in tree_of(svg).iter(f"{SVG}rect") if node.find(f"{SVG}title") is not None]
-    assert fills == [GLOW.colour(w / highest) for w in shares.ravel().tolist()]
+    assert fills == [GLOW.get_colour(w / highest) for w in shares.ravel().tolist()]
 
 
 @pytest.mark.parametrize("role", [None, "encoder"])
-def test_flow_stands_beside_rollout(role: Role | None) -> None:
+def test_flow_stands_beside_rollout(role: AttentionKind | None) -> None:
     record = made_up(2, 2, written=GERMAN[:5])
-    svg = figure(record, view="flow", role=role)
-    shares = rollout(record, side=role and "encoder").shares
+    svg = draw_figure(record, view="flow", role=role)
+    shares = compute_rollout(record, side=role and "encoder").shares
     queries = range(len(shares))
-    amounts = np.stack([attention_flow(record, query, side=role and "encoder").amounts for query in queries])
+    amounts = np.stack([compute_attention_flow(record, query, side=role and "encoder").amounts for query in queries])
     first, _, second, _ = images(svg)
     scales = [float(text) for text in texts(svg) if re.fullmatch(r"\d\.\d\d", text)]
     for pixels, matrix, highest in zip((first, second), (shares, amounts), scales, strict=True):
         assert -1e-6 < highest - matrix.max() < 0.05
-        np.testing.assert_array_equal(cells(pixels, matrix.shape), colours(np.minimum(matrix / highest, 1), GLOW))
+        np.testing.assert_array_equal(cells(pixels, matrix.shape), map_colours(np.minimum(matrix / highest, 1), GLOW))
     assert (amounts >= shares - 1e-6).all()
     lines = [node for node in tree_of(svg).iter(f"{SVG}path") if "stroke-dasharray" in node.attrib]
     assert len(lines) == (2 if role is None else 0), "where the source ends and what was read begins"
@@ -234,23 +234,23 @@ def test_flow_stands_beside_rollout(role: Role | None) -> None:
 
 def test_answers_have_their_probabilities() -> None:
     record = judged()
-    svg = figure(record, view="answers")
+    svg = draw_figure(record, view="answers")
     shown = texts(svg)
     for each in record.answers:
         assert each.about in shown
-        assert visible(each.said) in shown
+        assert make_visible(each.answer_text) in shown
         assert all(f"{option.probability:.3f}" in shown for option in each.options[:5])
     bars = [float(node.attrib["width"]) for node in tree_of(svg).iter(f"{SVG}rect") if node.get("class") == "hue0"]
     assert bars == pytest.approx(
         [120 * each.options[0].probability for each in record.answers if each.options], abs=0.06
     )
     with pytest.raises(DataError, match="--view decoding"):
-        figure(made_up(1, 1), view="answers")
+        draw_figure(made_up(1, 1), view="answers")
 
 
 def test_flow_of_a_long_text_is_refused() -> None:
     with pytest.raises(DataError, match=r"from 140 to 140 tokens through 4 attentions takes too long.*--view rollout"):
-        figure(dirichlet(4, 1, 140), view="flow")
+        draw_figure(dirichlet(4, 1, 140), view="flow")
 
 
 @pytest.mark.parametrize(
@@ -266,16 +266,16 @@ def test_flow_of_a_long_text_is_refused() -> None:
     ],
 )
 def test_masks_have_the_names_that_people_give_them(visible: np.ndarray, name: str) -> None:
-    assert mask_name(visible.astype(bool)) == name
+    assert name_mask(visible.astype(bool)) == name
 
 
 @pytest.mark.parametrize("size", [5, 120])
 def test_masks_show_every_pair_that_can_see_each_other_once(size: int) -> None:
     visible = np.random.rand(size, size) < 0.4
-    axis = Axis("source", tuple("x" * size))
+    axis = MapAxis("source", tuple("x" * size))
     weights = (visible / np.maximum(1, visible.sum(1, keepdims=True))).astype(np.float32)[None]
-    maps = [Map(f"e{i}", "encoder", i, (0,), "source", "source", weights, visible) for i in range(2)]
-    svg = figure(Record("masked", (axis,), tuple(maps)), view="masks")
+    maps = [AttentionMap(f"e{i}", "encoder", i, (0,), "source", "source", weights, visible) for i in range(2)]
+    svg = draw_figure(InspectionRecord("masked", (axis,), tuple(maps)), view="masks")
     (path,) = tree_of(svg).iter(f"{SVG}path")
     cell = min(22.0, 420 / size)
     drawn = np.zeros((size, size), int)
@@ -290,7 +290,7 @@ def test_each_position_scheme_has_its_pictures() -> None:
     record = made_up()
     (plain,) = record.encodings
     relative = replace(plain, name="relative <to> keys", places=plain.places - 4, relative=True)
-    found = images(figure(replace(record, encodings=(plain, relative)), view="positions"))
+    found = images(draw_figure(replace(record, encodings=(plain, relative)), view="positions"))
     assert len(found) == 2 * 2 + 2, "vectors and products, then vectors alone, each with its scale"
     (vectors, _, products, *_) = found
     assert np.shape(cells(vectors, plain.vectors.shape)) == (*plain.vectors.shape, 3)
@@ -302,7 +302,7 @@ def test_each_position_scheme_has_its_pictures() -> None:
 
 def test_what_was_written_has_its_probabilities() -> None:
     record = made_up()
-    shown = texts(figure(record, view="decoding"))
+    shown = texts(draw_figure(record, view="decoding"))
     total = 0.0
     for each in record.written:
         total += each.log_probability
@@ -310,11 +310,11 @@ def test_what_was_written_has_its_probabilities() -> None:
         assert f"{math.exp(each.log_probability):.3f}" in shown
         assert f"{total:.2f}" in shown
         assert all(f"{math.exp(other.log_probability):.3f}" in shown for other in each.alternatives)
-    forced = replace(record, written=tuple(Written(each.token, -math.inf, ()) for each in record.written))
-    assert "0.000" in texts(figure(forced, view="decoding"))
+    forced = replace(record, written=tuple(GeneratedToken(each.token, -math.inf, ()) for each in record.written))
+    assert "0.000" in texts(draw_figure(forced, view="decoding"))
 
 
-def random_tree(size: int) -> tuple[Branch, ...]:
+def random_tree(size: int) -> tuple[BeamNode, ...]:
     """Nodes that continue any earlier one; one of the leaves was returned."""
     parents = [-1] + [int(np.random.randint(i)) for i in range(1, size)]
     leaf = max(set(range(size)) - set(parents))
@@ -324,7 +324,7 @@ def random_tree(size: int) -> tuple[Branch, ...]:
         best.add(leaf)
     inner = set(parents)
     return tuple(
-        Branch(p, f"n{i}", -float(i), None if i in inner else -1.0, "lived" if i in inner else "ended", i in best)
+        BeamNode(p, f"n{i}", -float(i), None if i in inner else -1.0, "lived" if i in inner else "ended", i in best)
         for i, p in enumerate(parents)
     )
 
@@ -332,7 +332,7 @@ def random_tree(size: int) -> tuple[Branch, ...]:
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_a_tree_has_every_node_to_the_right_of_its_parent_and_none_above_another(size: int) -> None:
     branches = random_tree(size)
-    root = tree_of(figure(replace(made_up(), tree=branches), view="tree"))
+    root = tree_of(draw_figure(replace(made_up(), tree=branches), view="tree"))
     at = {node.text: (x, y) for node, x, y in places(root)}
     names = ["start"] + [branch.token for branch in branches[1:]]
     assert len({at[name] for name in names}) == size
@@ -345,13 +345,13 @@ def test_a_tree_has_every_node_to_the_right_of_its_parent_and_none_above_another
 
 
 def test_a_tree_as_deep_as_a_long_text_can_be_drawn() -> None:
-    branches = tuple(Branch(i - 1, f"n{i}", -float(i), None, "lived", True) for i in range(1100))
-    assert "n1099" in texts(figure(replace(made_up(), tree=branches), view="tree"))
+    branches = tuple(BeamNode(i - 1, f"n{i}", -float(i), None, "lived", True) for i in range(1100))
+    assert "n1099" in texts(draw_figure(replace(made_up(), tree=branches), view="tree"))
 
 
 def test_pruned_branches_are_faint_and_the_best_are_bold() -> None:
     record = made_up()
-    root = tree_of(figure(record, view="tree"))
+    root = tree_of(draw_figure(record, view="tree"))
     looks = {node.text: node.attrib for node, _, _ in places(root)}
     for branch in record.tree[1:]:
         assert (looks[branch.token].get("class") == "faint") == (branch.fate == "pruned")
@@ -360,8 +360,8 @@ def test_pruned_branches_are_faint_and_the_best_are_bold() -> None:
 
 def test_an_image_keeps_every_pixel() -> None:
     pixels = np.random.randint(0, 256, (7, 5, 3), np.uint8)
-    np.testing.assert_array_equal(pixels_of(png(pixels)), pixels)
-    node = ElementTree.fromstring(image(pixels, width=10, height=140, tip="&lt;x&gt;"))
+    np.testing.assert_array_equal(pixels_of(encode_png(pixels)), pixels)
+    node = ElementTree.fromstring(draw_image(pixels, width=10, height=140, tip="&lt;x&gt;"))
     data = base64.b64decode(node.attrib["href"].split(",")[1])
     np.testing.assert_array_equal(cells(pixels_of(data), pixels.shape), pixels)
     assert node[0].text == "<x>"
@@ -370,19 +370,19 @@ def test_an_image_keeps_every_pixel() -> None:
 @pytest.mark.parametrize("ramp", [GLOW, INK])
 def test_colours_of_an_array_are_those_of_the_ramp(ramp: object) -> None:
     weights = np.arange(256, dtype=np.float32).reshape(16, 16) / 255
-    found = ["#" + bytes(pixel).hex() for pixel in colours(weights, ramp).reshape(-1, 3)]  # type: ignore[arg-type]
-    assert found == [ramp.colour(i / 255) for i in range(256)]  # type: ignore[attr-defined]
+    found = ["#" + bytes(pixel).hex() for pixel in map_colours(weights, ramp).reshape(-1, 3)]  # type: ignore[arg-type]
+    assert found == [ramp.get_colour(i / 255) for i in range(256)]  # type: ignore[attr-defined]
 
 
 def test_what_is_shown_without_a_choice() -> None:
     for roles, expected in ((("encoder", "decoder", "cross"), "cross"), (("encoder", "decoder"), "decoder")):
-        assert Chosen().map_of(made_up(3, 1, roles=roles)).name == f"{expected} layer 2"  # type: ignore[arg-type]
+        assert MapSelection().select_map(made_up(3, 1, roles=roles)).name == f"{expected} layer 2"  # type: ignore[arg-type]
 
 
 def test_a_large_tree_is_drawn_without_what_was_pruned() -> None:
     small, large = made_up(written=tuple("abcdef")), made_up(written=tuple(f"w{i}" for i in range(40)))
-    shown = set(texts(figure(large, view="tree")))
+    shown = set(texts(draw_figure(large, view="tree")))
     for branch in large.tree[1:]:
         assert (branch.token in shown) == (branch.fate != "pruned")
     assert any("39 pruned branches are left out" in text for text in shown)
-    assert all(branch.token in set(texts(figure(small, view="tree"))) for branch in small.tree[1:])
+    assert all(branch.token in set(texts(draw_figure(small, view="tree"))) for branch in small.tree[1:])

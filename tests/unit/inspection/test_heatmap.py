@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from heedful.inspection.heatmap import GLOW, INK, Ramp, alignment_svg, alignment_text
+from heedful.inspection.heatmap import GLOW, INK, ColourRamp, draw_alignment_svg, draw_alignment_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [
@@ -47,31 +47,31 @@ def cells(svg: str) -> list[tuple[str, float]]:
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 100), (100, 1), (3, 7), (40, 25), (100, 100)])
 def test_every_weight_has_its_cell(rows: int, columns: int) -> None:
     weights = attention(rows, columns)
-    svg = alignment_svg([f"s{i}" for i in range(columns)], [f"t{i}" for i in range(rows)], weights)
+    svg = draw_alignment_svg([f"s{i}" for i in range(columns)], [f"t{i}" for i in range(rows)], weights)
     drawn = cells(svg)
     assert [value for _, value in drawn] == [round(w, 3) for w in weights.flatten().tolist()]
-    assert [colour for colour, _ in drawn] == [GLOW.colour(w) for w in weights.flatten().tolist()]
+    assert [colour for colour, _ in drawn] == [GLOW.get_colour(w) for w in weights.flatten().tolist()]
     assert len(svg) < 1000 + 8000 + 130 * rows * columns + 300 * (rows + columns)
 
 
 @pytest.mark.parametrize("ramp", [GLOW, INK])
-def test_equal_steps_of_weight_are_equal_steps_of_lightness(ramp: Ramp) -> None:
+def test_equal_steps_of_weight_are_equal_steps_of_lightness(ramp: ColourRamp) -> None:
     weights = np.linspace(0, 1, 101)
-    seen = np.array([oklab_lightness(ramp.colour(w)) for w in weights.tolist()])
+    seen = np.array([oklab_lightness(ramp.get_colour(w)) for w in weights.tolist()])
     low, high = ramp.lightness
     np.testing.assert_allclose(seen, low + weights * (high - low), atol=0.015)
 
 
 def test_strong_is_light_by_default_and_dark_in_ink() -> None:
-    (weak, _), (strong, _) = cells(alignment_svg(["a", "b"], ["x"], [[0.1, 0.9]]))
+    (weak, _), (strong, _) = cells(draw_alignment_svg(["a", "b"], ["x"], [[0.1, 0.9]]))
     assert oklab_lightness(weak) < oklab_lightness(strong)
-    (weak, _), (strong, _) = cells(alignment_svg(["a", "b"], ["x"], [[0.1, 0.9]], ramp=INK))
+    (weak, _), (strong, _) = cells(draw_alignment_svg(["a", "b"], ["x"], [[0.1, 0.9]], ramp=INK))
     assert oklab_lightness(weak) > oklab_lightness(strong)
 
 
 def test_any_token_gives_well_formed_xml_that_shows_something() -> None:
     tokens = AWKWARD + ["".join(chr(random.randrange(0x110000)) for _ in range(5)) for _ in range(60)]
-    svg = alignment_svg(tokens, AWKWARD, attention(len(AWKWARD), len(tokens)), title="<b> & \x00 \u202e")
+    svg = draw_alignment_svg(tokens, AWKWARD, attention(len(AWKWARD), len(tokens)), title="<b> & \x00 \u202e")
     root = ElementTree.fromstring(svg.encode("utf-8"))
     texts = [text for node in root.iter() if node.tag in (f"{SVG}text", f"{SVG}title") for text in [node.text]]
     assert all(text and text.strip() for text in texts)
@@ -91,7 +91,7 @@ def test_any_token_gives_well_formed_xml_that_shows_something() -> None:
 
 def test_labels_are_the_tokens_in_order_and_long_ones_are_cut() -> None:
     source, target = ["ein", "Wort", "x" * 60], ["a", "昭" * 40]
-    svg = alignment_svg(source, target, attention(2, 3))
+    svg = draw_alignment_svg(source, target, attention(2, 3))
     labels = [node.text for node in ElementTree.fromstring(svg).iter(f"{SVG}text") if "class" not in node.attrib]
     assert labels == ["ein", "Wort", "x" * 23 + "…", "a", "昭" * 11 + "…"]
     assert "x" * 60 in svg, "the tooltip has the whole token"
@@ -100,7 +100,7 @@ def test_labels_are_the_tokens_in_order_and_long_ones_are_cut() -> None:
 def test_everything_lies_inside_the_picture() -> None:
     """Labels are measured by a rule of thumb of 0.5 em per narrow letter and 1 em per wide one."""
     source, target = ["a", "Hottentotten", "昭和五十一年"], ["Überraschungsmoment", "."]
-    root = ElementTree.fromstring(alignment_svg(source, target, attention(2, 3), title="A long title " * 6))
+    root = ElementTree.fromstring(draw_alignment_svg(source, target, attention(2, 3), title="A long title " * 6))
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     font = float(root.attrib["font-size"])
     for node in root.iter(f"{SVG}text"):
@@ -124,25 +124,25 @@ def dots(svg: str) -> int:
 
 def test_the_largest_of_each_row_has_a_dot() -> None:
     weights = [[0.1, 0.7, 0.2], [0.5, 0.0, 0.5], [0.2, 0.2, 0.2]]
-    svg = alignment_svg(list("abc"), list("xyz"), weights)
+    svg = draw_alignment_svg(list("abc"), list("xyz"), weights)
     rows = list(ElementTree.fromstring(svg).iter(f"{SVG}g"))
     marked = [[round(float(c.attrib["cx"]) / 34 - 0.5) for c in row.iter(f"{SVG}circle")] for row in rows]
     assert marked == [[1], [0, 2], []]
-    assert dots(alignment_svg(["a"], ["x"], [[1.0]])) == 1
+    assert dots(draw_alignment_svg(["a"], ["x"], [[1.0]])) == 1
 
 
 def test_the_file_needs_nothing_else_and_follows_dark_mode() -> None:
-    svg = alignment_svg(["a"], ["b"], [[0.5]], title="T")
+    svg = draw_alignment_svg(["a"], ["b"], [[0.5]], title="T")
     assert re.findall(r"https?://[^\"' ]+", svg) == ["http://www.w3.org/2000/svg"]
     assert "url(" not in svg
     assert " id=" not in svg, "two pictures in one page must not share names"
     assert "prefers-color-scheme:dark" in svg
     assert 'role="img" aria-label="T"' in svg
-    assert alignment_svg(["a"], ["b"], [[0.5]], title="T") == svg
+    assert draw_alignment_svg(["a"], ["b"], [[0.5]], title="T") == svg
 
 
 def test_text_shades_the_cells_and_names_the_strongest() -> None:
-    text = alignment_text(["the", "cat"], ["die", "Katze"], [[1.0, 0.0], [0.3, 0.7]])
+    text = draw_alignment_text(["the", "cat"], ["die", "Katze"], [[1.0, 0.0], [0.3, 0.7]])
     assert text.splitlines() == [
         "       t c",
         "       h a",
@@ -153,7 +153,7 @@ def test_text_shades_the_cells_and_names_the_strongest() -> None:
 
 
 def test_text_lines_up_for_any_token() -> None:
-    text = alignment_text(AWKWARD, AWKWARD, np.eye(len(AWKWARD)))
+    text = draw_alignment_text(AWKWARD, AWKWARD, np.eye(len(AWKWARD)))
     rows = [line for line in text.splitlines() if "│" in line]
     starts = set()
     for row in rows:
@@ -167,7 +167,7 @@ def test_text_lines_up_for_any_token() -> None:
     assert not [c for c in text if unicodedata.category(c) in ("Cc", "Cs") and c != "\n"]
 
 
-@pytest.mark.parametrize("draw", [alignment_svg, alignment_text])
+@pytest.mark.parametrize("draw", [draw_alignment_svg, draw_alignment_text])
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -186,7 +186,7 @@ def test_weights_that_are_none_are_refused(draw: type, weights: np.ndarray, mess
         draw(["a", "b", "c"], ["x", "y"], weights)
 
 
-@pytest.mark.parametrize("draw", [alignment_svg, alignment_text])
+@pytest.mark.parametrize("draw", [draw_alignment_svg, draw_alignment_text])
 def test_no_tokens_are_refused(draw: type) -> None:
     with pytest.raises(ValueError, match="0 source and 1 target tokens"):
         draw([], ["x"], np.zeros((1, 0)))
@@ -196,4 +196,9 @@ def test_no_tokens_are_refused(draw: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int64])
 def test_arrays_of_any_number_type(dtype: type) -> None:
-    assert [value for _, value in cells(alignment_svg(["a", "b"], ["x", "y"], np.eye(2, dtype=dtype)))] == [1, 0, 0, 1]
+    assert [value for _, value in cells(draw_alignment_svg(["a", "b"], ["x", "y"], np.eye(2, dtype=dtype)))] == [
+        1,
+        0,
+        0,
+        1,
+    ]

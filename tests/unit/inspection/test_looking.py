@@ -17,16 +17,21 @@ from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mappe
 from rich.console import Console
 
 from heedful.errors import DataError
-from heedful.inspection.chain import likeliest
-from heedful.inspection.figures import figure
-from heedful.inspection.figures.looking import step_names
-from heedful.inspection.figures.pictures import SPREAD, looked_at, overlap, spread
-from heedful.inspection.figures.sheet import Chosen
-from heedful.inspection.figures.stories import hops_of, span_sums
-from heedful.inspection.heatmap import GLOW, INK, colours
-from heedful.inspection.record import Axis, Record
-from heedful.inspection.terminal import terminal_view
-from heedful.inspection.web import payload
+from heedful.inspection.chain import find_likeliest_chains
+from heedful.inspection.figures import draw_figure
+from heedful.inspection.figures.pictures import (
+    SMOOTHING_WIDTH,
+    build_gaussian_kernel,
+    build_overlap_kernel,
+    overlay_weights,
+)
+from heedful.inspection.figures.sheet import MapSelection
+from heedful.inspection.figures.steps import name_steps
+from heedful.inspection.figures.stories import find_hops, sum_over_spans
+from heedful.inspection.heatmap import GLOW, INK, map_colours
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.inspection.terminal import render_terminal
+from heedful.inspection.web import build_payload
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,16 +45,16 @@ def texts(svg: str) -> list[str]:
 
 
 def test_each_place_takes_from_cells_by_a_gaussian_of_their_distance() -> None:
-    found = spread(9, 4)
+    found = build_gaussian_kernel(9, 4)
     for place in range(9):
         here = (place + 0.5) / 9 * 4
-        shares = [math.exp(-((here - (cell + 0.5)) ** 2) / (2 * SPREAD**2)) for cell in range(4)]
+        shares = [math.exp(-((here - (cell + 0.5)) ** 2) / (2 * SMOOTHING_WIDTH**2)) for cell in range(4)]
         np.testing.assert_allclose(found[place], np.array(shares) / sum(shares), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("places", "cells"), [(6, 3), (3, 6), (5, 3), (1, 4), (4, 1), (7, 7)])
 def test_each_place_takes_from_cells_what_lies_in_them(places: int, cells: int) -> None:
-    found = overlap(places, cells)
+    found = build_overlap_kernel(places, cells)
     fine = np.zeros((places, cells))
     for tick in range(places * cells):  # each tick lies in one place and in one cell
         fine[tick // cells, tick // places] += 1 / cells
@@ -58,19 +63,21 @@ def test_each_place_takes_from_cells_what_lies_in_them(places: int, cells: int) 
 
 def test_raw_regions_have_the_colours_of_their_weights() -> None:
     cells = np.random.default_rng(1).dirichlet(np.ones(6))
-    axis = Axis.grid("picture", rows=2, columns=3)
-    found = looked_at(axis, cells, side=30.0, chosen=Chosen(smooth=False))
+    axis = MapAxis.from_grid("picture", rows=2, columns=3)
+    found = overlay_weights(axis, cells, side=30.0, selection=MapSelection(smooth=False))
     assert found.shape == (20, 30, 3)
-    expected = colours((cells / cells.max()).reshape(2, 3), GLOW)
+    expected = map_colours((cells / cells.max()).reshape(2, 3), GLOW)
     np.testing.assert_array_equal(found, expected.repeat(10, 0).repeat(10, 1))
 
 
 def test_over_a_picture_weights_are_mixed_and_the_picture_keeps_its_place() -> None:
     picture = np.zeros((1, 4, 4, 3), np.uint8)
     picture[0, :2, 2:] = 200  # the upper right region
-    axis = Axis.grid("picture", rows=2, columns=2, pictures=picture)
-    found = looked_at(axis, np.array([1.0, 0, 0, 0]), side=8.0, chosen=Chosen(smooth=False)).astype(float)
-    strong, weak = (colours(np.array([[share]]), GLOW)[0, 0].astype(float) for share in (1, 0))
+    axis = MapAxis.from_grid("picture", rows=2, columns=2, pictures=picture)
+    found = overlay_weights(axis, np.array([1.0, 0, 0, 0]), side=8.0, selection=MapSelection(smooth=False)).astype(
+        float
+    )
+    strong, weak = (map_colours(np.array([[share]]), GLOW)[0, 0].astype(float) for share in (1, 0))
     np.testing.assert_allclose(found[1, 1], 0.55 * strong, atol=0.51)
     np.testing.assert_allclose(found[1, 6], 0.55 * weak + 0.45 * 200, atol=0.51)
     np.testing.assert_allclose(found[6, 1], 0.55 * weak, atol=0.51)
@@ -78,49 +85,51 @@ def test_over_a_picture_weights_are_mixed_and_the_picture_keeps_its_place() -> N
 
 def test_written_words_have_their_probabilities() -> None:
     record = captioned()
-    assert step_names(record, record.maps[0]) == ["A(1.00)", "red(0.87)", "ball(0.64)", "</s>(0.40)"]
-    assert step_names(told(), told().maps[0]) == ["Where is the milk?"]
-    svg = figure(record, view="regions")
-    assert [text for text in texts(svg) if "(" in text] == step_names(record, record.maps[0])
+    assert name_steps(record, record.maps[0]) == ["A(1.00)", "red(0.87)", "ball(0.64)", "</s>(0.40)"]
+    assert name_steps(told(), told().maps[0]) == ["Where is the milk?"]
+    svg = draw_figure(record, view="regions")
+    assert [text for text in texts(svg) if "(" in text] == name_steps(record, record.maps[0])
     assert len(nodes(svg, "image")) == 4
     assert "cross layer 0, mean of 2 heads" in texts(svg)
-    assert "cross layer 0, head 1" in texts(figure(record, view="regions", head=1))
+    assert "cross layer 0, head 1" in texts(draw_figure(record, view="regions", head=1))
 
 
 def test_a_map_is_chosen_by_role_and_layer_among_those_that_fit() -> None:
     record = captioned()
     other = mapped(record.maps[0].weights[:, :, :4], keys="read", layer=1)
     both = replace(record, maps=(*record.maps, replace(other, role="decoder")))
-    assert figure(both, view="regions") == figure(record, view="regions")
+    assert draw_figure(both, view="regions") == draw_figure(record, view="regions")
     with pytest.raises(DataError, match="no attention to a picture in this record; layers 0 have it"):
-        figure(both, view="regions", layer=1)
+        draw_figure(both, view="regions", layer=1)
     with pytest.raises(DataError, match="no attention to a picture"):
-        figure(both, view="regions", role="decoder")
+        draw_figure(both, view="regions", role="decoder")
 
 
 @pytest.mark.parametrize("record", [filmed(), heard(), filmed(4, pictures=False)])
-def test_bars_are_as_high_as_weights(record: Record) -> None:
+def test_bars_are_as_high_as_weights(record: InspectionRecord) -> None:
     [each] = record.maps
-    svg = figure(record, view="frames")
+    svg = draw_figure(record, view="frames")
     paths = [node.attrib["d"] for node in nodes(svg, "path")]
     heights = np.array([[-float(high) for high in re.findall(r"v(-?[\d.]+)h", path)] for path in paths])
-    np.testing.assert_allclose(heights / heights.max(), each.mean / each.mean.max(), atol=2e-3)  # two digits of a pixel
-    assert f"the highest bar is {each.mean.max():.3f}" in " ".join(texts(svg))
+    np.testing.assert_allclose(
+        heights / heights.max(), each.mean_weights / each.mean_weights.max(), atol=2e-3
+    )  # two digits of a pixel
+    assert f"the highest bar is {each.mean_weights.max():.3f}" in " ".join(texts(svg))
 
 
 def test_known_frames_are_marked_where_their_bars_are() -> None:
-    svg = figure(filmed(), view="frames")
+    svg = draw_figure(filmed(), view="frames")
     marks = [node for node in nodes(svg, "rect") if node.attrib.get("class") == "hue1"]
     bars = [float(x) for x in re.findall(r"M([\d.]+) ", nodes(svg, "path")[0].attrib["d"])]
     assert [float(mark.attrib["x"]) for mark in marks] == pytest.approx([bars[2], bars[3]], abs=0.1)
     assert len(nodes(svg, "image")) == 8
-    assert len(nodes(figure(filmed(60), view="frames"), "image")) == 15  # of many frames every fourth is shown
-    assert len(nodes(figure(heard(), view="frames"), "image")) == 1
+    assert len(nodes(draw_figure(filmed(60), view="frames"), "image")) == 15  # of many frames every fourth is shown
+    assert len(nodes(draw_figure(heard(), view="frames"), "image")) == 1
 
 
 def test_glimpses_stand_where_they_looked() -> None:
     record = glimpsed()
-    svg = figure(record, view="glimpses")
+    svg = draw_figure(record, view="glimpses")
     [picture] = nodes(svg, "image")
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
     assert width / height == pytest.approx(1.5, abs=0.01)
@@ -137,7 +146,7 @@ def test_glimpses_stand_where_they_looked() -> None:
 @pytest.mark.parametrize("ramp", [GLOW, INK])
 def test_hops_have_all_weights_and_a_dot_for_what_matters(ramp: object) -> None:
     record = told()
-    svg = figure(record, view="hops", ramp=ramp)  # type: ignore[arg-type]
+    svg = draw_figure(record, view="hops", ramp=ramp)  # type: ignore[arg-type]
     numbers = [text for text in texts(svg) if re.fullmatch(r"\d\.\d{3}", text)]
     assert numbers == [f"{weight:.3f}" for each in record.maps for weight in each.weights[0, 0].tolist()]
     assert [text for text in texts(svg) if text.startswith("● ")] == [
@@ -148,22 +157,24 @@ def test_hops_have_all_weights_and_a_dot_for_what_matters(ramp: object) -> None:
 
 
 def test_hops_are_maps_of_one_query_or_heads_of_a_summary() -> None:
-    assert [(each.layer, head) for each, head in hops_of(told(4))] == [(0, None), (1, None), (2, None), (3, None)]
+    assert [(each.layer, head) for each, head in find_hops(told(4))] == [(0, None), (1, None), (2, None), (3, None)]
     summed = made_up(1, 3, roles=("encoder", "summary"))
-    assert [head for _, head in hops_of(summed)] == [0, 1, 2]
-    assert hops_of(made_up()) == []
-    assert hops_of(told(1)) == []
+    assert [head for _, head in find_hops(summed)] == [0, 1, 2]
+    assert find_hops(made_up()) == []
+    assert find_hops(told(1)) == []
 
 
 def test_turns_get_the_sums_of_their_words() -> None:
     record = spoken()
     [each] = record.maps
-    axis = record.axis("source")
-    found = span_sums(each, axis, Chosen())
+    axis = record.get_axis("source")
+    found = sum_over_spans(each, axis, MapSelection())
     for query in range(4):
         for number, (start, stop) in enumerate([(0, 5), (5, 9), (9, 13)]):
-            assert found[query, number] == pytest.approx(sum(each.mean[query, key] for key in range(start, stop)))
-    numbers = [text for text in texts(figure(record, view="turns")) if re.fullmatch(r"\d\.\d{3}", text)]
+            assert found[query, number] == pytest.approx(
+                sum(each.mean_weights[query, key] for key in range(start, stop))
+            )
+    numbers = [text for text in texts(draw_figure(record, view="turns")) if re.fullmatch(r"\d\.\d{3}", text)]
     assert numbers == [f"{share:.3f}" for row in found.tolist() for share in row]
 
 
@@ -181,32 +192,32 @@ def test_the_most_probable_chains_are_those_of_counting_all(steps: int, seed: in
         chances[path] = chance
     assert sum(chances.values()) == pytest.approx(1, abs=1e-4)
     best = sorted(chances, key=lambda path: -chances[path])[:3]
-    found = likeliest(each.weights[0], each.edges[0])
+    found = find_likeliest_chains(each.weights[0], each.edges[0])
     assert [path for path, _ in found] == best
     assert [chance for _, chance in found] == pytest.approx([chances[path] for path in best], rel=1e-5)
 
 
 def test_a_chain_has_a_circle_for_each_fact_and_step_and_its_best_paths() -> None:
     record = chained(3, heads=2)
-    svg = figure(record, view="chain", head=1)
+    svg = draw_figure(record, view="chain", head=1)
     [each] = record.maps
     assert each.edges is not None
     found = [float(node.attrib["fill-opacity"]) for node in nodes(svg, "circle")]
     assert found == pytest.approx(each.weights[1].ravel().tolist(), abs=0.0051)
     widths = [float(node.attrib["stroke-width"]) for node in nodes(svg, "path")]
     assert widths == pytest.approx([0.5 + 7 * p for p in each.edges[1].ravel().tolist() if p > 0.01], abs=0.01)
-    [told_of] = payload(record)["maps"]
+    [told_of] = build_payload(record)["maps"]
     assert told_of["chains"] == [
-        *(likeliest(each.weights[head], each.edges[head]) for head in range(2)),
-        likeliest(each.mean, each.edges.mean(0)),
+        *(find_likeliest_chains(each.weights[head], each.edges[head]) for head in range(2)),
+        find_likeliest_chains(each.mean_weights, each.edges.mean(0)),
     ]
     with pytest.raises(DataError, match="has heads 0, 1 in this record, not 5"):
-        figure(record, view="chain", head=5)
+        draw_figure(record, view="chain", head=5)
 
 
 def test_a_step_that_nothing_reaches_is_in_no_chain() -> None:
     nodes, edges = np.array([[1.0, 0.0], [0.25, 0.75]]), np.array([[[0.25, 0.75], [0.0, 0.0]]])
-    assert likeliest(nodes, edges) == [((0, 1), 0.75), ((0, 0), 0.25)]
+    assert find_likeliest_chains(nodes, edges) == [((0, 1), 0.75), ((0, 0), 0.25)]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +233,7 @@ def test_a_step_that_nothing_reaches_is_in_no_chain() -> None:
 )
 def test_what_a_record_lacks_is_said(view: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        figure(made_up(), view=view)
+        draw_figure(made_up(), view=view)
 
 
 @pytest.mark.parametrize(
@@ -235,8 +246,8 @@ def test_what_a_record_lacks_is_said(view: str, message: str) -> None:
         (leveled, ("forward and backward", "forward, from the source", "attention", "its own token")),
     ],
 )
-def test_a_terminal_shows_them_as_tables(make: Callable[[], Record], expected: tuple[str, ...]) -> None:
+def test_a_terminal_shows_them_as_tables(make: Callable[[], InspectionRecord], expected: tuple[str, ...]) -> None:
     out = StringIO()
-    Console(file=out, width=160).print(terminal_view(make()))
+    Console(file=out, width=160).print(render_terminal(make()))
     assert all(text in out.getvalue() for text in expected)
     assert "mostly the token at" not in out.getvalue() or make is chained

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from inspected import dirichlet, made_up
 
-from heedful.inspection.web import notebook_html, pack_bits, pack_numbers, pack_weights, payload, viewer_html
+from heedful.inspection.web import (
+    build_payload,
+    pack_bits,
+    pack_numbers,
+    pack_weights,
+    render_notebook_viewer,
+    render_viewer,
+)
 
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray:
@@ -35,7 +42,7 @@ def unpacked(packed: dict[str, Any]) -> np.ndarray:
 def test_weights_are_as_exact_as_promised(fine: bool) -> None:
     weights = np.random.default_rng(1).dirichlet(np.full(50, 0.1), (2, 30)).astype(np.float32)
     weights[0, 0, :3], weights[1] = (0, 1, 0.5), weights[1] / 20
-    found = unpacked(pack_weights(weights, fine=fine))
+    found = unpacked(pack_weights(weights, use_16_bits=fine))
     allowed = 1 / 131_070 if fine else np.array([1, weights[1].max()])[:, None, None] / 510
     assert (np.abs(found - weights) <= allowed + 1e-9).all()
     assert found[0, 0, 0] == 0
@@ -44,17 +51,17 @@ def test_weights_are_as_exact_as_promised(fine: bool) -> None:
 
 @pytest.mark.parametrize("keys", [1, 600, 5000])
 def test_heads_that_look_everywhere_alike_still_do(keys: int) -> None:
-    rows = unpacked(pack_weights(np.full((1, 3, keys), 1 / keys), fine=False))
+    rows = unpacked(pack_weights(np.full((1, 3, keys), 1 / keys), use_16_bits=False))
     assert rows.sum(2) == pytest.approx(np.ones((1, 3)))
 
 
 def test_heads_without_weights_stay_so() -> None:
-    assert unpacked(pack_weights(np.zeros((2, 3, 4)), fine=False)).max() == 0
+    assert unpacked(pack_weights(np.zeros((2, 3, 4)), use_16_bits=False)).max() == 0
 
 
 def test_weights_that_are_no_shares_are_kept_as_numbers() -> None:
     weights = np.array([[[-0.25, 1.5]]])
-    np.testing.assert_array_equal(unpacked(pack_weights(weights, fine=True)), weights)
+    np.testing.assert_array_equal(unpacked(pack_weights(weights, use_16_bits=True)), weights)
 
 
 def test_numbers_have_three_digits_and_an_end() -> None:
@@ -69,13 +76,13 @@ def test_bits() -> None:
 
 def test_the_page_holds_the_record_and_loads_nothing() -> None:
     record = made_up(walk=True, source=("</script><script>alert(1)</script>", "\u2028", "</s>"))
-    page = viewer_html(record)
+    page = render_viewer(record)
     assert page.count("</script>") == 3  # those of the page itself
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
     assert "default-src 'none'" in page
     (content,) = re.findall(r'<script type="application/json" id="record">(.*?)</script>', page, re.DOTALL)
     found = json.loads(content)
-    assert found == payload(record)
+    assert found == build_payload(record)
     assert found["axes"][0]["tokens"] == list(record.axes[0].tokens)
     for packed, each in zip(found["maps"], record.maps, strict=True):
         np.testing.assert_allclose(unpacked(packed["weights"]), each.weights, atol=1e-5)
@@ -85,14 +92,14 @@ def test_the_page_holds_the_record_and_loads_nothing() -> None:
 
 
 def test_many_weights_take_eight_bits() -> None:
-    kinds = {each["weights"]["type"] for each in payload(dirichlet(12, 12, 128))["maps"]}
+    kinds = {each["weights"]["type"] for each in build_payload(dirichlet(12, 12, 128))["maps"]}
     assert kinds == {"u8"}
 
 
 def test_in_a_notebook_the_page_is_a_frame() -> None:
     record = made_up(layers=1)
     frame = record._repr_html_()
-    assert frame == notebook_html(record)
+    assert frame == render_notebook_viewer(record)
     (inside,) = re.findall(r'srcdoc="([^"]*)"', frame)
     assert "<" not in inside
     assert 'sandbox="allow-scripts"' in frame

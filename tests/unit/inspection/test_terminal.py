@@ -14,24 +14,24 @@ from inspected import judged, made_up
 from rich.console import Console
 
 from heedful.errors import DataError
-from heedful.inspection.heatmap import alignment_text
-from heedful.inspection.lettering import visible
-from heedful.inspection.record import Record
-from heedful.inspection.terminal import terminal_view
+from heedful.inspection.heatmap import draw_alignment_text
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.terminal import render_terminal
+from heedful.inspection.token_labels import make_visible
 
 
-def shown(record: Record, *, width: int = 120, colours: bool = False, **chosen: object) -> str:
+def shown(record: InspectionRecord, *, width: int = 120, colours: bool = False, **chosen: object) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colours, soft_wrap=True, highlight=False)
-    console.print(terminal_view(record, **chosen))  # type: ignore[arg-type]
+    console.print(render_terminal(record, **chosen))  # type: ignore[arg-type]
     return out.getvalue()
 
 
 def test_the_map_and_what_was_written_are_there() -> None:
     record = made_up(2, 3)
-    each = record.find("cross", layer=-1)
+    each = record.find_map("cross", layer=-1)
     text = shown(record)
-    matrix = alignment_text(record.axis("source").tokens, record.axis("written").tokens, each.mean)
+    matrix = draw_alignment_text(record.get_axis("source").tokens, record.get_axis("written").tokens, each.mean_weights)
     assert all(line.rstrip() in text for line in matrix.splitlines())
     assert "cross layer 1, mean of 3 heads" in text
     for written in record.written:
@@ -41,7 +41,7 @@ def test_the_map_and_what_was_written_are_there() -> None:
 
 def test_a_narrow_terminal_has_the_strongest_keys_instead() -> None:
     record = made_up(1, 1, source=[f"w{i}" for i in range(80)])
-    weights = record.find("cross", layer=0).mean
+    weights = record.find_map("cross", layer=0).mean_weights
     text = shown(record, width=80)
     assert "│" not in text
     for row in weights:
@@ -57,16 +57,16 @@ def test_answers_are_there_with_their_probabilities() -> None:
     for each in record.answers:
         assert [each.about] in rows
         chance = [f"{each.options[0].probability:.3f}"] if each.options else []
-        expected = [*([each.subject] if each.subject else []), each.said, *chance]
+        expected = [*([each.subject] if each.subject else []), each.answer_text, *chance]
         (found,) = (row for row in rows if row[: len(expected)] == expected)
-        others = [f"{visible(option.name)} {option.probability:.2f}" for option in each.options[1:4]]
+        others = [f"{make_visible(option.name)} {option.probability:.2f}" for option in each.options[1:4]]
         assert found[len(found) - len(others) :] == others
     assert "\u202e" not in text
 
 
 def test_heads_have_their_whole_names_at_eighty_columns() -> None:
     record = made_up(12, 3)
-    lines = [line.rstrip() for line in shown(record, width=80, most=72).splitlines()]
+    lines = [line.rstrip() for line in shown(record, width=80, max_heads=72).splitlines()]
     for role in ("encoder", "decoder", "cross"):
         assert any(line.startswith(f"{role} layer 11, head 2  ") for line in lines)
     assert max(map(len, lines)) <= 80
@@ -88,7 +88,7 @@ def test_tokens_are_neither_markup_nor_commands() -> None:
     assert "[b]␛[2J" in text
 
 
-def head_lines(record: Record) -> list[list[str]]:
+def head_lines(record: InspectionRecord) -> list[list[str]]:
     """Name, habit, weight and entropy of the heads in the table."""
     lines = shown(record, width=200).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("heads,")) + 2
@@ -114,7 +114,7 @@ def test_heads_are_called_what_they_do_the_sharpest_first() -> None:
         ["encoder layer 0, head 0", "everything alike"],
     ]
     assert [row[2] for row in found[:3]] == ["1.00", "0.91", "0.82"]
-    assert len(shown(record, most=2).splitlines()) == len(shown(record, most=3).splitlines()) - 1
+    assert len(shown(record, max_heads=2).splitlines()) == len(shown(record, max_heads=3).splitlines()) - 1
 
 
 def test_warnings_stand_below() -> None:
@@ -124,10 +124,10 @@ def test_warnings_stand_below() -> None:
 
 def test_records_without_text_or_attention() -> None:
     assert "written" not in shown(replace(made_up(roles=("encoder",)), written=())).splitlines()
-    bare = shown(Record("recurrent, no attention", (), (), notes=("this model has none",)))
+    bare = shown(InspectionRecord("recurrent, no attention", (), (), notes=("this model has none",)))
     assert bare.splitlines() == ["recurrent, no attention", "this model has none"]
     with pytest.raises(DataError, match="no cross attention"):
-        terminal_view(made_up(roles=("encoder",)), role="cross")
+        render_terminal(made_up(roles=("encoder",)), role="cross")
 
 
 def test_what_mattered_is_there_with_its_sums() -> None:
@@ -137,11 +137,11 @@ def test_what_mattered_is_there_with_its_sums() -> None:
     assert "what mattered: integrated gradients" in text
     assert "In nats of log-probability." in text
     assert "Sums in 32 steps are off by 0.25 at most" in text
-    names, tokens = record.attributed(each)
+    names, tokens = record.list_attribution_labels(each)
     for name, row in zip(names, each.scores, strict=True):
         best = int(row.argmax())
         assert any(line.startswith(name) and f" {tokens[best]} {row[best]:+.2f}" in line for line in text.splitlines())
-    assert "what mattered" not in shown(record, mattered=False)
+    assert "what mattered" not in shown(record, show_attributions=False)
     gradient = shown(attributed(made_up(), method="gradient"))
     assert "what mattered: gradient times input" in gradient
     assert "Sums in" not in gradient

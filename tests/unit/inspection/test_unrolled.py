@@ -13,7 +13,7 @@ from inspected import made_up
 from torch import nn
 
 from heedful.architectures.attention import WindowConfig
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.recurrent import (
@@ -23,17 +23,17 @@ from heedful.architectures.recurrent import (
     RecurrentConfig,
     RecurrentDecoderConfig,
 )
-from heedful.blocks.levels import Level
-from heedful.inspection.figures import figure
-from heedful.inspection.figures.unrolled import laid
-from heedful.inspection.record import Record
-from heedful.inspection.unrolled import MOST, Diagram, levels, unrolled
-from heedful.inspection.web import payload
-from heedful.tasks.inspecting import sides_of
-from heedful.values import Tokens, by_name
+from heedful.blocks.layer_info import LayerInfo
+from heedful.inspection.figures import draw_figure
+from heedful.inspection.figures.unrolled import lay_out_diagram
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.unrolled import MAX_TOKENS, ModelDiagram, collect_levels, unroll_model
+from heedful.inspection.web import build_payload
+from heedful.tasks.inspection_records import find_token_readers
+from heedful.tensors import Tokens, as_mapping
 
 SOURCE, TARGET, VOCABULARY = 6, 5, 11
-SIZES = Sizes(VOCABULARY, VOCABULARY, 20)
+SIZES = DataSizes(VOCABULARY, VOCABULARY, 20)
 TEXTS = {"source": [f"x{i}" for i in range(SOURCE)], "read": [f"y{i}" for i in range(TARGET)]}
 MODELS: dict[str, Any] = {
     "transformer": TransformerConfig(d_model=8, heads=2, encoder_layers=2, decoder_layers=2),
@@ -59,7 +59,7 @@ def tokens(ids: list[int]) -> Tokens:
     return Tokens(torch.tensor([ids]), torch.arange(len(ids)).unsqueeze(0))
 
 
-def needed(diagram: Diagram, node: int) -> set[str]:
+def needed(diagram: ModelDiagram, node: int) -> set[str]:
     """Names of the tokens that a node depends on."""
     found, waiting = {node}, [node]
     while waiting:
@@ -70,7 +70,7 @@ def needed(diagram: Diagram, node: int) -> set[str]:
     return {diagram.nodes[each].name for each in found if diagram.nodes[each].row == 0}
 
 
-def tops(diagram: Diagram, level: Level, place: int, first: int) -> list[int]:
+def tops(diagram: ModelDiagram, level: LayerInfo, place: int, first: int) -> list[int]:
     """The nodes of the highest level of a side at one of its places."""
     of_side = [node for node in diagram.nodes if f", {level.side} level" in node.about]
     highest = max(int(node.about.split(" level ")[1].split(",")[0]) for node in of_side)
@@ -84,8 +84,8 @@ def tops(diagram: Diagram, level: Level, place: int, first: int) -> list[int]:
 def read(model: Any, source: list[int], target: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Memory slots and hidden vectors, each [places, d]."""
     memory = model.encoder(tokens(source))
-    hidden, _ = model.decoder(tokens(target), model.decoder.begin(memory))
-    [slots] = by_name(memory).values()
+    hidden, _ = model.decoder(tokens(target), model.decoder.init_state(memory))
+    [slots] = as_mapping(memory).values()
     return slots.keys[0], hidden[0]
 
 
@@ -94,8 +94,8 @@ def test_a_box_needs_the_tokens_that_its_numbers_depend_on(name: str) -> None:
     """Another token changes what depends on it, and nothing else; in 64 bits, so that small changes are seen."""
     torch.manual_seed(1)
     model = build_sequence_to_sequence(MODELS[name], SIZES).double().eval()
-    found = levels(sides_of(model))
-    diagram = unrolled(found, TEXTS)
+    found = collect_levels(find_token_readers(model))
+    diagram = unroll_model(found, TEXTS)
     texts = {"source": [3, 4, 5, 6, 7, 8], "read": [2, 9, 4, 8, 5]}
     before = dict(zip(TEXTS, read(model, *texts.values()), strict=True))
     depends: dict[tuple[str, int], set[str]] = {}
@@ -114,9 +114,9 @@ def test_a_box_needs_the_tokens_that_its_numbers_depend_on(name: str) -> None:
             assert said == depends[axis, place], f"{side} at {place}"
 
 
-def steps_of(*given: Level, length: int) -> np.ndarray:
+def steps_of(*given: LayerInfo, length: int) -> np.ndarray:
     """Steps of all rows above the tokens, [rows, places]."""
-    diagram = unrolled(
+    diagram = unroll_model(
         [replace(level, side="encoder", axis="source") for level in given], {"source": "abcdefghij"[:length]}
     )
     rows = max(node.row for node in diagram.nodes)
@@ -128,33 +128,33 @@ def steps_of(*given: Level, length: int) -> np.ndarray:
 
 
 def test_steps_are_counted_longhand() -> None:
-    recurrent = Level("GRU", carries=("forward",))
+    recurrent = LayerInfo("GRU", carries=("forward",))
     expected = [[level + place + 1 for place in range(5)] for level in range(3)]
     np.testing.assert_array_equal(steps_of(recurrent, recurrent, recurrent, length=5), expected)
-    both = Level("GRU", carries=("forward", "backward"))
+    both = LayerInfo("GRU", carries=("forward", "backward"))
     np.testing.assert_array_equal(steps_of(both, length=4), [[1, 2, 3, 4], [4, 3, 2, 1]])
-    everywhere = Level("self-attention", before=None, after=None)
+    everywhere = LayerInfo("self-attention", before=None, after=None)
     np.testing.assert_array_equal(steps_of(everywhere, everywhere, length=4), [[1] * 4, [2] * 4])
-    window = Level("convolution", before=4, after=0, every=2)
-    diagram = unrolled([replace(window, side="encoder", axis="source")], {"source": "abcdef"})
+    window = LayerInfo("convolution", before=4, after=0, every=2)
+    diagram = unroll_model([replace(window, side="encoder", axis="source")], {"source": "abcdef"})
     at_last = next(number for number, node in enumerate(diagram.nodes) if node.row and node.column == 5)
     assert needed(diagram, at_last) == {"b", "d", "f"}
 
 
 def test_a_decoder_waits_for_its_source() -> None:
     model = build_sequence_to_sequence(MODELS["bahdanau"], SIZES)
-    diagram = unrolled(levels(sides_of(model)), TEXTS)
+    diagram = unroll_model(collect_levels(find_token_readers(model)), TEXTS)
     steps = [node.step for node in diagram.nodes if "decoder level" in node.about]
     assert steps == [SOURCE + 1 + place for place in range(TARGET)]
-    assert diagram.steps == SOURCE + TARGET
+    assert diagram.num_steps == SOURCE + TARGET
     model = build_sequence_to_sequence(MODELS["transformer"], SIZES)
-    assert unrolled(levels(sides_of(model)), TEXTS).steps == 4
+    assert unroll_model(collect_levels(find_token_readers(model)), TEXTS).num_steps == 4
 
 
 def test_a_state_begins_where_the_summary_of_the_source_ends() -> None:
     def starts(name: str) -> set[tuple[str, str]]:
         model = build_sequence_to_sequence(MODELS[name], SIZES)
-        diagram = unrolled(levels(sides_of(model)), TEXTS)
+        diagram = unroll_model(collect_levels(find_token_readers(model)), TEXTS)
         ends = [(link.start, link.end) for link in diagram.links if link.kind == "start"]
         return {(diagram.nodes[start].about, diagram.nodes[end].about) for start, end in ends}
 
@@ -167,14 +167,14 @@ def test_a_state_begins_where_the_summary_of_the_source_ends() -> None:
 
 def test_what_is_fed_back_makes_the_next_token_wait() -> None:
     model = build_sequence_to_sequence(RecurrentConfig(d_model=6, reading=LuongConfig(input_feeding=True)), SIZES)
-    diagram = unrolled(levels(sides_of(model)), TEXTS)
+    diagram = unroll_model(collect_levels(find_token_readers(model)), TEXTS)
     steps = [node.step for node in diagram.nodes if "decoder level 1" in node.about]
     assert steps == [SOURCE + 1 + 2 * place for place in range(TARGET)]
 
 
 def test_windows_reach_as_far_as_they_see() -> None:
     model = build_sequence_to_sequence(MODELS["windows"], SIZES)
-    found = levels(sides_of(model))
+    found = collect_levels(find_token_readers(model))
     assert [(level.before, level.after) for level in found] == [(1, 1), (1, 1), (None, 0), (None, 0)]
     assert [level.across for level in found] == [(), (), ("source",), ("source",)]
 
@@ -182,41 +182,41 @@ def test_windows_reach_as_far_as_they_see() -> None:
 def test_a_language_model_has_one_side() -> None:
     config = RecurrentDecoderConfig(d_model=6, layers=2)
     model = build_language_model(config, vocabulary=VOCABULARY)
-    found = levels(sides_of(model))
+    found = collect_levels(find_token_readers(model))
     assert [(level.side, level.axis, level.starts) for level in found] == [("decoder", "read", "nothing")] * 2
 
 
 def test_long_texts_are_cut_and_this_is_said() -> None:
-    level = Level("GRU", carries=("forward",), side="encoder", axis="source")
-    diagram = unrolled([level], {"source": ["a"] * 40})
-    assert sum(node.row == 0 for node in diagram.nodes) == MOST
+    level = LayerInfo("GRU", carries=("forward",), side="encoder", axis="source")
+    diagram = unroll_model([level], {"source": ["a"] * 40})
+    assert sum(node.row == 0 for node in diagram.nodes) == MAX_TOKENS
     assert diagram.cut == ("source",)
-    assert "Of source the first tokens" in laid(diagram).note
-    assert not unrolled([level], {"source": ["a"]}).cut
-    deep = unrolled([replace(level, carries=(), before=None, after=None)] * 48, {"source": ["a"] * 40})
+    assert "Of source the first tokens" in lay_out_diagram(diagram).note
+    assert not unroll_model([level], {"source": ["a"]}).cut
+    deep = unroll_model([replace(level, carries=(), before=None, after=None)] * 48, {"source": ["a"] * 40})
     assert len(deep.links) <= 2000
 
 
-def unrolled_record(name: str = "feeding") -> Record:
+def unrolled_record(name: str = "feeding") -> InspectionRecord:
     model: nn.Module = build_sequence_to_sequence(MODELS[name], SIZES)
-    return replace(made_up(), levels=levels(sides_of(model)))
+    return replace(made_up(), levels=collect_levels(find_token_readers(model)))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_figure_has_a_box_for_each_node_with_its_step(name: str) -> None:
     record = unrolled_record(name)
-    diagram = unrolled(record.levels, {axis.name: axis.tokens for axis in record.axes})
-    root = ElementTree.fromstring(figure(record, view="unrolled").encode())
+    diagram = unroll_model(record.levels, {axis.name: axis.tokens for axis in record.axes})
+    root = ElementTree.fromstring(draw_figure(record, view="unrolled").encode())
     texts = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert [text for text in texts if text.isdigit()] == [str(node.step) for node in diagram.nodes if node.row]
-    told = payload(record)["unrolled"]
+    told = build_payload(record)["unrolled"]
     assert [node[3] for node in told["nodes"]] == [node.step for node in diagram.nodes]
     assert told["links"] == [[link.start, link.end] for link in diagram.links]
 
 
 def test_records_without_levels_or_without_their_tokens() -> None:
-    assert payload(made_up())["unrolled"] is None
+    assert build_payload(made_up())["unrolled"] is None
     bare = replace(unrolled_record(), axes=made_up().axes[1:2], maps=(), embedded=())
-    assert {node[5].split(", ")[1].split(" ")[0] for node in payload(bare)["unrolled"]["nodes"] if node[2]} == {
+    assert {node[5].split(", ")[1].split(" ")[0] for node in build_payload(bare)["unrolled"]["nodes"] if node[2]} == {
         "decoder"
     }

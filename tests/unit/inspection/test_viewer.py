@@ -14,12 +14,12 @@ import pytest
 from inspected import dirichlet, made_up
 
 import heedful.inspection
-from heedful.attention.probe import Role
-from heedful.inspection.figures.pictures import spread
-from heedful.inspection.flow import attention_flow, rollout
-from heedful.inspection.heads import measures_of
-from heedful.inspection.record import Axis, Map, Record
-from heedful.inspection.web import payload, viewer_html
+from heedful.attention.hooks import AttentionKind
+from heedful.inspection.figures.pictures import build_gaussian_kernel
+from heedful.inspection.flow import compute_attention_flow, compute_rollout
+from heedful.inspection.heads import measure_map
+from heedful.inspection.record import AttentionMap, InspectionRecord, MapAxis
+from heedful.inspection.web import build_payload, render_viewer
 
 VIEWER = Path(heedful.inspection.__file__).parent / "viewer"
 
@@ -60,14 +60,14 @@ return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [..
 @pytest.mark.parametrize(
     "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
 )
-def test_flow_is_that_of_python(tmp_path: Path, roles: Sequence[Role]) -> None:
+def test_flow_is_that_of_python(tmp_path: Path, roles: Sequence[AttentionKind]) -> None:
     record = made_up(layers=3, source="abcdef", written="vwxyz", roles=roles)
     side = "encoder" if roles == ("encoder",) else "decoder"
-    found = run(tmp_path, FLOWS, {"record": payload(record), "side": side})
-    expected = rollout(record)
+    found = run(tmp_path, FLOWS, {"record": build_payload(record), "side": side})
+    expected = compute_rollout(record)
     # the page has weights in 16 bits
     np.testing.assert_allclose(np.reshape(found["shares"], expected.shares.shape), expected.shares, atol=1e-5)
-    flows = [attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
+    flows = [compute_attention_flow(record, query).amounts for query in range(len(expected.queries.tokens))]
     np.testing.assert_allclose(found["flows"], flows, atol=5e-4)
 
 
@@ -86,41 +86,45 @@ def test_the_page_spreads_weights_as_figures_do(tmp_path: Path) -> None:
     """
     found = np.reshape(run(tmp_path, code, cells.tolist()), (9, 13))
     # the page keeps numbers of 32 bits
-    np.testing.assert_allclose(found, spread(9, 3) @ cells.reshape(3, 4) @ spread(13, 4).T, atol=1e-6)
+    np.testing.assert_allclose(
+        found, build_gaussian_kernel(9, 3) @ cells.reshape(3, 4) @ build_gaussian_kernel(13, 4).T, atol=1e-6
+    )
 
 
 def test_the_page_has_the_measures_of_every_head_and_of_their_mean() -> None:
     record = made_up(heads=3)
-    for each, told in zip(record.maps, payload(record)["maps"], strict=True):
-        found = measures_of(each)
+    for each, told in zip(record.maps, build_payload(record)["maps"], strict=True):
+        found = measure_map(each)
         assert len(told["measures"]) == 4
         for place in range(3):
             mine = told["measures"][place]
             assert mine["entropy"] == pytest.approx(found.relative_entropy[place], abs=1e-5)
             assert mine["previous"] == pytest.approx(found.previous[place], abs=1e-5)
             assert (mine["distance"] is None) == (each.role == "cross")
-        mean = measures_of(made_alone(each))
+        mean = measure_map(made_alone(each))
         assert told["measures"][3]["largest"] == pytest.approx(mean.largest[0], abs=1e-5)
 
 
-def made_alone(each: Map) -> Map:
+def made_alone(each: AttentionMap) -> AttentionMap:
     """The mean over heads as the only head."""
-    return Map(each.path, each.role, each.layer, (0,), each.queries, each.keys, each.mean[None], each.visible)
+    return AttentionMap(
+        each.path, each.role, each.layer, (0,), each.queries, each.keys, each.mean_weights[None], each.visible
+    )
 
 
 def test_what_is_in_the_way_of_rollout_is_said() -> None:
-    told = payload(made_up(layers=3).only(layers=[2]))["overall"]
+    told = build_payload(made_up(layers=3).keep_maps(layers=[2]))["overall"]
     assert list(told) == ["decoder", "encoder"]
     assert "encoder layers 0, 1 are not in this record" in told["decoder"]["obstacle"]
-    assert payload(made_up(roles=("summary",)))["overall"] == {}
+    assert build_payload(made_up(roles=("summary",)))["overall"] == {}
 
 
 def test_a_grid_is_shown_by_its_cells() -> None:
-    picture, words = Axis.grid("picture", rows=2, columns=3), Axis("written", ("a", "dog"))
+    picture, words = MapAxis.from_grid("picture", rows=2, columns=3), MapAxis("written", ("a", "dog"))
     weights = np.full((1, 2, 6), 1 / 6, np.float32)
-    each = Map("decoder.across", "cross", 0, (0,), "written", "picture", weights, np.ones((2, 6), bool))
-    record = Record("captions", (picture, words, Axis.frames("read", 2)), (each,))
-    told = payload(record)["axes"]
+    each = AttentionMap("decoder.across", "cross", 0, (0,), "written", "picture", weights, np.ones((2, 6), bool))
+    record = InspectionRecord("captions", (picture, words, MapAxis.from_frames("read", 2)), (each,))
+    told = build_payload(record)["axes"]
     assert [(axis["kind"], axis["size"]) for axis in told] == [("grid", "2 x 3"), ("text", "2"), ("frames", "2")]
     assert told[0]["tokens"] == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
     assert told[2]["tokens"] == ["0", "1"]
@@ -128,4 +132,4 @@ def test_a_grid_is_shown_by_its_cells() -> None:
 
 def test_a_large_page_stays_small() -> None:
     """144 heads of 128 tokens, as sharp as trained ones."""
-    assert len(viewer_html(dirichlet(12, 12, 128)).encode()) < 1_500_000
+    assert len(render_viewer(dirichlet(12, 12, 128)).encode()) < 1_500_000

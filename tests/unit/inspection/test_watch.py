@@ -11,18 +11,18 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import Attention, Dot
-from heedful.attention.explained import declare
-from heedful.attention.probe import WRITING, reading
-from heedful.inspection.capture import capture
-from heedful.inspection.watch import listening, watch, without_head
+from heedful.attention import Attention, DotScore
+from heedful.attention.attention_trace import assign_roles
+from heedful.attention.hooks import DECODER_SELF, intercept_weights
+from heedful.inspection.capture import capture_attention
+from heedful.inspection.watch import disable_head, register_hooks, watch_attention
 
 Result = TypeVar("Result")
 
 
 def attention() -> nn.ModuleDict:
-    model = nn.ModuleDict({"one": Attention(Dot())})
-    declare(model, WRITING)
+    model = nn.ModuleDict({"one": Attention(DotScore())})
+    assign_roles(model, DECODER_SELF)
     return model
 
 
@@ -40,21 +40,21 @@ def elsewhere(call: Callable[[], Result]) -> Result:
 
 def test_other_threads_are_not_seen() -> None:
     model = attention()
-    with watch(model) as seen, capture(model) as captured:
+    with watch_attention(model) as seen, capture_attention(model) as captured:
         elsewhere(lambda: ask(model, 3))
         ask(model, 5)
-        assert model["one"].probe.watched
-        assert not elsewhere(lambda: model["one"].probe.watched), "others keep their fast kernels"
+        assert model["one"].probe.is_watched
+        assert not elsewhere(lambda: model["one"].probe.is_watched), "others keep their fast kernels"
     assert [each.size(-1) for each in seen["one"]] == [5]
     assert [each.scores.size(-1) for each in captured.explained["one"]] == [5]
-    assert not model["one"].probe.watched
+    assert not model["one"].probe.is_watched
 
 
 def test_nested_watches_see_what_happens_inside_them() -> None:
     model = attention()
-    with watch(model) as outer:
+    with watch_attention(model) as outer:
         ask(model, 2)
-        with watch(model) as inner, watch(model, only=()) as nothing:
+        with watch_attention(model) as inner, watch_attention(model, paths=()) as nothing:
             ask(model, 3)
         ask(model, 4)
     ask(model, 5)
@@ -65,7 +65,7 @@ def test_nested_watches_see_what_happens_inside_them() -> None:
 
 def test_the_order_of_leaving_does_not_matter() -> None:
     model = attention()
-    first, second = watch(model), watch(model)
+    first, second = watch_attention(model), watch_attention(model)
     with first as one:
         two = second.__enter__()
     ask(model, 3)
@@ -73,13 +73,13 @@ def test_the_order_of_leaving_does_not_matter() -> None:
     ask(model, 4)
     assert one == {}
     assert [each.size(-1) for each in two["one"]] == [3]
-    assert not model["one"].probe.watched
+    assert not model["one"].probe.is_watched
 
 
 def test_a_task_of_its_own_context_is_another_one() -> None:
     """Asynchronous tasks run in copies of the context in which they were made."""
     model = attention()
-    with watch(model) as seen:
+    with watch_attention(model) as seen:
         inherited = contextvars.copy_context()
     before = contextvars.copy_context()
     before.run(ask, model, 3)
@@ -90,9 +90,9 @@ def test_a_task_of_its_own_context_is_another_one() -> None:
 
 def test_readers_replace_weights_in_turn() -> None:
     model, x = attention(), torch.randn(1, 3, 4)
-    with reading({model["one"].probe: lambda weights: weights * 0 + 1}), watch(model) as seen:
+    with intercept_weights({model["one"].probe: lambda weights: weights * 0 + 1}), watch_attention(model) as seen:
         ask(model, 3)
-        with without_head(model, "one", head=0):
+        with disable_head(model, "one", head=0):
             assert not ask(model, 3).any()
             assert elsewhere(lambda: ask(model, 3)).any(), "another thread keeps its head"
     assert [float(each.sum()) for each in seen["one"]] == [9, 9]  # who reads first sees what was there then
@@ -106,7 +106,7 @@ def test_hooks_that_come_and_go_disturb_nobody() -> None:
 
     def come_and_go() -> None:
         while not done.is_set():
-            with listening({model["one"]: lambda *_: None}):
+            with register_hooks({model["one"]: lambda *_: None}):
                 pass
 
     def call() -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from heedful.errors import DataError
-from heedful.localisation.documents import Document
-from heedful.localisation.files import ENDINGS, is_document, read_document
-from heedful.localisation.segments import Segment, codes
+from heedful.localisation.documents import TranslatableDocument
+from heedful.localisation.files import DOCUMENT_SUFFIXES, is_document_path, read_document
+from heedful.localisation.segments import Segment, list_codes
 
 LANGUAGES = {"source": "en", "target": "de"}
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> TranslatableDocument:
     return read_document(path, **LANGUAGES)
 
 
@@ -34,7 +34,7 @@ def changed(before: bytes, after: bytes) -> tuple[bytes, bytes]:
 
 
 def test_nothing_filled_is_nothing_changed(sample: Path) -> None:
-    assert read(sample).filled({}) == sample.read_bytes()
+    assert read(sample).fill_targets({}) == sample.read_bytes()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "crlf", "iso-8859-1"])
@@ -53,9 +53,9 @@ def test_bytes_stay_in_every_encoding(sample: Path, encoding: str) -> None:
         data = text.replace(' encoding="UTF-8"', "").encode(encoding)
     sample.write_bytes(data)
     document = read(sample)
-    assert document.filled({}) == data
+    assert document.fill_targets({}) == data
     first = next(n for n, unit in enumerate(document.units) if unit.translatable)
-    sample.write_bytes(document.filled({first: ("gr\xf6\xdfer",)}))
+    sample.write_bytes(document.fill_targets({first: ("gr\xf6\xdfer",)}))
     again = read(sample).units[first]
     assert (again.target or again.source) == ("gr\xf6\xdfer",)
 
@@ -66,7 +66,7 @@ def test_each_unit_can_be_filled_alone(sample: Path) -> None:
     for number, unit in enumerate(document.units):
         if not unit.translatable:
             continue
-        after = document.filled({number: shouted(unit.source)})
+        after = document.fill_targets({number: shouted(unit.source)})
         sample.write_bytes(after)
         again = read(sample)
         sample.write_bytes(before)
@@ -81,10 +81,10 @@ def test_each_unit_can_be_filled_alone(sample: Path) -> None:
         assert [part for part in filled if isinstance(part, str)] == [
             part for part in shouted(unit.source) if isinstance(part, str)
         ]
-        assert [code.raw for code in codes(filled)] == [code.raw for code in codes(unit.source)]
+        assert [code.raw for code in list_codes(filled)] == [code.raw for code in list_codes(unit.source)]
         for other, (one, two) in enumerate(zip(document.units, again.units, strict=True)):
             same = other == number or (one.source, one.target) == (two.source, two.target)
-            inside = any("title" in code.raw for code in codes(one.source))  # an attribute in a tag of this text
+            inside = any("title" in code.raw for code in list_codes(one.source))  # an attribute in a tag of this text
             assert same or inside, (number, other)
         assert sum(map(len, changed(before, after))) < 500, "one unit was filled, and bytes far from it changed"
 
@@ -92,7 +92,7 @@ def test_each_unit_can_be_filled_alone(sample: Path) -> None:
 def test_all_can_be_filled_at_once(sample: Path) -> None:
     document = read(sample)
     targets = {n: shouted(unit.source) for n, unit in enumerate(document.units) if unit.translatable}
-    sample.write_bytes(document.filled(targets))
+    sample.write_bytes(document.fill_targets(targets))
     again = read(sample)
     for number in targets:
         unit = again.units[number]
@@ -106,15 +106,15 @@ def test_all_can_be_filled_at_once(sample: Path) -> None:
 def test_what_markup_means_something_is_escaped(sample: Path) -> None:
     hard = "a < b & \"c\" \\ 'd' > %s"
     document = read(sample)
-    number = next(n for n, unit in enumerate(document.units) if unit.translatable and not codes(unit.source))
-    sample.write_bytes(document.filled({number: (hard,)}))
+    number = next(n for n, unit in enumerate(document.units) if unit.translatable and not list_codes(unit.source))
+    sample.write_bytes(document.fill_targets({number: (hard,)}))
     unit = read(sample).units[number]
     assert (unit.target or unit.source) == (hard,)
 
 
 def test_places_name_lines(sample: Path) -> None:
     for unit in read(sample).units:
-        path, _, line = unit.place.rpartition(":")
+        path, _, line = unit.location.rpartition(":")
         assert path == str(sample)
         assert 1 <= int(line) <= len(sample.read_text().splitlines()) + 1
 
@@ -145,13 +145,13 @@ def test_damage_is_a_sentence_or_harmless(sample: Path) -> None:
             assert str(sample) in str(error)
             refused += 1
             continue
-        assert document.filled({}) == bytes(data)
+        assert document.fill_targets({}) == bytes(data)
         targets = {n: shouted(unit.source) for n, unit in enumerate(document.units) if unit.translatable}
-        document.filled(targets)
+        document.fill_targets(targets)
     assert refused > 10 or sample.suffix in (".html", ".srt")
 
 
-@pytest.mark.parametrize("ending", sorted(ENDINGS))
+@pytest.mark.parametrize("ending", sorted(DOCUMENT_SUFFIXES))
 def test_files_that_are_none(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"a{ending}"
     with pytest.raises(DataError, match="no such file"):
@@ -175,8 +175,8 @@ def test_files_that_are_none(ending: str, tmp_path: Path) -> None:
 
 
 def test_which_files_are_documents(tmp_path: Path) -> None:
-    assert is_document(Path("a.PO"))
-    assert not is_document(Path("a.txt"))
+    assert is_document_path(Path("a.PO"))
+    assert not is_document_path(Path("a.txt"))
     with pytest.raises(DataError, match="is none of"):
         read(tmp_path / "a.txt")
 
@@ -246,7 +246,7 @@ def test_encodings_of_documents_are_read(write, name: str) -> None:
     text = f'msgid ""\nmsgstr "charset={name}\\n"\n\nmsgid "a"\nmsgstr ""\n'
     document = read(write("a.po", text))
     assert len(document.units) == 1
-    assert document.filled({}) == text.encode()
+    assert document.fill_targets({}) == text.encode()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_what_a_document_type_says_is_no_markup(write, subset: str) -> None:
     text = f'{subset}<tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>a</seg></tuv></tu></body></tmx>'
     document = read_document(write("a.tmx", text), source="en", target="de")
     assert [unit.source for unit in document.units] == [("a",)]
-    assert document.filled({}) == text.encode()
+    assert document.fill_targets({}) == text.encode()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_references_of_any_length(write, reference: str, letter: str) -> None:
     page = f"<p title='x {reference}'>y {reference}</p>"
     document = read(write("a.html", page))
     assert sorted(unit.source for unit in document.units) == [(f"x {letter}",), (f"y {letter}",)]
-    assert document.filled({}) == page.encode()
+    assert document.fill_targets({}) == page.encode()
     if letter == "A":
         text = f"<xliff version='1.2'><trans-unit id='1'><source>{reference}</source></trans-unit></xliff>"
         assert read(write("a.xlf", text)).units[0].source == ("A",)
@@ -292,9 +292,9 @@ def test_references_of_any_length(write, reference: str, letter: str) -> None:
 def test_letters_that_an_encoding_lacks(write) -> None:
     po = write("a.po", 'msgid ""\nmsgstr "charset=ISO-8859-1\\n"\n\nmsgid "a"\nmsgstr ""\n')
     with pytest.raises(DataError, match=r"has no '\u20ac'"):
-        read(po).filled({0: ("\u20ac",)})
+        read(po).fill_targets({0: ("\u20ac",)})
     xml = write("a.xlf", XLIFF_LATIN.encode("iso-8859-1"))
-    assert b'<target state="needs-review-translation">&#8364;</target>' in read(xml).filled({0: ("\u20ac",)})
+    assert b'<target state="needs-review-translation">&#8364;</target>' in read(xml).fill_targets({0: ("\u20ac",)})
     assert codecs.lookup(read(xml).content.encoding).name == "iso8859-1"
 
 

@@ -12,13 +12,13 @@ import pytest
 from documents import DOCX, word, zipped
 
 from heedful.errors import DataError
-from heedful.localisation import xliff
-from heedful.localisation.encodings import Content
+from heedful.localisation import xliff_document
 from heedful.localisation.files import read_document
-from heedful.localisation.html import Html
-from heedful.localisation.placeholders import plain, scanned
-from heedful.localisation.segments import Code
-from heedful.localisation.tags import Element
+from heedful.localisation.html_document import HtmlDocument
+from heedful.localisation.placeholders import scan_placeholders, to_plain_text
+from heedful.localisation.segments import InlineCode
+from heedful.localisation.text_content import TextContent
+from heedful.localisation.xml_elements import XmlElement
 
 LONG = 100_000
 """Letters for which twice nested loops take more than half a minute, and one less than a second."""
@@ -36,20 +36,22 @@ def soon() -> Iterator[None]:
 def test_placeholders(piece: str) -> None:
     text = piece * (LONG // len(piece))
     with soon():
-        assert "".join(part.raw if isinstance(part, Code) else part for part in scanned((text,))) == text
-        plain((text,))
+        assert (
+            "".join(part.raw if isinstance(part, InlineCode) else part for part in scan_placeholders((text,))) == text
+        )
+        to_plain_text((text,))
 
 
 @pytest.mark.parametrize("piece", ["<a ", '<a "', "<a x='", "<a", "<pre>", "<b translate=no>", "<", "&", "<b>x"])
 def test_pages(piece: str) -> None:
     with soon():
-        page = Html(Content("one " + piece * (LONG // len(piece))), Path("page"))
-        assert page.filled({}) == page.content.text.encode()
+        page = HtmlDocument(TextContent("one " + piece * (LONG // len(piece))), Path("page"))
+        assert page.fill_targets({}) == page.content.text.encode()
 
 
 def test_pages_with_elements_of_all_names() -> None:
     with soon():
-        Html(Content("".join(f"<x{number} translate=no>" for number in range(LONG // 10))), Path("page"))
+        HtmlDocument(TextContent("".join(f"<x{number} translate=no>" for number in range(LONG // 10))), Path("page"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,9 @@ def test_files(tmp_path: Path, name: str, content: Callable[[], str | bytes]) ->
     (tmp_path / name).write_bytes(made if isinstance(made, bytes) else made.encode())
     with soon():
         document = read_document(tmp_path / name)
-        document.filled({number: ("b",) for number, unit in enumerate(document.units) if plain(unit.source)})
+        document.fill_targets(
+            {number: ("b",) for number, unit in enumerate(document.units) if to_plain_text(unit.source)}
+        )
 
 
 @pytest.mark.parametrize(
@@ -81,16 +85,16 @@ def test_files(tmp_path: Path, name: str, content: Callable[[], str | bytes]) ->
 def test_a_page_takes_little_memory(piece: str) -> None:
     """At most 50 bytes for each letter, where a dictionary for each tag took 120."""
     text = piece * (30_000 // len(piece))
-    content = Content(text)
-    Html(Content(piece), Path("page"))
+    content = TextContent(text)
+    HtmlDocument(TextContent(piece), Path("page"))
     tracemalloc.start()
     try:
-        page = Html(content, Path("page"))
+        page = HtmlDocument(content, Path("page"))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert most < 50 * len(text)
-    assert page.filled({}) == text.encode()
+    assert page.fill_targets({}) == text.encode()
 
 
 def paragraph_of(inside: str) -> dict[str, str | bytes]:
@@ -105,7 +109,7 @@ def test_parts_of_a_run_do_not_multiply_what_is_said_of_it(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"a\.docx.*50 times as large"):
         read_document(path)
     path.write_bytes(zipped(paragraph_of(f"<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t>{breaks}</w:r>")))
-    assert plain(read_document(path).units[0].source) == "a"
+    assert to_plain_text(read_document(path).units[0].source) == "a"
 
 
 @pytest.mark.parametrize("depth", [19, 21, 1500])
@@ -117,9 +121,9 @@ def test_fields_inside_each_other_are_read_however_deep(tmp_path: Path, depth: i
     path = tmp_path / "a.docx"
     path.write_bytes(zipped(paragraph_of(begin * depth + "<w:r><w:t>text</w:t></w:r>" + mark("end") * depth)))
     document = read_document(path)
-    (unit,) = [each for each in document.units if "text" in plain(each.source)]
-    assert plain(unit.source) == "text"
-    assert len(document.filled({document.units.index(unit): unit.source})) > 1000
+    (unit,) = [each for each in document.units if "text" in to_plain_text(each.source)]
+    assert to_plain_text(unit.source) == "text"
+    assert len(document.fill_targets({document.units.index(unit): unit.source})) > 1000
 
 
 def test_a_text_that_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
@@ -132,18 +136,18 @@ def test_a_text_that_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
     members = {**paragraph_of("<w:r><w:t>a</w:t></w:r>"), "word/media/white.bmp": bytes(2 << 20)}
     path.write_bytes(zipped(members))
     document = read_document(path)
-    assert len(document.filled({0: ("b",)})) > 1000, "a white picture is no text"
+    assert len(document.fill_targets({0: ("b",)})) > 1000, "a white picture is no text"
 
 
 def test_the_notes_of_a_unit_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once for each of its segments."""
     asked = []
 
-    def notes(owner: Element) -> Iterator[Element]:
+    def notes(owner: XmlElement) -> Iterator[XmlElement]:
         asked.append(owner)
-        return owner.all("note")
+        return owner.iter_children("note")
 
-    monkeypatch.setattr(xliff, "_notes", notes)
+    monkeypatch.setattr(xliff_document, "_iter_notes", notes)
     segments = "<segment><source>a</source></segment>" * 50
     path = tmp_path / "a.xlf"
     path.write_text(f'<xliff version="2.0"><file><unit id="u"><note>n</note>{segments}</unit></file></xliff>')
@@ -153,9 +157,9 @@ def test_the_notes_of_a_unit_are_looked_for_once(tmp_path: Path, monkeypatch: py
 
 
 def test_an_attribute_that_loses_its_letters_moves_no_text() -> None:
-    page = Html(Content('<p title="one">two</p><img alt=three><p>four <b>five</b></p>'), Path("page"))
+    page = HtmlDocument(TextContent('<p title="one">two</p><img alt=three><p>four <b>five</b></p>'), Path("page"))
     targets = {
         number: tuple("." if isinstance(part, str) and unit.name == "attribute" else part for part in unit.source)
         for number, unit in enumerate(page.units)
     }
-    assert page.filled(targets) == b'<p title=".">two</p><img alt="."><p>four <b>five</b></p>'
+    assert page.fill_targets(targets) == b'<p title=".">two</p><img alt="."><p>four <b>five</b></p>'

@@ -16,10 +16,10 @@ from documents import BOLD, DOCX, ODT, OFFICE, word, zipped
 
 from heedful.errors import DataError
 from heedful.localisation import archives
-from heedful.localisation.documents import Document
-from heedful.localisation.files import BINARY, ENDINGS, read_document
-from heedful.localisation.protection import kept
-from heedful.localisation.segments import BREAK, Code, Segment, codes
+from heedful.localisation.documents import TranslatableDocument
+from heedful.localisation.files import BINARY_SUFFIXES, DOCUMENT_SUFFIXES, read_document
+from heedful.localisation.protection import has_same_codes
+from heedful.localisation.segments import BREAK_NAME, InlineCode, Segment, list_codes
 
 
 @pytest.fixture(params=OFFICE)
@@ -29,12 +29,12 @@ def office(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
-def docx(path: Path, body: str) -> Document:
+def docx(path: Path, body: str) -> TranslatableDocument:
     path.write_bytes(zipped({**DOCX, "word/document.xml": word(body)}))
     return read_document(path)
 
 
-def odt(path: Path, text: str) -> Document:
+def odt(path: Path, text: str) -> TranslatableDocument:
     content = str(ODT["content.xml"])
     start, stop = content.index("<text:tracked-changes>"), content.index("</office:text>")
     path.write_bytes(zipped({**ODT, "content.xml": content[:start] + text + content[stop:]}))
@@ -45,7 +45,7 @@ def said(segment: Segment) -> str:
     """Text with signs for codes: <> around pairs, * for what stands alone, / for ends of lines."""
     signs = {"open": "<", "close": ">", "alone": "*"}
     return "".join(
-        part if isinstance(part, str) else "/" if part.name == BREAK else signs[part.role] for part in segment
+        part if isinstance(part, str) else "/" if part.name == BREAK_NAME else signs[part.role] for part in segment
     )
 
 
@@ -71,7 +71,7 @@ def test_paragraphs_of_a_docx(write) -> None:
         "*Not long",
         "Our house",
     ]
-    assert [unit.place.partition(".docx/word/")[2] for unit in units][-3:] == [
+    assert [unit.location.partition(".docx/word/")[2] for unit in units][-3:] == [
         "document.xml:7",
         "footnotes.xml:1",
         "header1.xml:1",
@@ -91,13 +91,13 @@ def test_paragraphs_of_an_odt(write) -> None:
 
 
 def test_nothing_filled_is_nothing_changed(office: Path) -> None:
-    assert read_document(office).filled({}) == office.read_bytes()
+    assert read_document(office).fill_targets({}) == office.read_bytes()
 
 
 def test_other_members_stay_with_all_that_is_said_of_them(office: Path) -> None:
     before = office.read_bytes()
     document = read_document(office)
-    after = document.filled({0: ("Hallo",)})
+    after = document.fill_targets({0: ("Hallo",)})
     with zipfile.ZipFile(io.BytesIO(before)) as one, zipfile.ZipFile(io.BytesIO(after)) as two:
         assert one.comment == two.comment == b"mine"
         assert one.namelist() == two.namelist()
@@ -114,20 +114,20 @@ def test_each_paragraph_can_be_filled_alone_and_all_at_once(office: Path, tmp_pa
     document, again = read_document(office), tmp_path / f"again{office.suffix}"
     everything = {number: shouted(unit.source) for number, unit in enumerate(document.units)}
     for targets in (*({number: target} for number, target in everything.items()), everything):
-        again.write_bytes(document.filled(targets))
+        again.write_bytes(document.fill_targets(targets))
         found = read_document(again).units
         for number, (old, new) in enumerate(zip(document.units, found, strict=True)):
             wanted = targets.get(number, old.source)
             assert said(new.source) == said(wanted)
             inner = len(everything) == len(targets) or any(
-                "box" in code.raw or "Not" in code.raw for code in codes(wanted)
+                "box" in code.raw or "Not" in code.raw for code in list_codes(wanted)
             )
-            assert inner or codes(new.source) == codes(wanted)
+            assert inner or list_codes(new.source) == list_codes(wanted)
 
 
 def test_what_is_kept_out_of_a_docx_is_not_touched(write) -> None:
     document = read_document(write("a.docx", zipped(DOCX)))
-    after = members(document.filled({n: shouted(unit.source) for n, unit in enumerate(document.units)}))
+    after = members(document.fill_targets({n: shouted(unit.source) for n, unit in enumerate(document.units)}))
     body = after["word/document.xml"].decode()
     for raw in ("gone words", " PAGE ", "<w:t>seven</w:t>", 'w:val="Heading1"', "<w:t>12</w:t>", 'r:id="rId9"'):
         assert body.count(raw) == str(DOCX["word/document.xml"]).count(raw) == 1, raw
@@ -143,9 +143,9 @@ def test_what_a_filled_paragraph_of_word_is_written_as(write) -> None:
     document = read_document(write("a.docx", zipped(DOCX)))
     _, *pair, end, note = document.units[1].source
     opening, _, closing = pair
-    assert (opening, closing, note) == tuple(codes(document.units[1].source))
+    assert (opening, closing, note) == tuple(list_codes(document.units[1].source))
     assert end == " & wait"
-    after = members(document.filled({1: (opening, "Rot", closing, " < dr\xfccken", note)}))[
+    after = members(document.fill_targets({1: (opening, "Rot", closing, " < dr\xfccken", note)}))[
         "word/document.xml"
     ].decode()
     assert (
@@ -162,7 +162,7 @@ def test_the_usual_look_is_that_of_most_letters(tmp_path: Path) -> None:
         f"'> </w:t></w:r><w:r>{BOLD}<w:t>is bold</w:t></w:r><w:r><w:t xml:space='preserve'> but</w:t></w:r></w:p>",
     )
     assert said(document.units[0].source) == "All of this is bold< but>"
-    body = members(document.filled({0: ("Fett",)}))["word/document.xml"].decode()
+    body = members(document.fill_targets({0: ("Fett",)}))["word/document.xml"].decode()
     assert f'<w:p><w:r>{BOLD}<w:t xml:space="preserve">Fett</w:t></w:r></w:p>' in body
 
 
@@ -196,15 +196,15 @@ WORDS = "<w:r><w:t>words</w:t></w:r>"
 )
 def test_parts_of_paragraphs_of_word(tmp_path: Path, body: str, sentence: str) -> None:
     document = docx(tmp_path / "a.docx", f"<w:p><w:pPr/>{body}</w:p>")
-    assert [said(unit.source) for unit in document.units if unit.place.rpartition("/")[2] == "document.xml:1"] == [
+    assert [said(unit.source) for unit in document.units if unit.location.rpartition("/")[2] == "document.xml:1"] == [
         sentence
     ]
     source = document.units[0].source
     again = tmp_path / "b.docx"
-    again.write_bytes(document.filled({0: shouted(source)}))
+    again.write_bytes(document.fill_targets({0: shouted(source)}))
     found = read_document(again).units[0].source
     assert said(found) == said(shouted(source))
-    assert kept(shouted(source), found)
+    assert has_same_codes(shouted(source), found)
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_parts_of_paragraphs_of_opendocument(tmp_path: Path, text: str, sentence
     document = odt(tmp_path / "a.odt", text)
     assert said(document.units[0].source) == sentence
     again = tmp_path / "b.odt"
-    again.write_bytes(document.filled({0: shouted(document.units[0].source)}))
+    again.write_bytes(document.fill_targets({0: shouted(document.units[0].source)}))
     assert said(read_document(again).units[0].source) == sentence.upper()
 
 
 def test_spaces_that_opendocument_would_not_show(tmp_path: Path) -> None:
     document = odt(tmp_path / "a.odt", "<text:p>a</text:p>")
-    content = members(document.filled({0: (" b  c\nd",)}))["content.xml"].decode()
+    content = members(document.fill_targets({0: (" b  c\nd",)}))["content.xml"].decode()
     assert '<text:p> <text:s text:c="1"/>b <text:s text:c="1"/>c d</text:p>' in content
 
 
@@ -241,13 +241,13 @@ def test_random_translations_stay_well_formed(office: Path, tmp_path: Path) -> N
     for _ in range(60):
         targets: dict[int, Segment] = {}
         for number, unit in enumerate(document.units):
-            alone = [code for code in codes(unit.source) if code.role == "alone"]
-            pairs = [part for part in unit.source if not (isinstance(part, Code) and part.role == "alone")]
+            alone = [code for code in list_codes(unit.source) if code.role == "alone"]
+            pairs = [part for part in unit.source if not (isinstance(part, InlineCode) and part.role == "alone")]
             dice.shuffle(alone)
             for code in alone:
                 pairs.insert(dice.randint(0, len(pairs)), code)
             targets[number] = tuple(part.upper() if isinstance(part, str) else part for part in pairs)
-        again.write_bytes(document.filled(targets))
+        again.write_bytes(document.fill_targets(targets))
         found = read_document(again).units
         assert len(found) == len(document.units)
         for number, unit in enumerate(found):
@@ -270,7 +270,7 @@ def test_damage_is_a_sentence(office: Path) -> None:
         try:
             with warnings.catch_warnings(action="ignore"):
                 document = read_document(office)
-                document.filled({n: shouted(unit.source) for n, unit in enumerate(document.units)})
+                document.fill_targets({n: shouted(unit.source) for n, unit in enumerate(document.units)})
         except DataError as error:
             assert str(office) in str(error)
             refused += 1
@@ -316,11 +316,11 @@ def test_archives_that_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> No
         file.writestr("a", "b")
     with pytest.raises(DataError, match="two members of one name"):
         read_document(write("a.docx", packed.getvalue()))
-    monkeypatch.setattr(archives, "MOST_BYTES", sum(map(len, DOCX.values())))
+    monkeypatch.setattr(archives, "MAX_BYTES", sum(map(len, DOCX.values())))
     read_document(write("a.docx", good))
     with pytest.raises(DataError, match="unpacks to more than"):
         read_document(write("a.docx", zipped({**DOCX, "bomb": "0" * 10})))
-    monkeypatch.setattr(archives, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
     with pytest.raises(DataError, match="members, and 2 at most"):
         read_document(write("a.docx", good))
 
@@ -335,9 +335,9 @@ def test_sizes_that_are_said_twice_are_said_anew(write) -> None:
             member.extra = struct.pack("<HHQQ", 1, 16, 5, 5) + other
             file.writestr(member, content)
     document = read_document(write("a.docx", written.getvalue()))
-    with zipfile.ZipFile(io.BytesIO(document.filled({0: ("x",)}))) as file:
+    with zipfile.ZipFile(io.BytesIO(document.fill_targets({0: ("x",)}))) as file:
         assert {member.extra for member in file.infolist()} == {other}
 
 
 def test_endings_of_archives() -> None:
-    assert BINARY < ENDINGS
+    assert BINARY_SUFFIXES < DOCUMENT_SUFFIXES

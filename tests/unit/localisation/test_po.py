@@ -11,8 +11,8 @@ import pytest
 from babel.messages.pofile import read_po
 
 from heedful.errors import DataError
-from heedful.localisation.plurals import plurals
-from heedful.localisation.po import Po
+from heedful.localisation.plurals import parse_plural_forms
+from heedful.localisation.po_document import PoDocument
 
 RULES = {
     "ja": "nplurals=1; plural=0;",
@@ -28,7 +28,7 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_plural_forms_are_those_of_gettext(rule: str) -> None:
-    found = plurals(f"Language: x\nPlural-Forms: {rule}\n")
+    found = parse_plural_forms(f"Language: x\nPlural-Forms: {rule}\n")
     judged = gettext.c2py(rule.partition("plural=")[2].rstrip(";"))
     forms = [judged(n) for n in range(1000)] if not rule.startswith("nplurals=3; plural=!") else None
     assert found is not None
@@ -60,7 +60,7 @@ def test_plural_forms_are_those_of_gettext(rule: str) -> None:
     ],
 )
 def test_rules_that_are_none(rule: str) -> None:
-    assert plurals(f"Plural-Forms: {rule}") is None
+    assert parse_plural_forms(f"Plural-Forms: {rule}") is None
 
 
 EMPTY = '""'
@@ -98,9 +98,9 @@ def test_what_was_filled_is_what_babel_reads(write) -> None:
         text += f"msgid {quoted(f'{number} {words()}')}\n"
         text += f"msgstr {chance.choice([EMPTY, quoted(words())])}\n"
     before = messages(text.encode())
-    document = Po.read(write("a.po", text))
+    document = PoDocument.from_file(write("a.po", text))
     targets = {number: words() for number in range(60) if chance.random() < 0.4}
-    after = messages(document.filled({number: (target,) for number, target in targets.items()}))
+    after = messages(document.fill_targets({number: (target,) for number, target in targets.items()}))
     assert list(after) == list(before)
     for number, name in enumerate(before):
         unit = document.units[number]
@@ -114,7 +114,7 @@ def test_each_form_has_its_source(write) -> None:
     def sources(rule: str, one: str = "one file", many: str = "%d files") -> list[object]:
         header = f'msgid ""\nmsgstr "Plural-Forms: {rule}\\n"\n\n'
         entry = f'msgid "{one}"\nmsgid_plural "{many}"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-        return [unit.source[0] for unit in Po.read(write("a.po", header + entry)).units]
+        return [unit.source[0] for unit in PoDocument.from_file(write("a.po", header + entry)).units]
 
     assert sources(RULES["de"]) == ["one file", "%d files"]
     assert sources(RULES["ja"]) == ["%d files"]
@@ -127,7 +127,7 @@ def test_each_form_has_its_source(write) -> None:
 def test_notes_contexts_and_obsolete_messages(sample: Path) -> None:
     if sample.suffix != ".po":
         return
-    units = Po.read(sample).units
+    units = PoDocument.from_file(sample).units
     assert [unit.state for unit in units] == ["untranslated", "translated", "review", *["untranslated"] * 4]
     assert units[0].source == ('Open "%s" in C:\\temp\n',)
     assert units[0].notes == ("Shown in a title.",)
@@ -158,40 +158,40 @@ def test_what_is_said_of_an_obsolete_message_is_said_of_no_other(write, before: 
         (own, own.replace("c-format", "c-format, fuzzy").replace('msgstr ""', 'msgstr "A"')),
         ('msgid "a"\nmsgstr ""\n', '#, fuzzy\nmsgid "a"\nmsgstr "A"\n'),
     ):
-        document = Po.read(write("a.po", text + message))
+        document = PoDocument.from_file(write("a.po", text + message))
         (unit,) = document.units
         assert unit.notes == (("mine",) if message is own else ())
         new = filled.replace("\n", "\r\n") if "\r" in gap else filled
-        found = document.filled({0: ("A",)}).decode()
+        found = document.fill_targets({0: ("A",)}).decode()
         assert found.replace("\r\n", "\n") == (text + new).replace("\r\n", "\n")
         translated = message.replace('msgstr ""', 'msgstr "A"')
-        assert Po.read(write("a.po", text + translated)).units[0].state == "translated"
+        assert PoDocument.from_file(write("a.po", text + translated)).units[0].state == "translated"
 
 
 @pytest.mark.parametrize("before", OBSOLETE.values(), ids=OBSOLETE)
 def test_obsolete_messages_at_the_end_say_nothing_of_the_last_one(write, before: str) -> None:
     text = 'msgid "a"\nmsgstr "A"\n\n' + before.format(old=OLD)
     for whole in (text, text.rstrip("\n"), f"{text}# behind\n#, fuzzy\n"):
-        document = Po.read(write("a.po", whole))
+        document = PoDocument.from_file(write("a.po", whole))
         assert [(unit.state, unit.notes) for unit in document.units] == [("translated", ())]
-        assert document.filled({}) == whole.encode()
+        assert document.fill_targets({}) == whole.encode()
 
 
 def test_a_message_that_an_obsolete_one_interrupts_is_refused(write) -> None:
     with pytest.raises(DataError, match=r"a\.po:2: the message before this line has no msgstr"):
-        Po.read(write("a.po", f'msgid "a"\n{OLD}msgstr "A"\n'))
+        PoDocument.from_file(write("a.po", f'msgid "a"\n{OLD}msgstr "A"\n'))
 
 
 def test_a_template_gets_the_name_of_its_encoding(write) -> None:
     text = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=CHARSET\\n"\n\nmsgid "a"\nmsgstr ""\n'
-    document = Po.read(write("a.pot", text))
-    assert document.filled({}) == text.encode()
-    assert b"charset=UTF-8\\n" in document.filled({0: ("\xe4",)})
+    document = PoDocument.from_file(write("a.pot", text))
+    assert document.fill_targets({}) == text.encode()
+    assert b"charset=UTF-8\\n" in document.fill_targets({0: ("\xe4",)})
 
 
 def test_flags_stand_before_what_a_message_was(write) -> None:
     text = '#: x\n#| msgid "b"\nmsgid "a"\nmsgstr ""\n\n#, c-format\n#| msgid "d"\nmsgid "c"\nmsgstr ""\n'
-    found = Po.read(write("a.po", text)).filled({0: ("A",), 1: ("C",)}).decode()
+    found = PoDocument.from_file(write("a.po", text)).fill_targets({0: ("A",), 1: ("C",)}).decode()
     assert found == (
         '#: x\n#, fuzzy\n#| msgid "b"\nmsgid "a"\nmsgstr "A"\n\n'
         '#, c-format, fuzzy\n#| msgid "d"\nmsgid "c"\nmsgstr "C"\n'

@@ -7,15 +7,28 @@ import random
 import numpy as np
 import pytest
 
-from heedful.data.sentences import sentences
-from heedful.localisation.placeholders import plain, scanned, spelled, unchecked, with_accelerator, without_accelerator
-from heedful.localisation.projection import Links, links, placed, words
-from heedful.localisation.protection import framed, kept, lacking, pieces, protect
-from heedful.localisation.segments import Code, Pair, Segment, codes, flat, nested
+from heedful.data.sentence_splitting import split_sentences
+from heedful.localisation.markup_projection import WordAlignment, align_words, find_words, insert_parts
+from heedful.localisation.placeholders import (
+    insert_accelerator,
+    list_unknown_marks,
+    remove_accelerator,
+    restore_placeholders,
+    scan_placeholders,
+    to_plain_text,
+)
+from heedful.localisation.protection import (
+    count_missing_codes,
+    has_same_codes,
+    protect_codes,
+    split_at_codes,
+    split_into_frames,
+)
+from heedful.localisation.segments import CodePair, InlineCode, Segment, flatten_nodes, list_codes, nest_pairs
 
-B = (Code("<b>", "open", "b"), Code("</b>", "close", "b"))
-I = (Code("<i>", "open", "i"), Code("</i>", "close", "i"))  # noqa: E741
-BR = Code("<br/>", "alone", "br")
+B = (InlineCode("<b>", "open", "b"), InlineCode("</b>", "close", "b"))
+I = (InlineCode("<i>", "open", "i"), InlineCode("</i>", "close", "i"))  # noqa: E741
+BR = InlineCode("<br/>", "alone", "br")
 
 
 KNOWN: list[tuple[str, list[str]]] = [
@@ -101,7 +114,7 @@ PROSE = [
 
 
 def raws(text: str) -> list[str]:
-    return [code.raw for code in codes(scanned((text,)))]
+    return [code.raw for code in list_codes(scan_placeholders((text,)))]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +148,7 @@ def raws(text: str) -> list[str]:
 )
 def test_what_is_a_placeholder(text: str, found: str | list[str]) -> None:
     assert raws(text) == (found.split() if isinstance(found, str) else found)
-    assert "".join(part if isinstance(part, str) else part.raw for part in scanned((text,))) == text
+    assert "".join(part if isinstance(part, str) else part.raw for part in scan_placeholders((text,))) == text
 
 
 @pytest.mark.parametrize(
@@ -157,7 +170,7 @@ def test_what_is_a_placeholder(text: str, found: str | list[str]) -> None:
     ],
 )
 def test_accelerators(text: str, bare: str, mark: str) -> None:
-    assert without_accelerator((text,)) == ((bare,), mark)
+    assert remove_accelerator((text,)) == ((bare,), mark)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +190,7 @@ def test_accelerators(text: str, bare: str, mark: str) -> None:
     ],
 )
 def test_accelerators_come_back(text: str, mark: str, marked: str) -> None:
-    assert spelled(with_accelerator((text,), mark)) == (marked,)
+    assert restore_placeholders(insert_accelerator((text,), mark)) == (marked,)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +207,7 @@ def test_accelerators_come_back(text: str, mark: str, marked: str) -> None:
     ],
 )
 def test_what_no_rule_knows_is_named(text: str, marks: list[str]) -> None:
-    assert unchecked((text,)) == marks
+    assert list_unknown_marks((text,)) == marks
 
 
 @pytest.mark.parametrize(
@@ -202,19 +215,19 @@ def test_what_no_rule_knows_is_named(text: str, marks: list[str]) -> None:
 )
 def test_what_is_never_closed_is_looked_through_once(opening: str) -> None:
     text = f"{opening} a " * 4000
-    assert "".join(part if isinstance(part, str) else part.raw for part in scanned((text,))) == text
+    assert "".join(part if isinstance(part, str) else part.raw for part in scan_placeholders((text,))) == text
 
 
 def test_markup_and_values_are_cut_out() -> None:
     segment = ("Delete ", B[0], "all %d", B[1], " files", BR, "now.")
-    assert protect(segment).text == "Delete all %d files now."
-    assert protect(segment, values=False).text == "Delete all files now."
-    (pair, single) = protect(segment).parts
+    assert protect_codes(segment).text == "Delete all %d files now."
+    assert protect_codes(segment, values=False).text == "Delete all files now."
+    (pair, single) = protect_codes(segment).parts
     assert (pair.start, pair.stop, single.start) == (7, 13, 20)
-    assert not protect("%s: %d").has_words or protect("%s: %d", values=False).text == ":"
-    assert not protect("%s: 5", values=False).has_words
+    assert not protect_codes("%s: %d").has_words or protect_codes("%s: %d", values=False).text == ":"
+    assert not protect_codes("%s: 5", values=False).has_words
     assert (
-        plain(
+        to_plain_text(
             (
                 " a",
                 BR,
@@ -223,21 +236,21 @@ def test_markup_and_values_are_cut_out() -> None:
         )
         == "ab &amp; %s"
     )
-    assert plain(("one\n two",)) == "one two"
-    assert plain((r"one\ntwo",)) == "one two"
+    assert to_plain_text(("one\n two",)) == "one two"
+    assert to_plain_text((r"one\ntwo",)) == "one two"
 
 
-def diagonal(text: str, translation: str, order: list[int]) -> Links:
+def diagonal(text: str, translation: str, order: list[int]) -> WordAlignment:
     """Word t of a translation looked at word `order[t]` alone."""
-    weights = np.zeros((len(order), len(words(text))))
+    weights = np.zeros((len(order), len(find_words(text))))
     weights[np.arange(len(order)), order] = 1.0
-    return Links(words(text), words(translation), weights)
+    return WordAlignment(find_words(text), find_words(translation), weights)
 
 
 def put(segment: Segment, translation: str, order: list[int], *, values: bool = True) -> str:
-    protected = protect(segment, values=values)
-    target = placed(protected, translation, diagonal(protected.text, translation, order))
-    assert kept(segment, target)
+    protected = protect_codes(segment, values=values)
+    target = insert_parts(protected, translation, diagonal(protected.text, translation, order))
+    assert has_same_codes(segment, target)
     return "".join(part if isinstance(part, str) else part.raw for part in target)
 
 
@@ -262,12 +275,12 @@ def test_codes_follow_their_words() -> None:
     "text", ["in 1999\nA dog", "a dog %s\n%d runs", "<i>a dog</i>\nruns", "1999\n2000 dogs", "<i>in 1999</i>\n<i>A</i>"]
 )
 def test_no_space_stands_beside_the_end_of_a_line(text: str) -> None:
-    protected = protect(text, values=False)
-    count = len(words(protected.text))
+    protected = protect_codes(text, values=False)
+    count = len(find_words(protected.text))
     for order in (range(count), reversed(range(count))):
         links = diagonal(protected.text, protected.text, list(order))
         found = "".join(
-            part if isinstance(part, str) else part.raw for part in placed(protected, protected.text, links)
+            part if isinstance(part, str) else part.raw for part in insert_parts(protected, protected.text, links)
         )
         assert found.count("\n") == 1
         assert " \n" not in found
@@ -277,11 +290,11 @@ def test_no_space_stands_beside_the_end_of_a_line(text: str) -> None:
 def test_either_neighbour_says_where_a_value_goes() -> None:
     """Of the words beside it in the source one is known by nobody here."""
     text, translation = "go to home", "A B C D"
-    protected = protect("go to %s home", values=False)
+    protected = protect_codes("go to %s home", values=False)
     for word, spot in ((1, 2), (2, 1)):  # behind the word that looked at `to`, before the one that looked at `home`
         weights = np.zeros((4, 3))
         weights[1, word] = 1.0
-        found = placed(protected, translation, Links(words(text), words(translation), weights))
+        found = insert_parts(protected, translation, WordAlignment(find_words(text), find_words(translation), weights))
         assert "".join(part if isinstance(part, str) else part.raw for part in found).split()[spot] == "%s"
 
 
@@ -293,12 +306,12 @@ def test_a_value_in_a_pair_stays_in_it() -> None:
 def test_random_segments_lose_nothing_wherever_the_model_looks() -> None:
     chance = random.Random(3)
 
-    def part(depth: int) -> list[str | Code]:
+    def part(depth: int) -> list[str | InlineCode]:
         match chance.randrange(6 if depth else 4):
             case 0:
                 return [chance.choice([" %s ", "%d", " {x}", "42 "])]
             case 1:
-                return [chance.choice([BR, Code("<x/>", "alone", "x")])]
+                return [chance.choice([BR, InlineCode("<x/>", "alone", "x")])]
             case 2 | 3:
                 return [chance.choice([" word", "more words ", ", and", "."])]
             case _:
@@ -307,85 +320,91 @@ def test_random_segments_lose_nothing_wherever_the_model_looks() -> None:
 
     looked = 0
     for _ in range(600):
-        segment = flat(each for _ in range(chance.randint(1, 6)) for each in part(3))
+        segment = flatten_nodes(each for _ in range(chance.randint(1, 6)) for each in part(3))
         for values in (True, False):
-            protected = protect(segment, values=values)
+            protected = protect_codes(segment, values=values)
             kinds = raws(protected.text)
-            wanted = [code.raw for code in codes(scanned(segment)) if code.value and values]
-            grown = any(code.raw.startswith("%") and len(code.raw) > 2 for code in codes(scanned(segment)))
+            wanted = [code.raw for code in list_codes(scan_placeholders(segment)) if code.value and values]
+            grown = any(
+                code.raw.startswith("%") and len(code.raw) > 2 for code in list_codes(scan_placeholders(segment))
+            )
             if not protected.text or kinds != wanted or grown:  # ".42" is no number, "%dmore" is another name
                 continue
             looked += 1
             translation = " ".join([*kinds, *chance.choices(["A", "b,", "C", "\u6587"], k=chance.randint(0, 5))])
-            size = len(words(translation)), len(words(protected.text))
+            size = len(find_words(translation)), len(find_words(protected.text))
             noise = np.random.default_rng(chance.randrange(999)).random(size)
             weights = noise / np.maximum(noise.sum(1, keepdims=True), 1e-9) if min(size) else noise
-            target = placed(protected, translation, Links(words(protected.text), words(translation), weights))
-            assert lacking(segment, target) == 0, (segment, target)
-            pairs = [(node.opening.raw, node.closing.raw) for node in nested(segment) if isinstance(node, Pair)]
-            found = [(node.opening.raw, node.closing.raw) for node in nested(target) if isinstance(node, Pair)]
+            target = insert_parts(
+                protected, translation, WordAlignment(find_words(protected.text), find_words(translation), weights)
+            )
+            assert count_missing_codes(segment, target) == 0, (segment, target)
+            pairs = [(node.opening.raw, node.closing.raw) for node in nest_pairs(segment) if isinstance(node, CodePair)]
+            found = [(node.opening.raw, node.closing.raw) for node in nest_pairs(target) if isinstance(node, CodePair)]
             assert sorted(pairs) == sorted(found), (segment, target)
-            cut = {code.raw for code in codes(segment)} | ({"%s", "%d", "{x}", "42"} if not values else set())
+            cut = {code.raw for code in list_codes(segment)} | ({"%s", "%d", "{x}", "42"} if not values else set())
             said = "".join(part if isinstance(part, str) else part.raw * (part.raw not in cut) for part in target)
             assert "".join(said.split()) == "".join(translation.split()), (segment, translation, target)
     assert looked > 700
 
 
 def test_what_is_kept() -> None:
-    assert kept(("%s and %d",), ("%d und %s",))
-    assert not kept(("%s and %d",), ("%s und",))
-    assert not kept(("%s",), ("%s %s",))
-    assert not kept(("none",), ("%s",))
-    assert kept(("1,000 files",), ("1.000 Dateien",)), "languages group digits in their own way"
-    assert kept(("two files",), ("2 Dateien",))
-    assert not kept(("3 files",), ("drei Dateien",))
-    assert not kept(("a ", B[0], "b", B[1]), ("a ", B[1], "b", B[0]))
-    assert kept(("<b>a</b>",), ("A <b>a</b>",))
-    assert not kept(("<b>a</b>",), ("</b>a<b>",))
+    assert has_same_codes(("%s and %d",), ("%d und %s",))
+    assert not has_same_codes(("%s and %d",), ("%s und",))
+    assert not has_same_codes(("%s",), ("%s %s",))
+    assert not has_same_codes(("none",), ("%s",))
+    assert has_same_codes(("1,000 files",), ("1.000 Dateien",)), "languages group digits in their own way"
+    assert has_same_codes(("two files",), ("2 Dateien",))
+    assert not has_same_codes(("3 files",), ("drei Dateien",))
+    assert not has_same_codes(("a ", B[0], "b", B[1]), ("a ", B[1], "b", B[0]))
+    assert has_same_codes(("<b>a</b>",), ("A <b>a</b>",))
+    assert not has_same_codes(("<b>a</b>",), ("</b>a<b>",))
 
 
 def test_lines_and_sentences_stand_for_themselves() -> None:
     segment = ("  One. Two %s.\n\n- three\nfour ", B[0], "five. six", B[1], BR)
-    frames = framed(segment, split=sentences)
-    assert flat(part for frame in frames for part in frame.around(frame.core)) == scanned(segment)
-    assert [protect(frame.core).text for frame in frames if protect(frame.core).has_words] == [
+    frames = split_into_frames(segment, split=split_sentences)
+    assert flatten_nodes(part for frame in frames for part in frame.wrap_core(frame.core)) == scan_placeholders(segment)
+    assert [protect_codes(frame.core).text for frame in frames if protect_codes(frame.core).has_words] == [
         "One.",
         "Two %s.",
         "- three four five. six",
     ]
-    (whole,) = framed((B[0], "Go. Go.", B[1]), split=lambda text: [text])
+    (whole,) = split_into_frames((B[0], "Go. Go.", B[1]), split=lambda text: [text])
     assert (whole.before, whole.core, whole.after) == ((B[0],), ("Go. Go.",), (B[1],))
-    assert [frame.core for frame in framed(("Go. Go. Go.",), split=sentences)] == [("Go.",)] * 3
+    assert [frame.core for frame in split_into_frames(("Go. Go. Go.",), split=split_sentences)] == [("Go.",)] * 3
 
 
 def test_a_frame_is_all_that_stands_at_the_ends() -> None:
     opened, closed = (B[0],) * 3, (BR, " ", B[1])
-    (frame,) = framed((*opened, " word ", I[1], "%s ", *closed), split=lambda text: [text])
+    (frame,) = split_into_frames((*opened, " word ", I[1], "%s ", *closed), split=lambda text: [text])
     assert (frame.before[:3], frame.core) == (
         opened,
-        ("word ", I[1], Code("%s", "alone", "variable", "%s", spelled=True)),
+        ("word ", I[1], InlineCode("%s", "alone", "variable", "%s", in_text=True)),
     )
-    assert frame.around(frame.core) == flat((*opened, " word ", I[1], frame.core[-1], " ", *closed))
-    (nothing,) = framed((*opened, BR), split=lambda text: [text])
-    assert (nothing.core, nothing.around(())) == ((), (*opened, BR))
+    assert frame.wrap_core(frame.core) == flatten_nodes((*opened, " word ", I[1], frame.core[-1], " ", *closed))
+    (nothing,) = split_into_frames((*opened, BR), split=lambda text: [text])
+    assert (nothing.core, nothing.wrap_core(())) == ((), (*opened, BR))
 
 
 def test_pieces_are_what_stands_between_codes() -> None:
-    found = pieces(("Open %s now",))
-    assert [(each.before, each.text, each.after) for each in found if not isinstance(each, Code)] == [
+    found = split_at_codes(("Open %s now",))
+    assert [(each.before, each.text, each.after) for each in found if not isinstance(each, InlineCode)] == [
         ("", "Open", " "),
         (" ", "now", ""),
     ]
 
 
 def test_pairs_that_are_none_stand_alone() -> None:
-    assert nested((B[1], "a", B[0])) == (B[1], "a", B[0])
-    assert nested((B[0], I[0], "a", B[1], I[1])) == (Pair(B[0], (I[0], "a"), B[1]), I[1])
-    assert flat(nested((B[0], "a", I[0], "b", I[1], B[1]))) == (B[0], "a", I[0], "b", I[1], B[1])
+    assert nest_pairs((B[1], "a", B[0])) == (B[1], "a", B[0])
+    assert nest_pairs((B[0], I[0], "a", B[1], I[1])) == (CodePair(B[0], (I[0], "a"), B[1]), I[1])
+    assert flatten_nodes(nest_pairs((B[0], "a", I[0], "b", I[1], B[1]))) == (B[0], "a", I[0], "b", I[1], B[1])
 
 
 def test_weights_of_pieces_become_those_of_words() -> None:
     text, translation = "red house", "maison rouge"
     weights = np.array([[0.1, 0.4, 0.5], [0.0, 0.5, 0.5], [0.8, 0.1, 0.1]])
-    found = links(weights, source=(text, [(0, 3), (4, 7), (7, 9)]), target=(translation, [(0, 3), (3, 6), (6, 12)]))
+    found = align_words(
+        weights, source=(text, [(0, 3), (4, 7), (7, 9)]), target=(translation, [(0, 3), (3, 6), (6, 12)])
+    )
     assert np.allclose(found.weights, [[0.1 / 2.0, 1.9 / 2.0], [0.8, 0.2]])

@@ -8,43 +8,52 @@ from pathlib import Path
 
 import pytest
 
-from heedful.localisation.encodings import Content
-from heedful.localisation.html import Html
-from heedful.localisation.protection import framed, kept, pieces, protect
-from heedful.localisation.segments import DEEPEST, Code, Node, Pair, Role, Segment, flat, nested
+from heedful.localisation.html_document import HtmlDocument
+from heedful.localisation.protection import has_same_codes, protect_codes, split_at_codes, split_into_frames
+from heedful.localisation.segments import (
+    MAX_DEPTH,
+    CodePair,
+    CodeRole,
+    InlineCode,
+    Segment,
+    SegmentNode,
+    flatten_nodes,
+    nest_pairs,
+)
+from heedful.localisation.text_content import TextContent
 
 
-def tag(name: str, role: Role) -> Code:
-    return Code(f"<{'/' * (role == 'close')}{name}>", role, name)
+def tag(name: str, role: CodeRole) -> InlineCode:
+    return InlineCode(f"<{'/' * (role == 'close')}{name}>", role, name)
 
 
-def longhand(segment: Sequence[str | Code]) -> tuple[Node, ...]:
+def longhand(segment: Sequence[str | InlineCode]) -> tuple[SegmentNode, ...]:
     """Each code that closes, from left to right, makes a pair with the last one of its name that is open."""
-    nodes: list[Node] = []
+    nodes: list[SegmentNode] = []
     for part in segment:
-        closes = isinstance(part, Code) and part.role == "close"
+        closes = isinstance(part, InlineCode) and part.role == "close"
         places = [n for n, node in enumerate(nodes) if closes and _opens(node) == part.name]  # type: ignore[union-attr]
         if not places:
             nodes.append(part)
             continue
         opening = nodes[places[-1]]
-        assert isinstance(opening, Code)
-        assert isinstance(part, Code)
-        nodes[places[-1] :] = [Pair(opening, tuple(nodes[places[-1] + 1 :]), part)]
+        assert isinstance(opening, InlineCode)
+        assert isinstance(part, InlineCode)
+        nodes[places[-1] :] = [CodePair(opening, tuple(nodes[places[-1] + 1 :]), part)]
     return tuple(nodes)
 
 
-def _opens(node: Node) -> str | None:
-    return node.name if isinstance(node, Code) and node.role == "open" else None
+def _opens(node: SegmentNode) -> str | None:
+    return node.name if isinstance(node, InlineCode) and node.role == "open" else None
 
 
 def test_pairs_are_those_of_a_longhand_reading() -> None:
     chance = random.Random(8)
     parts = [tag(name, role) for name in "abc" for role in ("open", "open", "close")]  # type: ignore[arg-type]
     for _ in range(500):
-        segment = tuple(chance.choice([*parts, Code("<x/>"), "t"]) for _ in range(chance.randint(0, 14)))
-        assert nested(segment) == longhand(segment)
-        assert flat(nested(segment)) == flat(segment)
+        segment = tuple(chance.choice([*parts, InlineCode("<x/>"), "t"]) for _ in range(chance.randint(0, 14)))
+        assert nest_pairs(segment) == longhand(segment)
+        assert flatten_nodes(nest_pairs(segment)) == flatten_nodes(segment)
 
 
 def test_ends_without_a_beginning_are_looked_at_once() -> None:
@@ -61,8 +70,8 @@ def test_ends_without_a_beginning_are_looked_at_once() -> None:
                 seen += 1
                 return str.__eq__(self, other)
 
-        opening = [Code("<a>", "open", Name("a"))] * count
-        nested([*opening, *(Code("</x>", "close", Name(f"x{n % 7}")) for n in range(count))])
+        opening = [InlineCode("<a>", "open", Name("a"))] * count
+        nest_pairs([*opening, *(InlineCode("</x>", "close", Name(f"x{n % 7}")) for n in range(count))])
         return seen
 
     assert compared(400) < 3 * compared(200) + 100
@@ -70,30 +79,30 @@ def test_ends_without_a_beginning_are_looked_at_once() -> None:
 
 def test_many_codes_that_are_never_closed_are_read() -> None:
     segment: Segment = tuple(part for n in range(20_000) for part in (tag(f"x{n}", "open"), "a "))
-    assert len(nested(segment)) == 40_000
-    assert flat(nested(segment)) == segment
+    assert len(nest_pairs(segment)) == 40_000
+    assert flatten_nodes(nest_pairs(segment)) == segment
 
 
-@pytest.mark.parametrize("depth", [DEEPEST - 1, DEEPEST + 1, 600, 2000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH + 1, 600, 2000])
 def test_pairs_inside_each_other_are_read_however_deep(depth: int) -> None:
     segment = (*[tag("b", "open")] * depth, "text here", *[tag("b", "close")] * depth)
-    assert flat(nested(segment)) == segment
-    assert protect(segment).text == "text here"
-    assert kept(segment, segment)
-    (frame,) = framed(segment, split=lambda text: [text])
-    assert frame.around(frame.core) == segment
-    assert len(pieces(segment)) == 2 * depth + 1
-    page = Html(Content("<b>" * depth + "text" + "</b>" * depth), Path("page"))
+    assert flatten_nodes(nest_pairs(segment)) == segment
+    assert protect_codes(segment).text == "text here"
+    assert has_same_codes(segment, segment)
+    (frame,) = split_into_frames(segment, split=lambda text: [text])
+    assert frame.wrap_core(frame.core) == segment
+    assert len(split_at_codes(segment)) == 2 * depth + 1
+    page = HtmlDocument(TextContent("<b>" * depth + "text" + "</b>" * depth), Path("page"))
     (unit,) = page.units
-    assert page.filled({0: unit.source}).decode() == page.content.text
+    assert page.fill_targets({0: unit.source}).decode() == page.content.text
 
 
-def deep(node: Node) -> Iterator[int]:
+def deep(node: SegmentNode) -> Iterator[int]:
     yield 0
-    if isinstance(node, Pair):
+    if isinstance(node, CodePair):
         yield from (1 + each for inner in node.inside for each in deep(inner))
 
 
 def test_no_pair_is_deeper_than_what_reads_it_can_go() -> None:
     segment = (*[tag("b", "open")] * 500, "t", *[tag("b", "close")] * 500)
-    assert max(each for node in nested(segment) for each in deep(node)) == DEEPEST
+    assert max(each for node in nest_pairs(segment) for each in deep(node)) == MAX_DEPTH

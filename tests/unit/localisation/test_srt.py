@@ -8,7 +8,7 @@ import re
 import pytest
 
 from heedful.errors import DataError
-from heedful.localisation.srt import Srt
+from heedful.localisation.srt_document import SrtDocument
 
 FIRST, SECOND, THIRD = (f"00:00:0{n},000 --> 00:00:0{n + 1},500" for n in (1, 3, 5))
 CASES = {
@@ -36,12 +36,12 @@ CASES = {
 @pytest.mark.parametrize(("text", "texts"), CASES.values(), ids=CASES)
 def test_numbers_and_times_stay(write, text: str, texts: list[str] | None, mark: bytes, end: str) -> None:
     data = mark + text.replace("\n", end).encode()
-    document = Srt.read(write("a.srt", data))
+    document = SrtDocument.from_file(write("a.srt", data))
     said = [str(unit.source[0]) if unit.source else "" for unit in document.units]
     assert said == texts or texts is None
-    assert document.filled({}) == data
+    assert document.fill_targets({}) == data
     new = {number: f"x{number}\nyy" for number, each in enumerate(said) if each}
-    filled = document.filled({number: (each,) for number, each in new.items()})
+    filled = document.fill_targets({number: (each,) for number, each in new.items()})
     expected = text
     for number, each in new.items():
         expected = expected.replace(f"\n{said[number]}", f"\n{each}", 1)
@@ -50,7 +50,7 @@ def test_numbers_and_times_stay(write, text: str, texts: list[str] | None, mark:
 
 def test_numbers_are_names(write) -> None:
     text, _ = CASES["an empty one without a line behind"]
-    assert [unit.name for unit in Srt.read(write("a.srt", text)).units] == ["1", "2", "3"]
+    assert [unit.name for unit in SrtDocument.from_file(write("a.srt", text)).units] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_numbers_are_names(write) -> None:
 )
 def test_what_could_be_destroyed_is_refused_with_its_line(write, text: str, line: int) -> None:
     with pytest.raises(DataError, match=rf"a\.srt:{line}: "):
-        Srt.read(write("a.srt", text))
+        SrtDocument.from_file(write("a.srt", text))
 
 
 def test_random_files_keep_their_times_or_are_refused(write) -> None:
@@ -80,12 +80,14 @@ def test_random_files_keep_their_times_or_are_refused(write) -> None:
         if not text.strip():
             continue
         try:
-            document = Srt.read(write("a.srt", text))
+            document = SrtDocument.from_file(write("a.srt", text))
         except DataError:
             continue
         read += 1
         assert len(document.units) == text.count(FIRST) + text.count(SECOND)
-        found = document.filled({number: ("Z",) for number, unit in enumerate(document.units) if unit.source}).decode()
+        found = document.fill_targets(
+            {number: ("Z",) for number, unit in enumerate(document.units) if unit.source}
+        ).decode()
         assert re.findall(r".*\d -->.*", found) == re.findall(r".*\d -->.*", text)
         assert found.count("Z") == sum(bool(unit.source) for unit in document.units)
     assert read > 20

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from documents import HTML, PO, SRT, TMX, XLIFF, XLIFF_2
 
-from heedful.localisation.documents import Document
+from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import read_document
 
 
-def read(path: Path) -> Document:
+def read(path: Path) -> TranslatableDocument:
     return read_document(path, source="en", target="de")
 
 
-def shown(document: Document) -> list[str]:
+def shown(document: TranslatableDocument) -> list[str]:
     return ["".join(part if isinstance(part, str) else part.raw for part in unit.source) for unit in document.units]
 
 
@@ -38,7 +38,7 @@ def test_states_of_xliff_2(write) -> None:
 
 
 def test_a_target_stands_below_its_source(write) -> None:
-    found = read(write("a.xlf", XLIFF)).filled({0: ("X",), 3: ("a < c",)}).decode()
+    found = read(write("a.xlf", XLIFF)).fill_targets({0: ("X",), 3: ("a < c",)}).decode()
     assert found == XLIFF.replace(
         "&amp; go.</source>\n", '&amp; go.</source>\n    <target state="needs-review-translation">X</target>\n'
     ).replace("]]></source><target/>", ']]></source><target state="needs-review-translation">a &lt; c</target>')
@@ -47,7 +47,7 @@ def test_a_target_stands_below_its_source(write) -> None:
 def test_variants_of_a_memory(write) -> None:
     document = read(write("a.tmx", TMX))
     assert [unit.state for unit in document.units] == ["translated", "untranslated", "untranslated"]
-    found = document.filled({1: ("Hund",)}).decode()
+    found = document.fill_targets({1: ("Hund",)}).decode()
     new = '<tuv xml:lang="de" creationid="heedful"><seg>Hund</seg></tuv>'
     assert found == TMX.replace("<seg>chien</seg></tuv>", f"<seg>chien</seg></tuv>{new}")
 
@@ -82,7 +82,7 @@ def test_what_of_a_page_is_read(write) -> None:
 def test_subtitles(write) -> None:
     document = read(write("a.srt", SRT))
     assert shown(document) == ["<i>Hello</i> you\nover there", "", "- Yes.\n- No."]
-    found = document.filled({0: ("eins\n\nzwei",)}).decode()
+    found = document.fill_targets({0: ("eins\n\nzwei",)}).decode()
     assert found == SRT.replace("<i>Hello</i> you\nover there", "eins\nzwei"), "an empty line would end it"
 
 
@@ -90,12 +90,12 @@ def test_line_ends_are_those_of_the_file(write) -> None:
     for name, text in (("a.po", PO), ("a.srt", SRT)):
         document = read(write(name, text.replace("\n", "\r\n")))
         numbers = [number for number, unit in enumerate(document.units) if unit.translatable]
-        found = document.filled(dict.fromkeys(numbers, ("one\ntwo",)))
+        found = document.fill_targets(dict.fromkeys(numbers, ("one\ntwo",)))
         assert found.count(b"\n") == found.count(b"\r\n") > 5
 
 
 def test_what_is_fuzzy_says_so_once(write) -> None:
     document = read(write("a.po", PO))
-    found = document.filled({2: ("neu",), 3: ("1",), 4: ("2",), 5: ("3",)}).decode()
+    found = document.fill_targets({2: ("neu",), 3: ("1",), 4: ("2",), 5: ("3",)}).decode()
     assert found.count("#, fuzzy\n") == PO.count("#, fuzzy\n") + 1
     assert "fuzzy, fuzzy" not in found

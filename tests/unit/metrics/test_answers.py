@@ -9,7 +9,7 @@ import string
 import pytest
 
 from heedful.errors import DataError
-from heedful.metrics.answers import answer_metrics, best_threshold, exact_match, normalised, token_f1
+from heedful.metrics.answers import compute_answer_metrics, exact_match, find_best_threshold, normalize_answer, token_f1
 
 WORDS = ["The", "a", "an", "cat", "Cat,", "dog", "dog's", "1990.", "--", "an-other", "théâtre", "«x»"]
 
@@ -42,13 +42,13 @@ def phrase() -> str:
 
 
 def test_normalisation() -> None:
-    assert normalised("  The U.S.  Army's (an) «answer», ") == "us armys «answer»"
-    assert normalised("A, b & the end-of-an-era") == "b endofanera"
-    assert normalised("the A. an") == ""
+    assert normalize_answer("  The U.S.  Army's (an) «answer», ") == "us armys «answer»"
+    assert normalize_answer("A, b & the end-of-an-era") == "b endofanera"
+    assert normalize_answer("the A. an") == ""
     for _ in range(300):
         text = phrase()
-        assert normalised(text) == clean(text)
-        assert normalised(normalised(text)) == normalised(text)
+        assert normalize_answer(text) == clean(text)
+        assert normalize_answer(normalize_answer(text)) == normalize_answer(text)
 
 
 def test_f1_and_exact_match_are_the_best_over_gold_answers() -> None:
@@ -67,15 +67,15 @@ def test_no_answer_agrees_with_nothing_else() -> None:
 
 def test_scores_of_answerable_and_unanswerable_questions() -> None:
     answers, golds = ["cat", "big dog", "", "x"], [["the cat", "dog"], ["dog"], [], []]
-    scores = {name: metric.value for name, metric in answer_metrics(answers, golds).items()}
+    scores = {name: metric.value for name, metric in compute_answer_metrics(answers, golds).items()}
     one = (1 + 2 / 3) / 2
     expected = {"exact_match": 0.5, "answer_f1": (2 * one + 1) / 4, "answerable_f1": one, "unanswerable": 0.5}
     assert scores == pytest.approx(expected)
-    assert {*answer_metrics(["a b"], [["b"]])} == {"exact_match", "answer_f1"}
+    assert {*compute_answer_metrics(["a b"], [["b"]])} == {"exact_match", "answer_f1"}
     with pytest.raises(DataError, match="1 answers or scores but 2 questions"):
-        answer_metrics(["x"], [[], []])
+        compute_answer_metrics(["x"], [[], []])
     with pytest.raises(DataError, match="list of texts"):
-        answer_metrics(["x"], ["x"])
+        compute_answer_metrics(["x"], ["x"])
 
 
 @pytest.mark.parametrize("metric", [token_f1, exact_match])
@@ -91,6 +91,6 @@ def test_no_threshold_does_better(metric) -> None:  # type: ignore[no-untyped-de
             cut: sum(metric(a if s < cut else "", g) for a, g, s in cases) / count
             for cut in (-9.0, -1.0, 0.0, 0.5, 2.0, float("inf"))
         }
-        found = best_threshold(answers, golds, silence=silence, metric=metric)
+        found = find_best_threshold(answers, golds, no_answer_scores=silence, metric=metric)
         assert found.score == pytest.approx(reached[found.threshold])
         assert found.score == pytest.approx(max(reached.values()))

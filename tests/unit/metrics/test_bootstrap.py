@@ -12,11 +12,17 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from heedful.errors import DataError
-from heedful.metrics.bootstrap import Interval, PairedTest, Sampling, intervals, paired_tests
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
-from heedful.metrics.deck_bleu import DeckBLEU, bleu_deck
-from heedful.metrics.metric import Metric, Ratio
+from heedful.metrics.bootstrap import (
+    BootstrapOptions,
+    ConfidenceInterval,
+    PairedTest,
+    compute_intervals,
+    run_paired_tests,
+)
+from heedful.metrics.deck_bleu import DeckBLEU, deck_bleu
+from heedful.metrics.metric import Metric, RatioMetric
 from heedful.metrics.translation import bleu, chrf, ter
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
 
 WORDS = ["one", "two", "three", "four", "five", "six", ",", "Seven", "eight.", "nine"]
 
@@ -55,19 +61,19 @@ def test_weighted_corpora_score_as_sacrebleu_scores_them(size: int, errors: floa
     weights = np.array([np.bincount(row, minlength=size) for row in rows], dtype=float)
     for counted, metric in pairs:
         expected = [metric.corpus_score([hyps[i] for i in row], [[refs[i] for i in row]]).score for row in rows]
-        assert counted.scores(weights) == pytest.approx(expected, abs=1e-9)
+        assert counted.compute_scores(weights) == pytest.approx(expected, abs=1e-9)
     words, metric = CorpusChrF(*marked, word_order=2, lowercase=True), CHRF(word_order=2, lowercase=True)
     expected = [metric.corpus_score([marked[0][i] for i in row], [[marked[1][i] for i in row]]).score for row in rows]
-    assert words.scores(weights) == pytest.approx(expected, abs=1e-9), "marks at the ends of words"
-    deck = [bleu_deck([hyps[i] for i in row], [refs[i] for i in row], lowercase=True).value for row in rows]
-    assert DeckBLEU(hyps, refs, lowercase=True).scores(weights) == pytest.approx(deck, abs=1e-9)
+    assert words.compute_scores(weights) == pytest.approx(expected, abs=1e-9), "marks at the ends of words"
+    deck = [deck_bleu([hyps[i] for i in row], [refs[i] for i in row], lowercase=True).value for row in rows]
+    assert DeckBLEU(hyps, refs, lowercase=True).compute_scores(weights) == pytest.approx(deck, abs=1e-9)
 
 
 def test_counted_values_are_those_that_are_reported() -> None:
     refs = references(40)
     hyps = translate(refs, errors=0.3)
     for lowercase in (False, True):
-        for counted, reported in ((CorpusBLEU, bleu), (CorpusChrF, chrf), (CorpusTER, ter), (DeckBLEU, bleu_deck)):
+        for counted, reported in ((CorpusBLEU, bleu), (CorpusChrF, chrf), (CorpusTER, ter), (DeckBLEU, deck_bleu)):
             value = reported(hyps, refs, lowercase=lowercase).value
             assert counted(hyps, refs, lowercase=lowercase).value == pytest.approx(value, rel=1e-12)
 
@@ -89,7 +95,7 @@ def test_an_interval_holds_its_score_and_shrinks_with_more_sentences() -> None:
     for size in (30, 300):
         refs = references(size)
         hyps = translate(refs, errors=0.3)
-        found = intervals(both(hyps, refs), Sampling(200)).values()
+        found = compute_intervals(both(hyps, refs), BootstrapOptions(200)).values()
         for interval, metric in zip(found, (BLEU(), CHRF()), strict=True):
             assert interval.value == pytest.approx(metric.corpus_score(hyps, [refs]).score)
             assert interval.low < interval.value < interval.high
@@ -102,14 +108,14 @@ def test_an_interval_holds_its_score_and_shrinks_with_more_sentences() -> None:
 def test_an_interval_widens_with_confidence() -> None:
     refs = references(100)
     hyps = translate(refs, errors=0.3)
-    narrow, wide = (intervals(both(hyps, refs), Sampling(confidence=c))["BLEU"] for c in (0.5, 0.99))
+    narrow, wide = (compute_intervals(both(hyps, refs), BootstrapOptions(confidence=c))["BLEU"] for c in (0.5, 0.99))
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
 def test_a_system_does_not_differ_from_itself() -> None:
     refs = references(40)
     hyps = translate(refs, errors=0.4)
-    for comparison in paired_tests(both(hyps, refs), both(hyps, refs), Sampling(100)).values():
+    for comparison in run_paired_tests(both(hyps, refs), both(hyps, refs), BootstrapOptions(100)).values():
         assert comparison.p_value == 1
         assert comparison.wins == 0
         assert comparison.difference.low == comparison.difference.high == 0
@@ -119,7 +125,7 @@ def test_a_clear_difference_is_significant_in_either_direction() -> None:
     refs = references(200)
     worse, better = translate(refs, errors=0.5), translate(refs, errors=0.2)
     one, two = both(worse, refs), both(better, refs)
-    up, down = (paired_tests(*systems, Sampling(200)).values() for systems in ((one, two), (two, one)))
+    up, down = (run_paired_tests(*systems, BootstrapOptions(200)).values() for systems in ((one, two), (two, one)))
     for there, back in zip(up, down, strict=True):
         assert there.p_value == back.p_value == pytest.approx(1 / 201)
         assert (there.wins, back.wins) == (1, 0)
@@ -132,7 +138,7 @@ def words(hypotheses: list[str], references: list[str]) -> dict[str, Metric]:
     """The share of words at the right place: quick to count."""
     pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
     counts = np.array([[sum(a == b for a, b in zip(h, r, strict=False)), len(r)] for h, r in pairs], float)
-    return {"words": Ratio(100 * counts[:, 0], counts[:, 1])}
+    return {"words": RatioMetric(100 * counts[:, 0], counts[:, 1])}
 
 
 def test_equal_systems_are_called_different_no_more_often_than_promised() -> None:
@@ -140,7 +146,7 @@ def test_equal_systems_are_called_different_no_more_often_than_promised() -> Non
     for seed in range(300):
         refs = references(40)
         first, second = (words(translate(refs, errors=0.4), refs) for _ in range(2))
-        p_values.append(paired_tests(first, second, Sampling(99, seed))["words"].p_value)
+        p_values.append(run_paired_tests(first, second, BootstrapOptions(99, seed))["words"].p_value)
     # of 300 chances of 0.1, fewer than 14 or more than 48 come true less than once in a thousand times
     assert 14 <= sum(p <= 0.1 for p in p_values) <= 48
     assert 0.4 < np.mean(p_values) < 0.6
@@ -149,7 +155,7 @@ def test_equal_systems_are_called_different_no_more_often_than_promised() -> Non
 def test_the_seed_decides() -> None:
     refs = references(50)
     first, second = (both(translate(refs, errors=errors), refs) for errors in (0.4, 0.35))
-    again = [paired_tests(first, second, Sampling(50, seed)) for seed in (3, 3, 4)]
+    again = [run_paired_tests(first, second, BootstrapOptions(50, seed)) for seed in (3, 3, 4)]
     assert again[0] == again[1]
     assert again[0] != again[2]
 
@@ -175,21 +181,33 @@ def test_numbers_are_those_of_the_first_release() -> None:
     recorded = [
         PairedTest(
             "BLEU",
-            Interval("BLEU", 50.60136137792337, 50.568139190291106, 45.38900182199499, 57.4749951233198, 0.95),
-            Interval("BLEU", 45.108685122786284, 45.25173656675544, 38.44522833773056, 52.22835242753744, 0.95),
-            Interval("BLEU", -5.492676255137084, -5.316402623535675, -13.507158270404602, 3.831508416816442, 0.95),
+            ConfidenceInterval(
+                "BLEU", 50.60136137792337, 50.568139190291106, 45.38900182199499, 57.4749951233198, 0.95
+            ),
+            ConfidenceInterval(
+                "BLEU", 45.108685122786284, 45.25173656675544, 38.44522833773056, 52.22835242753744, 0.95
+            ),
+            ConfidenceInterval(
+                "BLEU", -5.492676255137084, -5.316402623535675, -13.507158270404602, 3.831508416816442, 0.95
+            ),
             p_value=0.2926829268292683, wins=0.175, samples=40,
         ),
         PairedTest(
             "chrF2",
-            Interval("chrF2", 68.3539316880357, 68.19585577646485, 64.41856831993131, 72.42083898116319, 0.95),
-            Interval("chrF2", 62.534000971045586, 62.82138684883563, 57.50077746516392, 67.26517014920385, 0.95),
-            Interval("chrF2", -5.819930716990115, -5.374468927629216, -11.529948002371334, 0.18149229994729138, 0.95),
+            ConfidenceInterval(
+                "chrF2", 68.3539316880357, 68.19585577646485, 64.41856831993131, 72.42083898116319, 0.95
+            ),
+            ConfidenceInterval(
+                "chrF2", 62.534000971045586, 62.82138684883563, 57.50077746516392, 67.26517014920385, 0.95
+            ),
+            ConfidenceInterval(
+                "chrF2", -5.819930716990115, -5.374468927629216, -11.529948002371334, 0.18149229994729138, 0.95
+            ),
             p_value=0.12195121951219512, wins=0.05, samples=40,
         ),
     ]  # fmt: skip
-    found = paired_tests(both(first, refs), both(second, refs), Sampling(40, seed=5))
-    alone = intervals(both(first, refs), Sampling(40, seed=5))
+    found = run_paired_tests(both(first, refs), both(second, refs), BootstrapOptions(40, seed=5))
+    alone = compute_intervals(both(first, refs), BootstrapOptions(40, seed=5))
     for test, expected in zip(found.values(), recorded, strict=True):
         assert (test.p_value, test.wins, test.samples) == (expected.p_value, expected.wins, expected.samples)
         assert alone[test.name] == test.first

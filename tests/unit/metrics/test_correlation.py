@@ -9,15 +9,15 @@ import pytest
 from scipy import stats
 
 from heedful.errors import DataError
-from heedful.metrics.correlation import Correlation
+from heedful.metrics.correlation import CorrelationMetric
 
 
 def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    return Correlation(predicted, gold).value
+    return CorrelationMetric(predicted, gold).value
 
 
 def spearman(predicted: Sequence[float], gold: Sequence[float]) -> float:
-    return Correlation(predicted, gold, ranked=True).value
+    return CorrelationMetric(predicted, gold, use_ranks=True).value
 
 
 @pytest.mark.parametrize("size", [2, 3, 50, 1000])

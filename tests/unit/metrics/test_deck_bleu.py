@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from heedful.metrics.deck_bleu import bleu_deck
+from heedful.metrics.deck_bleu import deck_bleu
 from heedful.metrics.translation import bleu
 
 
@@ -27,34 +27,34 @@ def test_it_is_the_formula() -> None:
     for _ in range(20):
         references = [" ".join(random.choices("abcd", k=random.randint(1, 15))) for _ in range(30)]
         hypotheses = [" ".join(random.choices("abcd", k=random.randint(0, 15))) for _ in range(30)]
-        assert bleu_deck(hypotheses, references).value == pytest.approx(by_the_formula(hypotheses, references))
+        assert deck_bleu(hypotheses, references).value == pytest.approx(by_the_formula(hypotheses, references))
 
 
 def test_an_example_worked_by_hand() -> None:
     # precisions 5/6, 3/5, 2/4, 1/3; length factor 6/8
-    score = bleu_deck(["a b c d x e"], ["a b c d e f g h"])
+    score = deck_bleu(["a b c d x e"], ["a b c d e f g h"])
     assert score.value == pytest.approx(100 * 0.75 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
     assert score.parts["length_factor"] == 0.75
 
 
 def test_it_does_not_clip() -> None:
     repeated, reference = ["a b a b a b a b"], ["a b a b a x y z"]
-    assert bleu_deck(repeated, reference).value == pytest.approx(100)
+    assert deck_bleu(repeated, reference).value == pytest.approx(100)
     assert bleu(repeated, reference).value < 60
 
 
 def test_a_sentence_without_fourgrams_scores_nothing() -> None:
-    assert bleu_deck(["a b c"], ["a b c"]).value == 0
-    assert bleu_deck(["a b c", "a b c d"], ["a b c", "a b c d"]).value == 50
+    assert deck_bleu(["a b c"], ["a b c"]).value == 0
+    assert deck_bleu(["a b c", "a b c d"], ["a b c", "a b c d"]).value == 50
 
 
 def test_the_mean_is_over_sentences() -> None:
     short, long = ("a b c d", "a b c d"), ("x " * 40, "y " * 40)
-    assert bleu_deck([short[0], long[0]], [short[1], long[1]]).value == 50
+    assert deck_bleu([short[0], long[0]], [short[1], long[1]]).value == 50
 
 
 def test_its_name_and_signature_say_that_it_is_a_variant() -> None:
-    score = bleu_deck(["a b c D"], ["a b c d"], lowercase=True)
+    score = deck_bleu(["a b c D"], ["a b c d"], lowercase=True)
     assert "variant" in score.name
     assert score.signature.startswith("variant:deck|")
     assert "case:lc" in score.signature
@@ -62,5 +62,5 @@ def test_its_name_and_signature_say_that_it_is_a_variant() -> None:
 
 
 def test_empty_references_are_no_reason_to_fail() -> None:
-    assert bleu_deck(["a"], [""]).value == 0
-    assert bleu_deck([""], [""]).value == 0
+    assert deck_bleu(["a"], [""]).value == 0
+    assert deck_bleu([""], [""]).value == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heedful import DataError
-from heedful.metrics.edits import character_error_rate, edit_distance, word_error_rate
+from heedful.metrics.error_rates import character_error_rate, edit_distance, word_error_rate
 
 
 def longhand(one: str, other: str) -> int:
@@ -48,7 +48,7 @@ def test_rates_sum_before_they_divide() -> None:
     assert word_error_rate(["a x c", "d"], ["a b e", "d"]).value == pytest.approx(100 * 2 / 4)
     assert word_error_rate(["a b c d e"], ["a"]).value == pytest.approx(400), "more than all may be wrong"
     rate = word_error_rate(["a x c", "d"], ["a b e", "d"])
-    assert rate.scores(np.array([[0.0, 3.0], [2.0, 0.0]])).tolist() == pytest.approx([0, 100 * 4 / 6])
+    assert rate.compute_scores(np.array([[0.0, 3.0], [2.0, 0.0]])).tolist() == pytest.approx([0, 100 * 4 / 6])
 
 
 def test_characters_have_one_space_between_words() -> None:

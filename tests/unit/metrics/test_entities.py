@@ -9,24 +9,24 @@ import pytest
 from outside import outside
 from seqeval import metrics
 
-from heedful.data.tagged import Columns
+from heedful.data.tagged import TaggedColumnsReader
 from heedful.errors import DataError
-from heedful.metrics.entities import Span, entity_metrics, spans
+from heedful.metrics.entities import EntitySpan, compute_entity_metrics, extract_spans
 
 TYPES = ("person", "creative-work", "location")
 
 
-def some_spans(words: int) -> list[Span]:
+def some_spans(words: int) -> list[EntitySpan]:
     found, place = [], 0
     while place < words:
         stop = min(words, place + random.randrange(1, 4))
         if random.random() < 0.6:
-            found.append(Span(place, stop, random.choice(TYPES)))
+            found.append(EntitySpan(place, stop, random.choice(TYPES)))
         place = stop
     return found
 
 
-def written(found: list[Span], words: int, *, scheme: str) -> list[str]:
+def written(found: list[EntitySpan], words: int, *, scheme: str) -> list[str]:
     tags = ["O"] * words
     last, unit = {"BILOU": ("L", "U"), "IOBES": ("E", "S")}.get(scheme, ("I", "B"))
     for before, span in zip([None, *found], found, strict=False):
@@ -47,7 +47,7 @@ def test_every_scheme_gives_its_spans_back(scheme: str) -> None:
     for _ in range(300):
         words = random.randrange(12)
         found = some_spans(words)
-        assert spans(written(found, words, scheme=scheme)) == found
+        assert extract_spans(written(found, words, scheme=scheme)) == found
 
 
 @pytest.mark.parametrize("prefixes", ["BI", "BIES"])
@@ -57,7 +57,7 @@ def test_as_seqeval_whatever_a_model_tags(prefixes: str) -> None:
         lengths = [random.randrange(1, 9) for _ in range(random.randrange(1, 6))]
         gold = [random.choices(tags, k=n) for n in lengths]
         mine = [[g if random.random() < 0.6 else random.choice(tags) for g in row] for row in gold]
-        scores = {name: metric.value for name, metric in entity_metrics(mine, gold).items()}
+        scores = {name: metric.value for name, metric in compute_entity_metrics(mine, gold).items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # where precision or recall is undefined
             micro = [f(gold, mine) for f in (metrics.precision_score, metrics.recall_score, metrics.f1_score)]
@@ -75,25 +75,25 @@ def test_as_seqeval_whatever_a_model_tags(prefixes: str) -> None:
     ],
 )
 def test_conlleval_longhand(tags: str, wanted: list[tuple[int, int, str]]) -> None:
-    assert spans(tags.split()) == wanted
+    assert extract_spans(tags.split()) == wanted
 
 
 def test_an_entity_is_right_as_a_whole() -> None:
-    scores = entity_metrics([["B-a", "I-a", "O", "B-b"]], [["B-a", "O", "O", "B-b"]])
+    scores = compute_entity_metrics([["B-a", "I-a", "O", "B-b"]], [["B-a", "O", "O", "B-b"]])
     assert (scores["precision"].value, scores["recall"].value) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("tag", ["", "X-a", "o", "B-", "I_a"])
 def test_what_is_no_tag(tag: str) -> None:
     with pytest.raises(DataError, match="is no tag of an entity"):
-        spans(["O", tag])
+        extract_spans(["O", tag])
 
 
 def test_tags_that_do_not_match() -> None:
     with pytest.raises(DataError, match="sentence 2 has 1 tags for 2 words"):
-        entity_metrics([["O"], ["O"]], [["O"], ["O", "O"]])
+        compute_entity_metrics([["O"], ["O"]], [["O"], ["O", "O"]])
     with pytest.raises(DataError, match="no words"):
-        entity_metrics([[]], [[]])
+        compute_entity_metrics([[]], [[]])
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_tags_that_do_not_match() -> None:
     [("wnut17train.conll.gz", 3394), ("emerging.dev.conll.gz", 1009), ("emerging.test.annotated.gz", 1287)],
 )
 def test_wnut17(file: str, sentences: int) -> None:
-    tags = [sentence.tags for sentence in Columns(outside(f"wnut17/{file}"))]
+    tags = [sentence.tags for sentence in TaggedColumnsReader(outside(f"wnut17/{file}"))]
     assert len(tags) == sentences
-    assert entity_metrics(tags, tags)["f1"].value == 1
-    found = [span for row in tags for span in spans(row)]
+    assert compute_entity_metrics(tags, tags)["f1"].value == 1
+    found = [span for row in tags for span in extract_spans(row)]
     # IOB2: whatever begins is an entity, and nothing else is.
     assert len(found) == sum(tag.startswith("B-") for row in tags for tag in row)
     assert {span.type for span in found} == {"corporation", "creative-work", "group", "location", "person", "product"}

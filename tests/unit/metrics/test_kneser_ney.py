@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.kneser_ney import KneserNey
+from heedful.metrics.kneser_ney import KneserNeyModel
 
 SIZE = 6
 
@@ -56,7 +56,7 @@ class Longhand:
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_probabilities_are_those_of_the_paper(order: int) -> None:
     sequences = texts(25, seed=3)
-    model, longhand = KneserNey(sequences, size=SIZE, order=order), Longhand(sequences, order)
+    model, longhand = KneserNeyModel(sequences, vocab_size=SIZE, order=order), Longhand(sequences, order)
     for n in range(1, order + 1):
         assert model.discounts[n - 1] == pytest.approx(longhand.discounts(n))
     if order > 1:
@@ -64,46 +64,46 @@ def test_probabilities_are_those_of_the_paper(order: int) -> None:
     contexts = [(0,), (1,), (5,), (0, 1), (4, 4), (1, 1), (2, 3), (5, 1)]
     for context, word in product(contexts, range(SIZE)):
         before = context[len(context) - min(order - 1, len(context)) :]
-        assert model.probability(word, context) == pytest.approx(longhand.probability(word, before))
+        assert model.get_probability(word, context) == pytest.approx(longhand.probability(word, before))
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
 def test_probabilities_sum_to_one(order: int) -> None:
-    model = KneserNey(texts(40, seed=5), size=SIZE, order=order)
+    model = KneserNeyModel(texts(40, seed=5), vocab_size=SIZE, order=order)
     for context in ([], [0], [0, 1], [1, 2, 3, 4, 1, 2], [5, 5], [1, 5, 1]):
-        assert math.fsum(model.probability(word, context) for word in range(SIZE)) == pytest.approx(1)
+        assert math.fsum(model.get_probability(word, context) for word in range(SIZE)) == pytest.approx(1)
 
 
 def test_two_words_by_hand() -> None:
     """0 1 2 and 0 1 1: bigrams 01 twice, 12 and 11 once; 1 follows two words (0 and 1), 2 follows one."""
-    model = KneserNey([[0, 1, 2], [0, 1, 1]], size=4, order=2)
+    model = KneserNeyModel([[0, 1, 2], [0, 1, 1]], vocab_size=4, order=2)
     assert model.discounts == ((0.5, 1.0, 1.5), (0.5, 1.0, 1.5)), "no counts of three and four"
     base = (1.0 + 0.5) / 3 / 4  # freed by both words: D2 of the 1 and D1 of the 2, of three kinds, for each of four ids
     one, two = (2 - 1.0) / 3 + base, (1 - 0.5) / 3 + base
-    assert model.probability(1, []) == pytest.approx(one)
-    assert model.probability(2, []) == pytest.approx(two)
-    assert model.probability(3, []) == pytest.approx(base)
-    assert model.probability(2, [1]) == pytest.approx((1 - 0.5 + 1.0 * two) / 2)
-    assert model.probability(1, [0]) == pytest.approx((2 - 1.0 + 1.0 * one) / 2)
-    assert model.probability(1, [3]) == pytest.approx(one), "nothing follows 3"
+    assert model.get_probability(1, []) == pytest.approx(one)
+    assert model.get_probability(2, []) == pytest.approx(two)
+    assert model.get_probability(3, []) == pytest.approx(base)
+    assert model.get_probability(2, [1]) == pytest.approx((1 - 0.5 + 1.0 * two) / 2)
+    assert model.get_probability(1, [0]) == pytest.approx((2 - 1.0 + 1.0 * one) / 2)
+    assert model.get_probability(1, [3]) == pytest.approx(one), "nothing follows 3"
 
 
 def test_nats_are_of_each_id_behind_those_before_it() -> None:
     sequences = texts(30, seed=7)
-    model, text = KneserNey(sequences, size=SIZE, order=3), sequences[4]
-    wanted = [-math.log(model.probability(text[place], text[:place])) for place in range(1, len(text))]
-    assert model.nats(text) == pytest.approx(wanted)
-    assert model.nats([0]) == []
+    model, text = KneserNeyModel(sequences, vocab_size=SIZE, order=3), sequences[4]
+    wanted = [-math.log(model.get_probability(text[place], text[:place])) for place in range(1, len(text))]
+    assert model.score_sequence(text) == pytest.approx(wanted)
+    assert model.score_sequence([0]) == []
 
 
 def test_longer_n_grams_know_a_repeated_text_better() -> None:
     text = [0, 1, 2, 1, 3, 1, 4, 2, 2, 1]
-    nats = [sum(KneserNey([text] * 8, size=SIZE, order=order).nats(text)) for order in (1, 2, 4)]
+    nats = [sum(KneserNeyModel([text] * 8, vocab_size=SIZE, order=order).score_sequence(text)) for order in (1, 2, 4)]
     assert nats == sorted(nats, reverse=True)
 
 
 def test_what_cannot_be_counted_is_said() -> None:
     with pytest.raises(DataError, match="nothing to count"):
-        KneserNey([[0], []], size=SIZE)
+        KneserNeyModel([[0], []], vocab_size=SIZE)
     with pytest.raises(RecipeError, match="order: 0"):
-        KneserNey([[0, 1]], size=SIZE, order=0)
+        KneserNeyModel([[0, 1]], vocab_size=SIZE, order=0)

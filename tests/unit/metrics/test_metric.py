@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.bootstrap import Sampling, intervals, paired_tests
-from heedful.metrics.classes import Matthews, accuracy, exact_groups, f1, macro_f1, parity
-from heedful.metrics.correlation import Correlation
+from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
+from heedful.metrics.classification import (
+    MatthewsCorrelation,
+    accuracy,
+    f1_score,
+    group_exact_match,
+    group_parity,
+    macro_f1_score,
+)
+from heedful.metrics.correlation import CorrelationMetric
 from heedful.metrics.likelihood import Perplexity, perplexity
-from heedful.metrics.metric import Metric, grouped, mean
+from heedful.metrics.metric import Metric, build_mean_metric, group_metric
 
 Labels = Sequence[Any]
 CLASSES = "abc"
@@ -20,11 +27,11 @@ CLASSES = "abc"
 
 METRICS: dict[str, Callable[[Labels, Labels], Metric]] = {
     "accuracy": accuracy,
-    "f1": lambda p, g: f1(p, g, positive="a"),
-    "macro_f1": lambda p, g: macro_f1(p, g, classes=CLASSES),
-    "matthews": Matthews,
-    "pearson": Correlation,
-    "spearman": lambda p, g: Correlation(p, g, ranked=True),
+    "f1": lambda p, g: f1_score(p, g, positive="a"),
+    "macro_f1": lambda p, g: macro_f1_score(p, g, classes=CLASSES),
+    "matthews": MatthewsCorrelation,
+    "pearson": CorrelationMetric,
+    "spearman": lambda p, g: CorrelationMetric(p, g, use_ranks=True),
 }
 """`test_classes` and `test_correlation` hold their values beside those of scikit-learn and scipy."""
 
@@ -44,22 +51,22 @@ def test_weights_are_repetitions(name: str) -> None:
         rows += [[0] * count, [0, 1] * (count // 2)]
         weights = np.array([np.bincount(row, minlength=count) for row in rows], dtype=np.float64)
         expected = [made([predicted[i] for i in row], [gold[i] for i in row]).value for row in rows]
-        assert made(predicted, gold).scores(weights) == pytest.approx(np.array(expected), abs=1e-9)
+        assert made(predicted, gold).compute_scores(weights) == pytest.approx(np.array(expected), abs=1e-9)
 
 
 def test_correlations_bear_large_and_constant_numbers() -> None:
-    huge = Correlation([1e200, 2e200, 3e200], [1, 2, 4])
-    assert huge.value == pytest.approx(Correlation([1, 2, 3], [1, 2, 4]).value)
+    huge = CorrelationMetric([1e200, 2e200, 3e200], [1, 2, 4])
+    assert huge.value == pytest.approx(CorrelationMetric([1, 2, 3], [1, 2, 4]).value)
     for ranked in (False, True):
-        assert Correlation([0.1] * 4, [1, 2, 3, 4], ranked=ranked).value == 0
-        assert Correlation([0, 0], [1, 2], ranked=ranked).value == 0
+        assert CorrelationMetric([0.1] * 4, [1, 2, 3, 4], use_ranks=ranked).value == 0
+        assert CorrelationMetric([0, 0], [1, 2], use_ranks=ranked).value == 0
 
 
 def test_perplexity_of_weighted_examples() -> None:
     nats, counts = np.array([3.0, 8.0, 1.0]), np.array([2.0, 4.0, 1.0])
     metric = Perplexity(nats, counts)
     assert metric.value == pytest.approx(perplexity(-12, 7))
-    assert metric.scores(np.array([[2.0, 0, 1]]))[0] == pytest.approx(perplexity(-7, 5))
+    assert metric.compute_scores(np.array([[2.0, 0, 1]]))[0] == pytest.approx(perplexity(-7, 5))
     assert Perplexity(np.array([5000.0]), np.ones(1)).value == np.inf
 
 
@@ -74,11 +81,11 @@ def test_groups_are_weighed_together() -> None:
         copies = [(groups[i], copy) for i, copy in rows]
         drawn = np.array([weights], dtype=np.float64)
         for metric, expected in (
-            (grouped(f1(predicted, gold, positive="a"), groups), f1(mine, truth, positive="a")),
-            (exact_groups(predicted, gold, groups=groups), exact_groups(mine, truth, groups=copies)),
-            (parity(predicted, groups=groups), parity(mine, groups=copies)),
+            (group_metric(f1_score(predicted, gold, positive="a"), groups), f1_score(mine, truth, positive="a")),
+            (group_exact_match(predicted, gold, groups=groups), group_exact_match(mine, truth, groups=copies)),
+            (group_parity(predicted, groups=groups), group_parity(mine, groups=copies)),
         ):
-            assert metric.scores(drawn)[0] == pytest.approx(expected.value)
+            assert metric.compute_scores(drawn)[0] == pytest.approx(expected.value)
 
 
 def answers(dice: random.Random, gold: Labels, right: float) -> list[str]:
@@ -89,14 +96,16 @@ def test_intervals_are_those_of_drawn_examples_longhand() -> None:
     dice = random.Random(1)
     gold = dice.choices(CLASSES, k=80)
     predicted = answers(dice, gold, 0.6)
-    found = intervals({"matthews": Matthews(predicted, gold)}, Sampling(60, seed=4))["matthews"]
+    found = compute_intervals({"matthews": MatthewsCorrelation(predicted, gold)}, BootstrapOptions(60, seed=4))[
+        "matthews"
+    ]
     rng = np.random.default_rng(4)
     drawn = []
     for _ in range(60):
         rows = rng.integers(80, size=80)
-        drawn.append(Matthews([predicted[i] for i in rows], [gold[i] for i in rows]).value)
+        drawn.append(MatthewsCorrelation([predicted[i] for i in rows], [gold[i] for i in rows]).value)
     assert (found.low, found.high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])))
-    assert (found.name, found.value) == ("matthews", pytest.approx(Matthews(predicted, gold).value))
+    assert (found.name, found.value) == ("matthews", pytest.approx(MatthewsCorrelation(predicted, gold).value))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -106,7 +115,7 @@ def test_intervals_hold_the_value_and_shrink_with_more_examples(name: str) -> No
     for count in (50, 800):
         predicted, gold = sides(name, dice, count)
         mixed = [g if dice.random() < 0.6 else p for p, g in zip(predicted, gold, strict=True)]
-        found = intervals({name: METRICS[name](mixed, gold)}, Sampling(300, seed=1))[name]
+        found = compute_intervals({name: METRICS[name](mixed, gold)}, BootstrapOptions(300, seed=1))[name]
         assert found.low < found.value < found.high
         widths.append(found.high - found.low)
     assert widths[1] < 0.5 * widths[0]
@@ -115,7 +124,7 @@ def test_intervals_hold_the_value_and_shrink_with_more_examples(name: str) -> No
 def test_a_system_and_itself() -> None:
     gold = random.Random(1).choices(CLASSES, k=50)
     metric = {"accuracy": accuracy(gold[::-1], gold)}
-    found = paired_tests(metric, metric, Sampling(50))["accuracy"]
+    found = run_paired_tests(metric, metric, BootstrapOptions(50))["accuracy"]
     assert (found.difference.value, found.p_value, found.first) == (0, 1, found.second)
 
 
@@ -125,8 +134,10 @@ def test_p_is_symmetric_and_tells_real_differences_from_chance() -> None:
     weak, same, strong = (answers(dice, gold, right) for right in (0.5, 0.5, 0.75))
 
     def p(one: Labels, two: Labels) -> float:
-        metrics = ({"accuracy": accuracy(side, gold), "matthews": Matthews(side, gold)} for side in (one, two))
-        first, second = paired_tests(*metrics, Sampling(400, seed=3)).values()
+        metrics = (
+            {"accuracy": accuracy(side, gold), "matthews": MatthewsCorrelation(side, gold)} for side in (one, two)
+        )
+        first, second = run_paired_tests(*metrics, BootstrapOptions(400, seed=3)).values()
         assert abs(first.p_value - second.p_value) < 0.2
         return first.p_value
 
@@ -138,14 +149,16 @@ def test_p_longhand() -> None:
     dice = random.Random(5)
     gold = dice.choices(CLASSES, k=60)
     one, two = answers(dice, gold, 0.4), answers(dice, gold, 0.6)
-    found = paired_tests({"m": Matthews(one, gold)}, {"m": Matthews(two, gold)}, Sampling(99, seed=8))["m"]
+    found = run_paired_tests(
+        {"m": MatthewsCorrelation(one, gold)}, {"m": MatthewsCorrelation(two, gold)}, BootstrapOptions(99, seed=8)
+    )["m"]
     rng = np.random.default_rng(8)
     differences = []
     for _ in range(99):
         rows = rng.integers(60, size=60)
-        scores = [Matthews([side[i] for i in rows], [gold[i] for i in rows]).value for side in (one, two)]
+        scores = [MatthewsCorrelation([side[i] for i in rows], [gold[i] for i in rows]).value for side in (one, two)]
         differences.append(scores[1] - scores[0])
-    real = Matthews(two, gold).value - Matthews(one, gold).value
+    real = MatthewsCorrelation(two, gold).value - MatthewsCorrelation(one, gold).value
     middle = sum(differences) / 99
     as_far = sum(abs(each - middle) >= abs(real) for each in differences)
     assert found.p_value == pytest.approx((as_far + 1) / 100)
@@ -155,23 +168,25 @@ def test_p_longhand() -> None:
 def test_several_sizes_are_drawn_apart() -> None:
     """As each would be alone: the tasks of one model have their own examples."""
     dice = random.Random(6)
-    one, two = ({"few": mean([dice.random() for _ in range(9)]), "many": mean([dice.random() for _ in range(30)])}
-                for _ in range(2))  # fmt: skip
-    sampling = Sampling(40, seed=2)
-    assert intervals(one, sampling) == {
-        k: each for name in one for k, each in intervals({name: one[name]}, sampling).items()
+    one, two = (
+        {name: build_mean_metric([dice.random() for _ in range(size)]) for name, size in (("few", 9), ("many", 30))}
+        for _ in range(2)
+    )
+    sampling = BootstrapOptions(40, seed=2)
+    assert compute_intervals(one, sampling) == {
+        k: each for name in one for k, each in compute_intervals({name: one[name]}, sampling).items()
     }
-    found = paired_tests(one, two, sampling)
-    assert found["many"] == paired_tests({"many": one["many"]}, {"many": two["many"]}, sampling)["many"]
+    found = run_paired_tests(one, two, sampling)
+    assert found["many"] == run_paired_tests({"many": one["many"]}, {"many": two["many"]}, sampling)["many"]
 
 
 def test_what_cannot_be_compared() -> None:
-    three, four = ({"accuracy": mean([1.0] * count)} for count in (3, 4))
+    three, four = ({"accuracy": build_mean_metric([1.0] * count)} for count in (3, 4))
     with pytest.raises(DataError, match=r"metrics of \[3, 4\] examples: they must be of the same ones"):
-        paired_tests(three, four, Sampling())
+        run_paired_tests(three, four, BootstrapOptions())
     with pytest.raises(DataError, match="at least of one"):
-        intervals({"accuracy": mean([])}, Sampling())
+        compute_intervals({"accuracy": build_mean_metric([])}, BootstrapOptions())
     with pytest.raises(RecipeError, match="a bootstrap of 1 samples"):
-        Sampling(samples=1)
+        BootstrapOptions(samples=1)
     with pytest.raises(RecipeError, match="between 0 and 1"):
-        Sampling(confidence=95)
+        BootstrapOptions(confidence=95)

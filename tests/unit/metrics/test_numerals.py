@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.metrics.numerals import kept
+from heedful.metrics.numerals import count_kept_numbers
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ from heedful.metrics.numerals import kept
     ],
 )
 def test_one_number(one: str, other: str) -> None:
-    assert kept(one, other) == (1, 1)
-    assert kept(other, one) == (1, 1)
+    assert count_kept_numbers(one, other) == (1, 1)
+    assert count_kept_numbers(other, one) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_one_number(one: str, other: str) -> None:
     ],
 )
 def test_two_numbers(one: str, other: str) -> None:
-    assert kept(one, other) == (0, 1)
+    assert count_kept_numbers(one, other) == (0, 1)
 
 
 def test_each_counts_as_often_as_it_is_there() -> None:
-    assert kept("2 and 2 and 3", "2, 3") == (2, 3)
-    assert kept("2", "2 2") == (1, 1)
-    assert kept("", "5") == kept("five dogs", "5") == (0, 0)
-    assert kept("2020 300", "2020: 300") == (2, 2), "no thousands, since these have three digits at most"
-    assert kept("pages 5-7", "5 bis 7") == (2, 2)
-    assert kept("5 200 or 12 0000", "5200, 12, 0000") == (3, 3)
+    assert count_kept_numbers("2 and 2 and 3", "2, 3") == (2, 3)
+    assert count_kept_numbers("2", "2 2") == (1, 1)
+    assert count_kept_numbers("", "5") == count_kept_numbers("five dogs", "5") == (0, 0)
+    assert count_kept_numbers("2020 300", "2020: 300") == (2, 2), "no thousands, since these have three digits at most"
+    assert count_kept_numbers("pages 5-7", "5 bis 7") == (2, 2)
+    assert count_kept_numbers("5 200 or 12 0000", "5200, 12, 0000") == (3, 3)

@@ -14,18 +14,18 @@ from sacrebleu.metrics.ter import TER
 
 import heedful
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.counted import CorpusBLEU, CorpusChrF, CorpusTER
-from heedful.metrics.deck_bleu import DeckBLEU, bleu_deck
+from heedful.metrics.deck_bleu import DeckBLEU, deck_bleu
 from heedful.metrics.translation import (
     TOKENIZERS,
     bleu,
     bleu_by_length,
     chrf,
+    describe_tokenization,
     exact_match,
+    select_bleu_tokenizer,
     ter,
-    tokenizer_for,
-    words_note,
 )
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
 
 WORDS = ["the", "a", "cat", "Dog", "sat", "on", "mat", "red", ",", ".", "runs"]
 
@@ -166,7 +166,7 @@ def test_exact_match_counts_equal_strings() -> None:
 
 
 Metric = Callable[[Sequence[str], Sequence[str]], object]
-METRICS: list[Metric] = [bleu, chrf, ter, exact_match, bleu_deck]
+METRICS: list[Metric] = [bleu, chrf, ter, exact_match, deck_bleu]
 METRICS += [CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU, lambda h, r: bleu_by_length(h, r, [1] * len(r))]
 
 
@@ -188,7 +188,7 @@ def test_one_text_is_no_list_of_sentences(metric: Metric) -> None:
         metric("abc", "abc")
 
 
-@pytest.mark.parametrize("metric", [bleu, chrf, exact_match, bleu_deck])
+@pytest.mark.parametrize("metric", [bleu, chrf, exact_match, deck_bleu])
 def test_empty_lines_are_sentences(metric: Callable[..., object]) -> None:
     assert metric(["", ""], ["a b c d", "e f"]).value == 0
     some = metric(["", "a b c d e"], ["a b c d e", "a b c d e"]).value
@@ -206,7 +206,7 @@ def test_bands_of_length_hold_every_sentence_once() -> None:
     hypotheses, references = corpus(200, empty=False)
     lengths = [random.randint(1, 70) for _ in references]
     bands = bleu_by_length(hypotheses, references, lengths)
-    assert sum(band.sentences for band in bands) == 200
+    assert sum(band.num_sentences for band in bands) == 200
     assert [band.longest for band in bands] == [10, 20, 30, 40, 50, None]
     for band in bands:
         inside = [band.shortest <= n <= (band.longest or 999) for n in lengths]
@@ -223,7 +223,7 @@ def test_bands_are_narrow_where_few_sentences_are_long(long: int, ends: list[int
 
 def test_bands_without_sentences_are_left_out_and_any_metric_will_do() -> None:
     bands = bleu_by_length(["a", "b"], ["a", "c"], [3, 40], edges=[5, 20], metric=exact_match)
-    assert [(b.shortest, b.longest, b.sentences, b.score.value) for b in bands] == [
+    assert [(b.shortest, b.longest, b.num_sentences, b.score.value) for b in bands] == [
         (0, 5, 1, 100.0),
         (21, None, 1, 0.0),
     ]
@@ -257,7 +257,7 @@ THAI = ["วันนี้อากาศดีเราไปสวนสา�
     ],
 )
 def test_words_are_cut_as_the_language_of_references_wants(references: list[str], suited: set[str]) -> None:
-    assert tokenizer_for(references) in suited
+    assert select_bleu_tokenizer(references) in suited
 
 
 def test_bleu_of_chinese_counts_words() -> None:
@@ -275,10 +275,12 @@ def test_bleu_of_chinese_counts_words() -> None:
 
 
 def test_it_is_said_how_words_are_cut() -> None:
-    assert words_note(["ein Hund"], tokenize="13a") is None
-    assert words_note(["ein Hund"], tokenize="char") is None
-    assert str(words_note(CHINESE, tokenize="zh")).startswith("BLEU cuts words by zh (--tokenize), which suits")
-    assert str(words_note(CHINESE, tokenize="13a")).startswith("BLEU cuts words by 13a; --tokenize zh suits")
+    assert describe_tokenization(["ein Hund"], tokenize="13a") is None
+    assert describe_tokenization(["ein Hund"], tokenize="char") is None
+    assert str(describe_tokenization(CHINESE, tokenize="zh")).startswith(
+        "BLEU cuts words by zh (--tokenize), which suits"
+    )
+    assert str(describe_tokenization(CHINESE, tokenize="13a")).startswith("BLEU cuts words by 13a; --tokenize zh suits")
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

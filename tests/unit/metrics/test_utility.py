@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu import sentence_bleu, sentence_chrf
 
-from heedful.metrics.utility import ChrF, SentenceBLEU
+from heedful.metrics.utility import ChrFUtility, SentenceBLEUUtility
 
 TEXTS = ["", " ", "a", "ein Hund", "ein Hund und eine Katze", "Ein  hund, der", "ein Hund und eine Katze", "ééé ☃ é"]
 
@@ -17,7 +17,7 @@ TEXTS = ["", " ", "a", "ein Hund", "ein Hund und eine Katze", "Ein  hund, der", 
 def test_chrf_is_that_of_sacrebleu(seed: int) -> None:
     chance = random.Random(seed)
     texts = [*TEXTS, *("".join(chance.choices("ab c", k=chance.randint(0, 12))) for _ in range(8))]
-    found = ChrF()(texts)
+    found = ChrFUtility()(texts)
     for row, one in enumerate(texts):
         for column, other in enumerate(texts):
             if other.strip():
@@ -27,7 +27,7 @@ def test_chrf_is_that_of_sacrebleu(seed: int) -> None:
 
 
 def test_bleu_is_that_of_sacrebleu() -> None:
-    found = SentenceBLEU()(TEXTS)
+    found = SentenceBLEUUtility()(TEXTS)
     for row, one in enumerate(TEXTS):
         wanted = [sentence_bleu(one, [other], use_effective_order=True).score for other in TEXTS]
         np.testing.assert_allclose(found[row], wanted)

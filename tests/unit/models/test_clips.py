@@ -6,30 +6,30 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.attention import Sinusoidal
-from heedful.models.clips import Clips, FrameEncoder, Motion, SpaceTime
-from heedful.models.pictures import SmallVision
-from heedful.values import Frames
+from heedful.attention import SinusoidalPosition
+from heedful.models.clips import ClipBatch, FrameEncoder, MotionNetwork, SpaceTimeConv
+from heedful.models.pictures import SmallVisionBackbone
+from heedful.tensors import FrameLayout
 
 SIZE = 8
 
 
-def pixels(*lengths: int, seed: int = 1) -> Clips:
+def pixels(*lengths: int, seed: int = 1) -> ClipBatch:
     """Clips of these lengths; behind a shorter one stands what must not be looked at."""
     dice = torch.Generator().manual_seed(seed)
     frames = torch.randint(0, 256, (len(lengths), max(lengths), SIZE, SIZE, 3), generator=dice, dtype=torch.uint8)
     places = torch.arange(max(lengths)).expand(len(lengths), -1)
-    return Clips(frames, torch.where(places < torch.tensor(lengths).unsqueeze(1), places, -1))
+    return ClipBatch(frames, torch.where(places < torch.tensor(lengths).unsqueeze(1), places, -1))
 
 
 def encoder(*, local: bool = True, times: bool = True, features: int | None = None) -> FrameEncoder:
     torch.manual_seed(3)
     made = FrameEncoder(
-        SmallVision((4, 6)) if features is None else None,
-        Motion((4, 6)) if local else None,
+        SmallVisionBackbone((4, 6)) if features is None else None,
+        MotionNetwork((4, 6)) if local else None,
         d_frame=features or 6,
         d_model=10,
-        times=Sinusoidal(10) if times else None,
+        times=SinusoidalPosition(10) if times else None,
     )
     return made.double().eval()
 
@@ -38,7 +38,7 @@ def encoder(*, local: bool = True, times: bool = True, features: int | None = No
 @pytest.mark.parametrize(("channels", "groups"), [(16, 8), (12, 4), (6, 2), (5, 1)])
 def test_channels_of_a_frame_are_normed_in_the_largest_groups_that_there_can_be(channels: int, groups: int) -> None:
     torch.manual_seed(2)
-    layer = SpaceTime(3, channels).double()
+    layer = SpaceTimeConv(3, channels).double()
     x = torch.randn(2, 3, 4, 6, 4, dtype=torch.double)
     parts = layer.conv(x).transpose(1, 2).reshape(2, 4, groups, -1)  # a group's channels of one frame
     normed = (parts - parts.mean(-1, keepdim=True)) / (parts.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
@@ -49,7 +49,7 @@ def test_channels_of_a_frame_are_normed_in_the_largest_groups_that_there_can_be(
 @torch.no_grad()
 def test_a_layer_is_a_sum_over_frames_and_places() -> None:
     torch.manual_seed(1)
-    layer = SpaceTime(2, 3).double()
+    layer = SpaceTimeConv(2, 3).double()
     x = torch.randn(1, 2, 3, 3, 4, dtype=torch.double)
     summed = torch.zeros(3, 3, 2, 2, dtype=torch.double)
     for channel in range(3):
@@ -76,7 +76,7 @@ def test_a_layer_is_a_sum_over_frames_and_places() -> None:
 def test_a_slot_is_what_a_frame_shows_and_what_moves_around_it() -> None:
     made, clips = encoder(), pixels(5)
     memory = made(clips)
-    assert memory.shape == Frames(5)
+    assert memory.layout == FrameLayout(5)
     seen = torch.stack([made.vision(clips.frames[:, t]).flatten(1, 2).mean(1) for t in range(5)], 1)
     moved = made.motion(clips.frames, clips.positions >= 0)
     slots = made.norm(made.map(torch.cat((seen, moved), -1)) + made.times(clips.positions))
@@ -94,13 +94,13 @@ def test_neither_neighbours_nor_padding_matter(local: bool, times: bool) -> None
     assert torch.isfinite(together.values).all()
     assert together.positions.equal(clips.positions)
     for row, length in enumerate((5, 2, 7, 1)):
-        alone = made(Clips(clips.frames[row : row + 1, :length], clips.positions[row : row + 1, :length]))
+        alone = made(ClipBatch(clips.frames[row : row + 1, :length], clips.positions[row : row + 1, :length]))
         torch.testing.assert_close(together.values[row, :length], alone.values[0])
         torch.testing.assert_close(together.summary[row], alone.summary[0])
 
 
 def slots(made: FrameEncoder, frames: Tensor) -> Tensor:
-    found: Tensor = made(Clips(frames, torch.arange(frames.size(1)).expand(len(frames), -1))).values
+    found: Tensor = made(ClipBatch(frames, torch.arange(frames.size(1)).expand(len(frames), -1))).values
     return found
 
 

@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from heedful.architectures.build import Sizes
-from heedful.architectures.build_convolutional import convolutional
+from heedful.architectures.build import DataSizes
+from heedful.architectures.build_convolutional import build_convolutional_model
 from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.engines.columns import arrange_for_inference
-from heedful.generation import NoPenalty, Wu, beam_search, greedy_search
-from heedful.inspection.watch import watch
-from heedful.models.size import measure
-from heedful.values import Rows, Tokens, select
+from heedful.engines.column_major import store_column_major
+from heedful.generation import GNMTLengthPenalty, NoLengthPenalty, beam_search, greedy_search
+from heedful.inspection.watch import watch_attention
+from heedful.models.model_size import measure_model
+from heedful.tensors import RowSelection, Tokens, select_rows
 
 VOCABULARY, PAD, EOS, LENGTH = 7, 0, 2, 9
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -46,16 +46,16 @@ class Case:
 
     def logits(self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None) -> Tensor:
         tokens = target or self.target
-        state, parts = self.model.begin(source or self.source), []
+        state, parts = self.model.init_state(source or self.source), []
         for start, stop in itertools.pairwise(cuts):
-            part, state = self.model.step(tokens.span(start, stop), state)
+            part, state = self.model.step(tokens.slice_columns(start, stop), state)
             parts.append(part)
         return torch.cat(parts, 1)
 
 
 def build(**given: Any) -> Any:
     table = {"d_model": 12, "layers": 2, "positions_length": 40, **given}
-    return convolutional(ConvolutionalConfig.model_validate(table), Sizes(VOCABULARY, VOCABULARY, 24))
+    return build_convolutional_model(ConvolutionalConfig.model_validate(table), DataSizes(VOCABULARY, VOCABULARY, 24))
 
 
 @pytest.fixture(params=[*itertools.product(VARIANTS, ("inference", "gradients"))], ids="-".join)
@@ -69,8 +69,8 @@ def _case(name: str) -> Case:
     model = build(**VARIANTS[name]).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.6)
-    source = Tokens.of(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
-    return Case(name, model, source, Tokens.of(torch.randint(3, VOCABULARY, (3, LENGTH)), pad=PAD))
+    source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
+    return Case(name, model, source, Tokens.from_ids(torch.randint(3, VOCABULARY, (3, LENGTH)), pad=PAD))
 
 
 def spread(tokens: Tokens, extra: int) -> tuple[Tokens, Tensor]:
@@ -88,12 +88,12 @@ def at(logits: Tensor, columns: Tensor) -> Tensor:
 def test_rows_in_groups_are_rows(case: Case) -> None:
     """Branching, reordering within and dropping groups, several tokens a step, against copied rows and a reread."""
     width, groups = 3, 3
-    state = shared = case.model.begin(case.source)
+    state = shared = case.model.init_state(case.source)
     history, sentences = torch.full((groups, 2), 3), torch.arange(groups)
-    steps = [Rows.branch(groups, width, device=torch.device("cpu"))]
-    steps += [Rows.within(torch.randint(width, (groups, width))) for _ in range(2)]
-    steps += [Rows.keep(torch.tensor([0, 2]), width)]
-    steps += [Rows.within(torch.randint(width, (2, width))) for _ in range(2)]
+    steps = [RowSelection.expand(groups, width, device=torch.device("cpu"))]
+    steps += [RowSelection.within_groups(torch.randint(width, (groups, width))) for _ in range(2)]
+    steps += [RowSelection.keep_groups(torch.tensor([0, 2]), width)]
+    steps += [RowSelection.within_groups(torch.randint(width, (2, width))) for _ in range(2)]
     for step, rows in enumerate(steps):
         places = torch.tensor([2 * step, 2 * step + 1]).expand(len(history), -1)
         now = Tokens(history[:, -2:], places)
@@ -101,27 +101,27 @@ def test_rows_in_groups_are_rows(case: Case) -> None:
         copied, state = case.model.step(now, state)
         torch.testing.assert_close(logits, copied)
         whole = Tokens(history, torch.arange(history.size(1)).expand(len(history), -1))
-        reread, _ = case.model.step(whole, case.model.begin(select(case.source, sentences)))
+        reread, _ = case.model.step(whole, case.model.init_state(select_rows(case.source, sentences)))
         torch.testing.assert_close(logits, reread[:, -2:])
-        shared, state = select(shared, rows), select(state, rows.origin)
+        shared, state = select_rows(shared, rows), select_rows(state, rows.origin)
         sentences, history = sentences[rows.origin], history[rows.origin]
         history = torch.cat((history, torch.randint(3, VOCABULARY, (len(history), 2))), 1)
     now = Tokens(history[:, -2:-1], torch.full((len(history), 1), 2 * len(steps)))
     (_, shared), (_, state) = case.model.step(now, shared), case.model.step(now, state)
     freed = torch.tensor([5, 0, 3, 3])
     now = Tokens(history[freed, -1:], torch.full((4, 1), 2 * len(steps) + 1))
-    found, _ = case.model.step(now, select(shared, freed))
-    expected, _ = case.model.step(now, select(state, freed))
+    found, _ = case.model.step(now, select_rows(shared, freed))
+    expected, _ = case.model.step(now, select_rows(state, freed))
     torch.testing.assert_close(found, expected)
 
 
 def test_the_beams_of_a_sentence_share_its_memory(case: Case) -> None:
-    state = case.model.begin(case.source)
-    wide = select(state, Rows.branch(3, 4, device=torch.device("cpu")))
-    again = select(wide, Rows.within(torch.randint(4, (3, 4))))
+    state = case.model.init_state(case.source)
+    wide = select_rows(state, RowSelection.expand(3, 4, device=torch.device("cpu")))
+    again = select_rows(wide, RowSelection.within_groups(torch.randint(4, (3, 4))))
     assert again.memory.values is state.memory.values
     assert again.past[0].size(0) == 12
-    kept = select(again, Rows.keep(torch.tensor([1]), 4))
+    kept = select_rows(again, RowSelection.keep_groups(torch.tensor([1]), 4))
     assert (kept.memory.values.size(0), kept.past[0].size(0)) == (1, 4)
 
 
@@ -202,10 +202,10 @@ def test_columns_are_a_set(case: Case) -> None:
 def test_watch_law(case: Case) -> None:
     """Weights stand in the columns of their tokens, also where the convolutions see another order."""
     wide, columns = spread(case.target, 3)
-    with watch(case.model) as weights:
+    with watch_attention(case.model) as weights:
         watched = case.logits((0, LENGTH))
     torch.testing.assert_close(watched, case.logits((0, LENGTH)))
-    with watch(case.model) as moved:
+    with watch_attention(case.model) as moved:
         case.logits((0, LENGTH + 3), target=wide)
     assert list(weights) == [f"decoder.layers.{i}.across" for i in range(len(case.model.decoder.layers))]
     for name, (each,) in weights.items():
@@ -224,18 +224,20 @@ def test_searches_are_those_that_reread_everything(name: str) -> None:
     def reread(tokens: Tokens, state: Any) -> tuple[Tensor, Any]:
         source, past = state
         whole = Tokens(torch.cat((past.ids, tokens.ids), 1), torch.cat((past.positions, tokens.positions), 1))
-        return case.model.step(whole, case.model.begin(source))[0][:, past.ids.size(1) :], (source, whole)
+        return case.model.step(whole, case.model.init_state(source))[0][:, past.ids.size(1) :], (source, whole)
 
     with torch.no_grad():
-        for width, penalty in ((1, NoPenalty()), (4, Wu(0.6))):
-            given: dict[str, Any] = {"width": width, "length_penalty": penalty, "eos": EOS, "limit": limit}
-            found = beam_search(case.model.step, case.model.begin(case.source), prompt, **given)
+        for width, penalty in ((1, NoLengthPenalty()), (4, GNMTLengthPenalty(0.6))):
+            given: dict[str, Any] = {"width": width, "length_penalty": penalty, "eos": EOS, "max_new_tokens": limit}
+            found = beam_search(case.model.step, case.model.init_state(case.source), prompt, **given)
             expected = beam_search(reread, (case.source, empty), prompt, **given)
             for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
                 assert ours.ids == theirs.ids
                 assert ours.log_probability == pytest.approx(theirs.log_probability, abs=1e-9)
             if width == 1:
-                greedy = greedy_search(case.model.step, case.model.begin(case.source), prompt, eos=EOS, limit=limit)
+                greedy = greedy_search(
+                    case.model.step, case.model.init_state(case.source), prompt, eos=EOS, max_new_tokens=limit
+                )
                 assert [[h.ids for h in row] for row in greedy] == [[h.ids for h in row] for row in found]
 
 
@@ -244,7 +246,7 @@ def test_searches_are_those_that_reread_everything(name: str) -> None:
 def test_a_step_costs_the_same_however_long_the_past(name: str) -> None:
     """In operations and in what is remembered; rereading would grow with each token."""
     case = _case(name)
-    state, costs, sizes = case.model.begin(case.source), [], []
+    state, costs, sizes = case.model.init_state(case.source), [], []
     for place in range(30):
         now = Tokens(torch.full((3, 1), 4), torch.full((3, 1), place))
         with FlopCounterMode(display=False) as counter:
@@ -257,8 +259,8 @@ def test_a_step_costs_the_same_however_long_the_past(name: str) -> None:
 
 def test_training_gradients_are_finite_even_where_rows_are_padding() -> None:
     model = build(dropout=0.3, d_hidden=20).train()
-    source = Tokens.of(torch.tensor([[3, 4, PAD], [PAD, PAD, PAD], [PAD, 5, 4]]), pad=PAD)
-    target = Tokens.of(torch.tensor([[PAD, 1, 4, 3], [1, 4, PAD, PAD], [PAD, PAD, PAD, PAD]]), pad=PAD)
+    source = Tokens.from_ids(torch.tensor([[3, 4, PAD], [PAD, PAD, PAD], [PAD, 5, 4]]), pad=PAD)
+    target = Tokens.from_ids(torch.tensor([[PAD, 1, 4, 3], [1, 4, PAD, PAD], [PAD, PAD, PAD, PAD]]), pad=PAD)
     hidden = model(source, target)
     model.output(hidden)[target.positions >= 0].logsumexp(-1).sum().backward()
     for name, parameter in model.named_parameters():
@@ -278,7 +280,7 @@ def test_checkpoints_hold_all_and_nothing_else(tmp_path: Path) -> None:
         for name, parameter in parameters.items():
             parameter.copy_(stored[name])
         expected = case.logits((0, LENGTH))
-        arrange_for_inference(other)
+        store_column_major(other)
         assert not any(parametrize.is_parametrized(module) for module in other.modules())
         for cuts in ((0, LENGTH), (0, 4, LENGTH)):
             torch.testing.assert_close(Case("", other, case.source, case.target).logits(cuts), expected)
@@ -286,12 +288,15 @@ def test_checkpoints_hold_all_and_nothing_else(tmp_path: Path) -> None:
 
 def test_half_precision_and_the_meta_device() -> None:
     model = build().to(torch.bfloat16)
-    source, target = Tokens.of(torch.tensor([[3, 4, PAD]]), pad=PAD), Tokens.of(torch.tensor([[1, 4]]), pad=PAD)
-    logits, state = model.step(target, model.begin(source))
+    source, target = (
+        Tokens.from_ids(torch.tensor([[3, 4, PAD]]), pad=PAD),
+        Tokens.from_ids(torch.tensor([[1, 4]]), pad=PAD),
+    )
+    logits, state = model.step(target, model.init_state(source))
     assert logits.dtype == state.past[0].dtype == state.memory.values.dtype == torch.bfloat16
     with torch.device("meta"):
-        size = measure(build())
-    assert size.parameters == sum(p.numel() for p in model.parameters())
+        size = measure_model(build())
+    assert size.num_parameters == sum(p.numel() for p in model.parameters())
     assert size.forward_flops > 0
 
 
@@ -338,4 +343,4 @@ def test_the_config_derives_and_refuses() -> None:
 
 def test_a_decoder_without_a_source_is_refused() -> None:
     with pytest.raises(AssertionError, match="looks at source; given: nothing"):
-        build().decoder.begin(None)
+        build().decoder.init_state(None)

@@ -12,9 +12,9 @@ from heedful.architectures.classifiers import (
     WindowClassifierConfig,
 )
 from heedful.architectures.model import ClassifierConfig
-from heedful.models.depth import depths
+from heedful.models.layer_depth import measure_depths
 from heedful.models.text_classifier import TextClassifier
-from heedful.runs.loop import freeze, rate_factors
+from heedful.runs.trainer_factory import compute_rate_factors, freeze_parameters
 from heedful.tasks.classification.recipe import ClassificationTrainingConfig
 
 HOPS = SelfAttentiveConfig(hops=2, d_alignment=3)
@@ -32,9 +32,9 @@ def made(config: ClassifierConfig) -> TextClassifier:
 
 @both
 def test_every_storey_is_one_deeper_than_the_one_above(config: ClassifierConfig) -> None:
-    found = depths(made(config), body="encoder")
-    assert found.layers == 3
-    for name, depth in found.of.items():
+    found = measure_depths(made(config), body="encoder")
+    assert found.num_layers == 3
+    for name, depth in found.by_parameter.items():
         expected = (
             0
             if name.startswith(("output.", "hidden.", "summary.", "encoder.summary."))
@@ -46,12 +46,12 @@ def test_every_storey_is_one_deeper_than_the_one_above(config: ClassifierConfig)
             if f".layers.{number}." in name:
                 expected = 3 - number
         assert depth == expected, name
-    assert set(found.of.values()) == {0, 1, 2, 3, 4}
+    assert set(found.by_parameter.values()) == {0, 1, 2, 3, 4}
 
 
 def test_embeddings_can_be_frozen_below_what_has_no_layers() -> None:
     model = build_text_classifier(WindowClassifierConfig(d_model=8), vocabulary=9, outputs=2, longest=16)
-    freeze(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": "embeddings"}))
+    freeze_parameters(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": "embeddings"}))
     still = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     assert still == ["encoder.embedding.table.weight"]
 
@@ -59,18 +59,22 @@ def test_embeddings_can_be_frozen_below_what_has_no_layers() -> None:
 @both
 def test_rates_fall_from_storey_to_storey(config: ClassifierConfig) -> None:
     model = made(config)
-    found = rate_factors(model, ClassificationTrainingConfig(steps=1, layer_decay=0.5))
+    found = compute_rate_factors(model, ClassificationTrainingConfig(steps=1, layer_decay=0.5))
     assert {found[name] for name in found if ".layers.0." in name} == {0.125}
     assert found["output.weight"] == 1
-    assert rate_factors(model, ClassificationTrainingConfig(steps=1)) == {}
+    assert compute_rate_factors(model, ClassificationTrainingConfig(steps=1)) == {}
 
 
 @both
 @pytest.mark.parametrize("count", [0, 1, 3, "encoder"])
 def test_what_is_frozen_lies_below_what_is_not(config: ClassifierConfig, count: int | str) -> None:
     model = made(config)
-    freeze(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": count}))
-    found = depths(model, body="encoder")
+    freeze_parameters(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": count}))
+    found = measure_depths(model, body="encoder")
     for name, parameter in model.named_parameters():
-        still = name.startswith("encoder.") if count == "encoder" else found.of[name] > 3 - int(count) and count != 0
+        still = (
+            name.startswith("encoder.")
+            if count == "encoder"
+            else found.by_parameter[name] > 3 - int(count) and count != 0
+        )
         assert parameter.requires_grad != still, name

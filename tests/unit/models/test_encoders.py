@@ -5,19 +5,26 @@ from __future__ import annotations
 import pytest
 import torch
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.blocks.embedding import TokenEmbedding, embedding_table
-from heedful.blocks.recurrent import LSTM, Bidirectional, RecurrentStack
-from heedful.models.encoders import FirstToken, MeanOfTokens, SelfAttentive, Summary
-from heedful.models.recurrent_encoder import Ends, RecurrentEncoder, both_ends, every_layer, first_backward, last_state
-from heedful.values import Tokens
+from heedful.blocks.embedding import TokenEmbedding, build_embedding
+from heedful.blocks.recurrent import LSTM, BidirectionalLayer, RecurrentStack
+from heedful.models.encoders import FirstTokenPooler, MeanPooler, Pooler, SelfAttentivePooler
+from heedful.models.recurrent_encoder import (
+    FinalStatePooler,
+    RecurrentEncoder,
+    take_all_layers,
+    take_both_ends,
+    take_first_backward,
+    take_last_state,
+)
+from heedful.tensors import Tokens
 
 
 def test_the_memory_is_the_tokens_and_its_summary_their_mean() -> None:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1})
-    encoder = build_sequence_to_sequence(config, Sizes(9, 9, 9)).encoder.eval()
-    source = Tokens.of(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0], [0, 0, 0, 0]]), pad=0)
+    encoder = build_sequence_to_sequence(config, DataSizes(9, 9, 9)).encoder.eval()
+    source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0], [0, 0, 0, 0]]), pad=0)
     memory = encoder(source)
     assert memory.keys is memory.values
     assert torch.equal(memory.positions, source.positions)
@@ -29,7 +36,7 @@ def test_the_memory_is_the_tokens_and_its_summary_their_mean() -> None:
 
 def test_the_first_token_is_found_by_its_position() -> None:
     """tanh(W_s z_0 + b_s), with padding on either side."""
-    pooler = FirstToken(4)
+    pooler = FirstTokenPooler(4)
     hidden = torch.randn(2, 3, 4)
     for positions in ([[0, 1, 2], [0, 1, -1]], [[-1, 0, 1], [2, 1, 0]]):
         found = pooler(hidden, torch.tensor(positions))
@@ -40,13 +47,13 @@ def test_the_first_token_is_found_by_its_position() -> None:
 
 D = 4
 SUMMARIES = {
-    "mean": (MeanOfTokens(), 2 * D),
-    "first token": (FirstToken(2 * D), 2 * D),
-    "self-attentive": (SelfAttentive(2 * D, hops=3, d_alignment=5), 6 * D),
-    "last state": (Ends(last_state), D),
-    "first backward": (Ends(first_backward), D),
-    "both ends": (Ends(both_ends), 2 * D),
-    "every layer": (Ends(every_layer), 8 * D),
+    "mean": (MeanPooler(), 2 * D),
+    "first token": (FirstTokenPooler(2 * D), 2 * D),
+    "self-attentive": (SelfAttentivePooler(2 * D, hops=3, d_alignment=5), 6 * D),
+    "last state": (FinalStatePooler(take_last_state), D),
+    "first backward": (FinalStatePooler(take_first_backward), D),
+    "both ends": (FinalStatePooler(take_both_ends), 2 * D),
+    "every layer": (FinalStatePooler(take_all_layers), 8 * D),
 }
 
 
@@ -54,14 +61,14 @@ SUMMARIES = {
 def test_a_recurrent_encoder_takes_any_summary(name: str) -> None:
     """All are of one kind, and nothing in them depends on padding or on neighbours."""
     summary, width = SUMMARIES[name]
-    assert isinstance(summary, Summary)
-    stack = RecurrentStack([Bidirectional(LSTM(d, D), LSTM(d, D)) for d in (3, 2 * D)])
-    encoder = RecurrentEncoder(TokenEmbedding(embedding_table(9, 3)), stack, summary=summary).eval()
-    found = encoder(Tokens.of(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]]), pad=0)).summary
+    assert isinstance(summary, Pooler)
+    stack = RecurrentStack([BidirectionalLayer(LSTM(d, D), LSTM(d, D)) for d in (3, 2 * D)])
+    encoder = RecurrentEncoder(TokenEmbedding(build_embedding(9, 3)), stack, summary=summary).eval()
+    found = encoder(Tokens.from_ids(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]]), pad=0)).summary
     assert found.shape == (2, width)
-    alone = encoder(Tokens.of(torch.tensor([[7, 3]]), pad=0)).summary
+    alone = encoder(Tokens.from_ids(torch.tensor([[7, 3]]), pad=0)).summary
     torch.testing.assert_close(found[1:], alone)
-    padded = encoder(Tokens.of(torch.tensor([[0, 0, 7, 3, 0]]), pad=0)).summary
+    padded = encoder(Tokens.from_ids(torch.tensor([[0, 0, 7, 3, 0]]), pad=0)).summary
     torch.testing.assert_close(padded, alone)
 
 
@@ -69,13 +76,23 @@ def test_summaries_of_ends_are_those_of_both_cells() -> None:
     there, back = torch.randn(2, 3, D), torch.randn(2, 3, D)
     ends = (tuple(torch.randn(4, 3, D)), (*there, *back))
     nothing = (torch.zeros(3, 1, 2 * D), torch.zeros(3, 1, dtype=torch.long))
-    assert torch.equal(Ends(last_state)(*nothing, ends), there[0])
-    assert torch.equal(Ends(first_backward)(*nothing, ends), back[0])
-    assert torch.equal(Ends(both_ends)(*nothing, ends), torch.cat((there[0], back[0]), 1))
-    assert torch.equal(Ends(every_layer)(*nothing, ends), torch.cat([part for state in ends for part in state], 1))
+    assert torch.equal(FinalStatePooler(take_last_state)(*nothing, ends), there[0])
+    assert torch.equal(FinalStatePooler(take_first_backward)(*nothing, ends), back[0])
+    assert torch.equal(FinalStatePooler(take_both_ends)(*nothing, ends), torch.cat((there[0], back[0]), 1))
+    assert torch.equal(
+        FinalStatePooler(take_all_layers)(*nothing, ends), torch.cat([part for state in ends for part in state], 1)
+    )
 
 
-@pytest.mark.parametrize("summary", [Ends(last_state), Ends(first_backward), Ends(both_ends), Ends(every_layer)])
-def test_a_memory_has_no_states_in_which_it_ends(summary: Summary) -> None:
+@pytest.mark.parametrize(
+    "summary",
+    [
+        FinalStatePooler(take_last_state),
+        FinalStatePooler(take_first_backward),
+        FinalStatePooler(take_both_ends),
+        FinalStatePooler(take_all_layers),
+    ],
+)
+def test_a_memory_has_no_states_in_which_it_ends(summary: Pooler) -> None:
     with pytest.raises(AssertionError, match="only a recurrent encoder"):
         summary(torch.zeros(1, 2, D), torch.zeros(1, 2, dtype=torch.long))

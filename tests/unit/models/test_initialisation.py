@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.architectures.build import Sizes
-from heedful.architectures.build_recurrent import recurrent
+from heedful.architectures.build import DataSizes
+from heedful.architectures.build_recurrent import build_recurrent_model
 from heedful.architectures.recurrent import RecurrentConfig
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 WIDTH = 64
-SIZES = Sizes(211, 197, 30)
+SIZES = DataSizes(211, 197, 30)
 MODELS: dict[str, dict[str, Any]] = {
     "additive": {"tie": "none", "layers": 2},
     "concat-lstm": {"tie": "two_way", "cell": "lstm", "reading": {"kind": "luong", "score": "concat"}},
@@ -28,7 +28,9 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def built(*, seed: int = 1, **options: Any) -> Any:
     torch.manual_seed(seed)
-    return recurrent(RecurrentConfig.model_validate({"d_model": WIDTH, "d_embedding": 48, **options}), SIZES)
+    return build_recurrent_model(
+        RecurrentConfig.model_validate({"d_model": WIDTH, "d_embedding": 48, **options}), SIZES
+    )
 
 
 def moments(values: Tensor) -> tuple[float, float]:
@@ -97,7 +99,7 @@ def test_with_bahdanaus_numbers_attention_begins_uniform_and_its_vector_learns_f
 @pytest.mark.parametrize("paper", ["bahdanau", "luong", "sutskever"])
 def test_a_papers_embeddings_are_read_as_they_are(paper: str) -> None:
     """And the modern ones, rows of length 1, with numbers around 1."""
-    tokens = Tokens.of(torch.randint(1, 197, (3, 4)), pad=0)
+    tokens = Tokens.from_ids(torch.randint(1, 197, (3, 4)), pad=0)
     for embedding in (built(initialisation=paper).encoder.embedding, built(initialisation=paper).decoder.embedding):
         torch.testing.assert_close(embedding.eval()(tokens), embedding.table.weight[tokens.ids])
     modern = built().encoder.embedding.eval()

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from heedful.architectures.build import build_memory_decoder
 from heedful.architectures.model import MemoryDecoderConfig
-from heedful.inspection.capture import places
+from heedful.inspection.capture import find_attention_sites
 from heedful.models.interface import Decoder
-from heedful.values import SOURCE, Frames, Grid, Memory, Tokens, select
+from heedful.tensors import SOURCE, FrameLayout, GridLayout, Memory, Tokens, select_rows
 
 WIDTH, WORDS = 8, 11
 KINDS: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ def memory(rows: int, *, regions: tuple[int, int], seed: int = 0) -> Memory:
     made = torch.Generator().manual_seed(seed)
     slots = torch.randn(rows, regions[0] * regions[1], WIDTH, generator=made)
     positions = torch.arange(slots.size(1)).expand(rows, -1)
-    return Memory(slots, slots, positions, slots.mean(1), Grid(*regions))
+    return Memory(slots, slots, positions, slots.mean(1), GridLayout(*regions))
 
 
 def built(kind: str, slots: dict[str, int]) -> tuple[Decoder, Any]:
@@ -59,18 +59,18 @@ def test_a_decoder_reads_memories_in_chunks_of_any_size(kind: str, names: tuple[
     memories = {name: memory(3, regions=(2, 3), seed=n) for n, name in enumerate(names)}
     read = tokens(3, 6)
     with torch.inference_mode():
-        whole, _ = decoder(read, decoder.begin(memories))
-        first, state = decoder(read.span(0, 2), decoder.begin(memories))
-        second, _ = decoder(read.span(2), state)
+        whole, _ = decoder(read, decoder.init_state(memories))
+        first, state = decoder(read.slice_columns(0, 2), decoder.init_state(memories))
+        second, _ = decoder(read.slice_columns(2), state)
         # sums of different lengths, in float32
         torch.testing.assert_close(torch.cat((first, second), 1), whole, rtol=1e-4, atol=1e-5)
         assert output(whole).shape == (3, 6, WORDS)
         chosen = torch.tensor([2, 0])
         rest = Tokens(read.ids[chosen, 2:], read.positions[chosen, 2:])
-        some, _ = decoder(rest, select(state, chosen))
+        some, _ = decoder(rest, select_rows(state, chosen))
         torch.testing.assert_close(some, second[chosen], rtol=1e-4, atol=1e-5)
         other = {**memories, names[-1]: memory(3, regions=(2, 3), seed=9)}
-        assert not torch.allclose(decoder(read, decoder.begin(other))[0], whole), "every memory is looked at"
+        assert not torch.allclose(decoder(read, decoder.init_state(other))[0], whole), "every memory is looked at"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "context" not in kind])
@@ -82,17 +82,19 @@ def test_empty_slots_change_nothing(kind: str) -> None:
         return torch.cat((part, part.new_full((2, 3, *part.shape[2:]), fill)), 1)
 
     more = Memory(
-        wider(plain.keys, 50.0), wider(plain.values, 50.0), wider(plain.positions, -1), plain.summary, Frames(7)
+        wider(plain.keys, 50.0), wider(plain.values, 50.0), wider(plain.positions, -1), plain.summary, FrameLayout(7)
     )
     with torch.inference_mode():
-        expected, _ = decoder(read, decoder.begin(plain))
-        found, _ = decoder(read, decoder.begin(more))
+        expected, _ = decoder(read, decoder.init_state(plain))
+        found, _ = decoder(read, decoder.init_state(more))
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_attentions_say_at_which_memory_they_look() -> None:
     decoder, _ = built("transformer", {"regions": WIDTH, "motion": WIDTH})
-    assert [place.look.keys for place in places(decoder).values() if place.look.role == "cross"] == [
+    assert [
+        place.declaration.keys for place in find_attention_sites(decoder).values() if place.declaration.kind == "cross"
+    ] == [
         "regions",
         "motion",
     ] * 2

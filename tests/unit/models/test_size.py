@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.published import PUBLISHED
+from heedful.architectures.published_models import PUBLISHED_MODELS
 from heedful.architectures.recurrent import RecurrentConfig
-from heedful.cli.describe import published_size
-from heedful.data.batches import pair_batch, tokens_of
-from heedful.models.size import TrainingMemory, measure, training_memory
-from heedful.tasks.criteria import Likelihood
+from heedful.cli.describe import get_published_size
+from heedful.data.batches import build_pair_batch, to_tokens
+from heedful.models.model_size import TrainingMemory, estimate_training_memory, measure_model
+from heedful.tasks.criteria import LikelihoodCriterion
 
 BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
 
@@ -23,7 +23,7 @@ BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
 def on_paper(vocabulary: int = 37000, **given: Any) -> nn.Module:
     with torch.device("meta"):
         return build_sequence_to_sequence(
-            TransformerConfig.model_validate({**BASE, **given}), Sizes(vocabulary, vocabulary, 256)
+            TransformerConfig.model_validate({**BASE, **given}), DataSizes(vocabulary, vocabulary, 256)
         )
 
 
@@ -40,23 +40,23 @@ def formula(*, d: int, d_ff: int, layers: int, tables: int, norms: int = 0) -> i
 @pytest.mark.parametrize(("tie", "tables"), [("three_way", 1), ("two_way", 2), ("none", 3)])
 @pytest.mark.parametrize("residual", ["post_norm", "pre_norm"])
 def test_parameters_of_the_papers_base(tie: str, tables: int, residual: str) -> None:
-    size = measure(on_paper(tie=tie, residual=residual))
+    size = measure_model(on_paper(tie=tie, residual=residual))
     norms = 2 if residual == "pre_norm" else 0
     expected = formula(d=512, d_ff=2048, layers=6, tables=tables * 37000 * 512, norms=norms)
-    assert size.parameters == expected
+    assert size.num_parameters == expected
     if tables == 1 and not norms:
-        assert size.parameters == 63_082_496, "what the paper rounds to 65 million"
+        assert size.num_parameters == 63_082_496, "what the paper rounds to 65 million"
     assert size.weight_bytes == 4 * expected
     assert size.training_bytes == 4 * 4 * expected, "weights, gradients and two moments"
 
 
 def test_a_tied_matrix_counts_once_and_says_with_what_it_is_tied() -> None:
-    size = measure(on_paper())
-    tied = {part.name: part.tied_to for part in size.parts if part.tied_to is not None}
+    size = measure_model(on_paper())
+    tied = {part.name: part.tied_to for part in size.parameters_info if part.tied_to is not None}
     first = "encoder.stack.embedding.table.weight"
     assert tied == {"decoder.stack.embedding.table.weight": first, "output.weight": first}
-    assert all(part.parameters == 0 for part in size.parts if part.tied_to is not None)
-    assert len({part.name for part in size.parts}) == len(size.parts)
+    assert all(part.num_parameters == 0 for part in size.parameters_info if part.tied_to is not None)
+    assert len({part.name for part in size.parameters_info}) == len(size.parameters_info)
 
 
 @pytest.mark.parametrize("length", [1, 25, 400])
@@ -66,35 +66,37 @@ def test_operations_of_a_source_and_a_target_token(length: int) -> None:
     attention, network = 4 * d * d, 2 * d * d_ff
     looking = 2 * length * d
     expected = 2 * (layers * (attention + network + looking + 2 * attention + network + 2 * looking) + d * vocabulary)
-    size = measure(on_paper(), length=length)
+    size = measure_model(on_paper(), length=length)
     assert size.forward_flops == expected
     assert size.training_flops == 3 * expected
-    assert measure(on_paper(tie="none"), length=length).forward_flops == expected, "tables are looked up, for nothing"
+    assert measure_model(on_paper(tie="none"), length=length).forward_flops == expected, (
+        "tables are looked up, for nothing"
+    )
 
 
 def test_positions_that_are_learned_count() -> None:
-    plain = measure(on_paper()).parameters
-    assert measure(on_paper(positions={"kind": "learned", "length": 300})).parameters == plain + 2 * 300 * 512
-    shaw = measure(on_paper(positions={"kind": "shaw", "clip": 16})).parameters
+    plain = measure_model(on_paper()).num_parameters
+    assert measure_model(on_paper(positions={"kind": "learned", "length": 300})).num_parameters == plain + 2 * 300 * 512
+    shaw = measure_model(on_paper(positions={"kind": "shaw", "clip": 16})).num_parameters
     assert shaw == plain + 12 * 2 * 33 * 64, "keys and values, in each self-attention"
-    assert measure(on_paper(positions={"kind": "rotary"})).parameters == plain
+    assert measure_model(on_paper(positions={"kind": "rotary"})).num_parameters == plain
 
 
 def test_nothing_is_allocated() -> None:
     """A model of several hundred gigabytes is measured on any machine."""
     model = on_paper(d_model=2**15, heads=64, d_ff=2**17)
     assert all(parameter.is_meta for parameter in model.parameters())
-    assert measure(model).weight_bytes > 2 * 10**11
+    assert measure_model(model).weight_bytes > 2 * 10**11
 
 
 def test_on_paper_and_in_memory_are_the_same_model() -> None:
     small = {"d_model": 16, "heads": 2, "d_ff": 32, "layers": 1, "aggregation": "mean"}
     on, off = (
         on_paper(11, **small),
-        build_sequence_to_sequence(TransformerConfig.model_validate(small), Sizes(11, 11, 9)),
+        build_sequence_to_sequence(TransformerConfig.model_validate(small), DataSizes(11, 11, 9)),
     )
-    assert measure(on) == measure(off)
-    assert measure(off).parameters == sum(parameter.numel() for parameter in off.parameters())
+    assert measure_model(on) == measure_model(off)
+    assert measure_model(off).num_parameters == sum(parameter.numel() for parameter in off.parameters())
 
 
 @pytest.mark.parametrize(
@@ -109,14 +111,14 @@ def test_on_paper_and_in_memory_are_the_same_model() -> None:
 )
 def test_models_of_papers_have_as_many_as_those_that_were_given_away(name: str, parameters: int) -> None:
     """The numbers of the checkpoints that Google and OpenAI published; the Transformer's by the formula above."""
-    assert published_size(name, length=1).parameters == parameters
+    assert get_published_size(name, length=1).num_parameters == parameters
 
 
 def test_what_papers_say_is_within_seven_percent() -> None:
-    for name, published in PUBLISHED.items():
-        last = published.said.replace(",", "").split()[-1]
+    for name, published in PUBLISHED_MODELS.items():
+        last = published.reported_parameters.replace(",", "").split()[-1]
         beside = 80 * 16384**2 if name == "gopher" else 0  # maps of relative positions, which its remark names
-        counted = (published_size(name, length=1).parameters + beside) / 1e6
+        counted = (get_published_size(name, length=1).num_parameters + beside) / 1e6
         assert counted == pytest.approx(float(last), rel=0.07), name
 
 
@@ -129,14 +131,14 @@ def test_language_models_by_their_formula(name: str, layers: int, d: int, rows: 
 
     A norm behind the last layer is two rows more.
     """
-    assert published_size(name, length=1).parameters == layers * (12 * d * d + 13 * d) + rows * d
+    assert get_published_size(name, length=1).num_parameters == layers * (12 * d * d + 13 * d) + rows * d
 
 
 def test_gopher_has_no_biases_and_its_remark_tells_what_is_left_out() -> None:
     d, layers = 16_384, 80
-    counted = published_size("gopher", length=1).parameters
+    counted = get_published_size("gopher", length=1).num_parameters
     assert counted == layers * (12 * d * d + 2 * d) + 32_000 * d + d
-    assert f"{round(layers * d * d / 1e6):,} million" in PUBLISHED["gopher"].source
+    assert f"{round(layers * d * d / 1e6):,} million" in PUBLISHED_MODELS["gopher"].source
     assert (counted + layers * d * d) / 1e9 == pytest.approx(280, rel=0.002)
 
 
@@ -144,7 +146,7 @@ def test_gpt3_by_the_rule_of_twelve() -> None:
     """12 L d^2 for the matrices (Kaplan et al. 2020, 2.1), 13 L d for biases and norms, and tables."""
     layers, d, tables = 96, 12288, 50257 + 2048
     expected = 12 * layers * d * d + 13 * layers * d + tables * d + 2 * d
-    assert published_size("gpt-3", length=1).parameters == expected
+    assert get_published_size("gpt-3", length=1).num_parameters == expected
     assert expected / 1e9 == pytest.approx(175, abs=0.5)
 
 
@@ -152,17 +154,17 @@ def test_gpt3_by_the_rule_of_twelve() -> None:
 
 
 def memory(model: nn.Module, **given: Any) -> TrainingMemory:
-    settings: dict[str, Any] = {"moments": 2, "half": False, "averaged": False, "tokens": 4096, "length": 25}
-    return training_memory(model, **settings | given)
+    settings: dict[str, Any] = {"moments": 2, "use_bf16": False, "has_average": False, "tokens": 4096, "length": 25}
+    return estimate_training_memory(model, **settings | given)
 
 
 def test_training_needs_weights_gradients_and_moments() -> None:
     model = on_paper()
-    count = measure(model).parameters
+    count = measure_model(model).num_parameters
     exact = memory(model)
     assert (exact.weights, exact.gradients, exact.moments) == (4 * count, 4 * count, 8 * count)
-    assert exact.known == measure(model).training_bytes
-    half = memory(model, half=True, averaged=True)
+    assert exact.bytes_without_activations == measure_model(model).training_bytes
+    half = memory(model, use_bf16=True, has_average=True)
     assert (half.weights, half.gradients) == (10 * count, 6 * count), "bf16 beside fp32, and an average"
     assert exact.activations is not None
     assert half.activations == exact.activations // 2
@@ -190,9 +192,9 @@ CONFIGS = {
 @pytest.mark.parametrize("length", [8, 64])
 def test_activations_are_right_within_a_factor_of_three(name: str, length: int) -> None:
     """What autograd keeps while the loss of a batch is made, besides parameters."""
-    model = build_sequence_to_sequence(CONFIGS[name], Sizes(500, 500, 100)).train()
+    model = build_sequence_to_sequence(CONFIGS[name], DataSizes(500, 500, 100)).train()
     ids = torch.randint(4, 500, (512 // length, length))
-    batch = pair_batch(tokens_of(ids.numpy()), ids.numpy(), bos=1)
+    batch = build_pair_batch(to_tokens(ids.numpy()), ids.numpy(), bos=1)
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, Tensor] = {}
 
@@ -202,7 +204,7 @@ def test_activations_are_right_within_a_factor_of_three(name: str, length: int) 
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = Likelihood().loss(model, batch)
+        loss = LikelihoodCriterion().loss(model, batch)
     assert loss.count > 0
     right = sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
     guess = memory(model, tokens=512, length=length).activations

@@ -9,7 +9,7 @@ import pytest
 
 from heedful import native
 
-INSTALLED = native.library()
+INSTALLED = native.load_library()
 PROCESSORS = ("none",) if INSTALLED is None else INSTALLED.processors()
 
 

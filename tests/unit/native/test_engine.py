@@ -21,9 +21,9 @@ SENTENCES = ["march 3, 1999", "3 june 2004", "1 may 1970", "", "on friday"]
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """What is known of the library is forgotten before and afterwards."""
-    seam.library.cache_clear()
+    seam.load_library.cache_clear()
     yield
-    seam.library.cache_clear()
+    seam.load_library.cache_clear()
 
 
 def test_a_run_translates_by_native_code(trained: Path) -> None:
@@ -42,7 +42,9 @@ def test_a_run_translates_by_native_code(trained: Path) -> None:
 
 
 def test_auto_takes_it_where_it_is_faster(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.engines.arrange._share", lambda _model, kind: 0.5 if kind is NativeProduct else 0.9)
+    monkeypatch.setattr(
+        "heedful.engines.select_engine._measure_time_ratio", lambda _model, kind: 0.5 if kind is NativeProduct else 0.9
+    )
     said: list[str] = []
     heedful.load(trained, device="cpu", engine="auto", say=said.append)
     assert said == ["engine: native (its products take 0.50 of the time of fp32 here)"]
@@ -74,17 +76,17 @@ def test_a_library_of_another_version_or_in_pieces_says_what_to_do(
     with pytest.raises(
         RunError, match=r"^heedful-native: has interface 0, this version of heedful knows 1; install it"
     ):
-        seam.library()
+        seam.load_library()
 
     def broken(_: str) -> None:
         raise OSError("library.so: cannot open shared object file")
 
     monkeypatch.setattr(seam, "import_module", broken)
     with pytest.raises(RunError, match=r"^heedful-native: is installed and cannot be used \(library.so: cannot open"):
-        seam.library()
+        seam.load_library()
 
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr(seam, "import_module", missing)
-    assert seam.library() is None
+    assert seam.load_library() is None

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.engines.int8 import Int8Linear, Int8Matrix
 from heedful.engines.native.product import NativeProduct
 
 SHAPES = [(1, 1, 1), (1, 64, 64), (2, 7, 5), (3, 65, 63), (6, 130, 66), (7, 16, 257), (13, 200, 4), (31, 33, 512)]
@@ -24,7 +24,7 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize(("count", "n", "k"), SHAPES)
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_it_is_the_sum_of_whole_numbers(library: Any, count: int, n: int, k: int, has_bias: bool) -> None:
-    given = Bytes.of(torch.randn(n, k) * torch.rand(n, 1))
+    given = Int8Matrix.from_weight(torch.randn(n, k) * torch.rand(n, 1))
     x = torch.randn(count, k) * 10 ** torch.randn(count, 1)
     bias = torch.randn(n) if has_bias else None
     whole, step = rounded(x)
@@ -42,14 +42,14 @@ def test_floats_are_multiplied_as_they_are(library: Any, count: int, n: int, k: 
 
 
 def test_zeros_are_zeros_and_nothing_is_nothing(library: Any) -> None:
-    given, bias = Bytes.of(torch.randn(5, 9)), torch.randn(5)
+    given, bias = Int8Matrix.from_weight(torch.randn(5, 9)), torch.randn(5)
     product = NativeProduct(given.rows, given.scale)
     assert torch.equal(product(torch.zeros(2, 9), bias), bias.expand(2, 5))
     assert product(torch.empty(0, 9), bias).shape == (0, 5)
 
 
 def test_a_vector_does_not_know_its_neighbours_nor_the_number_of_threads(library: Any) -> None:
-    given = Bytes.of(torch.randn(300, 520))
+    given = Int8Matrix.from_weight(torch.randn(300, 520))
     product, x = NativeProduct(given.rows, given.scale), torch.randn(29, 520)
     together = product(x, None)
     assert torch.equal(together, torch.cat([product(row.unsqueeze(0), None) for row in x]))
@@ -62,7 +62,7 @@ def test_a_vector_does_not_know_its_neighbours_nor_the_number_of_threads(library
 
 
 def test_instruction_sets_make_the_same_sums(library: Any) -> None:
-    given, whole = Bytes.of(torch.randn(70, 90)), torch.randint(-127, 128, (8, 90)).float()
+    given, whole = Int8Matrix.from_weight(torch.randn(70, 90)), torch.randint(-127, 128, (8, 90)).float()
     whole[:, 0] = 127
     own = NativeProduct(given.rows, given.scale)(whole, None)
     library.use("plain")
@@ -70,8 +70,8 @@ def test_instruction_sets_make_the_same_sums(library: Any) -> None:
 
 
 def test_a_map_of_bytes_multiplies_by_it_and_copies_have_their_own() -> None:
-    linear = Int8Linear(Bytes.of(torch.randn(12, 20)), None, kind=NativeProduct)
-    assert linear.rounds, "however small"
+    linear = Int8Linear(Int8Matrix.from_weight(torch.randn(12, 20)), None, product_class=NativeProduct)
+    assert linear.rounds_inputs, "however small"
     x = torch.randn(2, 3, 20)
     copy = deepcopy(linear)
     assert copy.product is not linear.product

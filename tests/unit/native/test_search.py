@@ -11,40 +11,45 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_conditional, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import (
+    DataSizes,
+    build_conditional_model,
+    build_language_model,
+    build_sequence_to_sequence,
+)
 from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
-from heedful.engines.native.stack import to_native
+from heedful.engines.native.stack import replace_with_native
 from heedful.generation import (
     AverageLength,
-    Forbid,
+    GNMTLengthPenalty,
     MinimumLength,
-    Multinomial,
-    NoPenalty,
-    NoRepeat,
-    NotBefore,
+    MinNewTokens,
+    MultinomialSampler,
+    NoLengthPenalty,
+    NoRepeatNGram,
     RepetitionPenalty,
-    TopK,
-    Windowed,
-    Wu,
-    columns,
-    native,
+    RollingContextEngine,
+    SuppressTokens,
+    TopKFilter,
+    native_kernels,
+    sampling,
 )
-from heedful.generation.columns import sample
-from heedful.generation.hypotheses import Hypotheses
-from heedful.generation.pick import Best
-from heedful.generation.ranking import normalisers, top_k
-from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
-from heedful.generation.start import Request
-from heedful.generation.stopping import AtToken
-from heedful.generation.terms import Terms
-from heedful.values import Bounds, Tokens
+from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.results import Hypotheses
+from heedful.generation.samplers import GreedySampler
+from heedful.generation.sampling import stream_samples
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
+from heedful.generation.stopping_criteria import StopOnToken
+from heedful.generation.topk import compute_logsumexp, top_k
+from heedful.tensors import MultiStepLimits, Tokens
 
 WORDS, EOS = 70, 2
 
 
 def in_tensors(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> Any:
     with monkeypatch.context() as patch:
-        patch.setattr(native, "library_for", lambda _: None)
+        patch.setattr(native_kernels, "find_library_for", lambda _: None)
         return call()
 
 
@@ -91,15 +96,15 @@ def test_groups_are_counted_whose_rows_are_all_done(library: Any) -> None:
     done = torch.tensor([yes, no, no, no, yes, yes, no, no])
     ended = torch.tensor([no, no, no, yes, no, no, yes, yes])
     numbers = torch.arange(rows)
-    after, _, at, counts = native.grown(
+    after, _, at, counts = native_kernels.update_rows(
         library,
         torch.zeros(rows, 5),
         torch.zeros(rows),
-        picked=torch.ones(rows, dtype=torch.long),
-        ended=ended,
+        sampled_ids=torch.ones(rows, dtype=torch.long),
+        has_ended=ended,
         limits=torch.full((rows,), 99),
-        before=(numbers, numbers, done),
-        copies=2,
+        fields_before=(numbers, numbers, done),
+        num_samples=2,
     )
     assert after[2].tolist() == [yes, no, no, yes, yes, yes, yes, yes]
     assert at.tolist() == [-1, 1, 2, 3, -1, -1, 6, 7]
@@ -110,14 +115,14 @@ def test_groups_are_counted_whose_rows_are_all_done(library: Any) -> None:
 def test_normalisers_add_up_to_one(library: Any, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     x = torch.cat((strange(9, columns), torch.randn(4, columns) * 30, torch.full((1, columns), -math.inf)))
     x = torch.cat((x, torch.full((1, columns), math.inf), torch.full((1, columns), math.nan)))
-    found = normalisers(x)
+    found = compute_logsumexp(x)
     torch.testing.assert_close(found.double(), x.double().logsumexp(1), rtol=1e-6, atol=2e-6, equal_nan=True)
 
 
 class Flatter:
     """A penalty that every token feels, so that what is ranked by is never what the model says."""
 
-    def begin(self, read: Tokens, *, vocabulary: int) -> None:
+    def init_state(self, tokens: Tokens, *, vocab_size: int) -> None:
         """Nothing is remembered."""
 
     def __call__(self, logits: Tensor, state: None) -> Tensor:
@@ -127,25 +132,25 @@ class Flatter:
         """Likewise."""
 
 
-SEARCHES: list[Search] = [
-    Greedy(EOS),
-    Greedy(EOS, (Forbid((5, 6)), MinimumLength(3, EOS)), (RepetitionPenalty(1.5),)),
+SEARCHES: list[SearchStrategy] = [
+    GreedySearch(EOS),
+    GreedySearch(EOS, (SuppressTokens((5, 6)), MinimumLength(3, EOS)), (RepetitionPenalty(1.5),)),
     *(
-        Beam(EOS, width, penalty, n_best)
+        BeamSearch(EOS, width, penalty, n_best)
         for width, penalty, n_best in (
-            (1, NoPenalty(), 1),
+            (1, NoLengthPenalty(), 1),
             (2, AverageLength(), 1),
             (5, AverageLength(), 5),
-            (6, Wu(0.6), 1),
-            (4, Wu(-0.5), 2),
+            (6, GNMTLengthPenalty(0.6), 1),
+            (4, GNMTLengthPenalty(-0.5), 2),
         )
     ),
-    Beam(EOS, 3, Wu(1.0), 2, (Forbid((5, 6)),), None, (RepetitionPenalty(1.5),)),
-    Beam(EOS, 40, NoPenalty(), 3),
-    Diverse(EOS, 6, 3, 0.7, Wu(0.6), 6),
-    Diverse(EOS, 4, 2, 2.0, NoPenalty(), 2, (Forbid((5, 6)),), (RepetitionPenalty(1.5),)),
-    Beam(EOS, 3, NoPenalty(), 1, (), None, (Flatter(),)),
-    Sampling(EOS, Multinomial(0.8, (TopK(9),), seed=4), 3),
+    BeamSearch(EOS, 3, GNMTLengthPenalty(1.0), 2, (SuppressTokens((5, 6)),), None, (RepetitionPenalty(1.5),)),
+    BeamSearch(EOS, 40, NoLengthPenalty(), 3),
+    DiverseBeamSearch(EOS, 6, 3, 0.7, GNMTLengthPenalty(0.6), 6),
+    DiverseBeamSearch(EOS, 4, 2, 2.0, NoLengthPenalty(), 2, (SuppressTokens((5, 6)),), (RepetitionPenalty(1.5),)),
+    BeamSearch(EOS, 3, NoLengthPenalty(), 1, (), None, (Flatter(),)),
+    SamplingSearch(EOS, MultinomialSampler(0.8, (TopKFilter(9),), seed=4), 3),
 ]
 
 
@@ -161,19 +166,21 @@ def step(tokens: Tokens, state: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(logits, 1), state
 
 
-def searched(search: Search) -> list[Hypotheses]:
+def searched(search: SearchStrategy) -> list[Hypotheses]:
     rows = 60
     prompt = Tokens(torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1, dtype=torch.long))
     prefix = torch.tensor([[4, 7], [9, -1], [-1, -1]] * 20)
     limit = torch.tensor([1, 9, 12, 3, 2, 25] * 10)
-    found = search(step, torch.arange(rows) * 13, prompt, limit=limit, prefix=prefix, streams=torch.arange(rows) + 5)
+    found = search(
+        step, torch.arange(rows) * 13, prompt, max_new_tokens=limit, prefix=prefix, rng_streams=torch.arange(rows) + 5
+    )
     return list(found)
 
 
 @pytest.mark.parametrize(
     "search", SEARCHES, ids=lambda search: f"{type(search).__name__}-{getattr(search, 'width', 1)}"
 )
-def test_hypotheses_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
+def test_hypotheses_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, search: SearchStrategy) -> None:
     found, expected = searched(search), in_tensors(monkeypatch, lambda: searched(search))
     assert [[each.ids for each in row] for row in found] == [[each.ids for each in row] for row in expected]
     for mine, others in zip(found, expected, strict=True):
@@ -187,21 +194,23 @@ def test_limits_may_be_a_column_of_a_table(library: Any) -> None:
     """What is not side by side in memory is copied, and the copy is there as long as it is read."""
     rows = 60
     prompt = Tokens(torch.ones(rows, 1, dtype=torch.long), torch.zeros(rows, 1, dtype=torch.long))
-    limits, search = torch.tensor([[7, 3], [8, 9], [9, 12]] * 20), Sampling(EOS, Multinomial(seed=2))
+    limits, search = torch.tensor([[7, 3], [8, 9], [9, 12]] * 20), SamplingSearch(EOS, MultinomialSampler(seed=2))
     for limit in limits.unbind(1):
-        found = search(step, torch.arange(rows), prompt, limit=limit, prefix=None, streams=torch.arange(rows))
+        found = search(
+            step, torch.arange(rows), prompt, max_new_tokens=limit, prefix=None, rng_streams=torch.arange(rows)
+        )
         assert all(len(each[0].ids) <= most for each, most in zip(found, limit.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_terms_and_bans_are_the_same(library: Any, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     prompt = Tokens(torch.ones(20, 1, dtype=torch.long), torch.zeros(20, 1, dtype=torch.long))
-    terms = Terms(tuple(((5, 3), (4,)) if row % 3 else () for row in range(20)), frozenset({3}))
-    request = Request(prompt, 14, terms=terms, bans=(NotBefore(EOS, tuple(range(20))),))
-    search = Beam(EOS, width, Wu(0.6), width, bans=(NoRepeat(3, spared=(EOS,)),))
+    terms = LexicalConstraints(tuple(((5, 3), (4,)) if row % 3 else () for row in range(20)), frozenset({3}))
+    request = GenerationRequest(prompt, 14, constraints=terms, logits_masks=(MinNewTokens(EOS, tuple(range(20))),))
+    search = BeamSearch(EOS, width, GNMTLengthPenalty(0.6), width, logits_masks=(NoRepeatNGram(3, exempt_ids=(EOS,)),))
 
     def found() -> Hypotheses:
-        return search.answer(step, torch.arange(20) * 13, request).hypotheses
+        return search.decode_request(step, torch.arange(20) * 13, request).hypotheses
 
     mine, others = found(), in_tensors(monkeypatch, found)
     assert [[each.ids for each in row] for row in mine] == [[each.ids for each in row] for row in others]
@@ -211,7 +220,7 @@ def test_terms_and_bans_are_the_same(library: Any, monkeypatch: pytest.MonkeyPat
 def test_a_row_without_a_token_is_an_error_in_both(monkeypatch: pytest.MonkeyPatch) -> None:
     from heedful.errors import RunError
 
-    everything, told = Greedy(EOS, (Forbid(tuple(range(WORDS))),)), []
+    everything, told = GreedySearch(EOS, (SuppressTokens(tuple(range(WORDS))),)), []
     for search in (lambda: searched(everything), lambda: in_tensors(monkeypatch, lambda: searched(everything))):
         with pytest.raises(RunError) as raised:
             search()
@@ -227,15 +236,15 @@ def models() -> dict[str, Any]:
     config = TypeAdapter(ModelConfig).validate_python({**table, "d_ff": 20})
     prompted = TypeAdapter(ConditionalModelConfig).validate_python({"kind": "decoder_only", "decoder": table})
     found = {
-        "translator": build_sequence_to_sequence(config, Sizes(WORDS, WORDS, 30)),
+        "translator": build_sequence_to_sequence(config, DataSizes(WORDS, WORDS, 30)),
         "writer": build_language_model(language, vocabulary=WORDS),
-        "decoder-only": build_conditional(prompted, Sizes(WORDS, WORDS, 60)),
+        "decoder-only": build_conditional_model(prompted, DataSizes(WORDS, WORDS, 60)),
     }
     for model in found.values():
         for parameter in model.parameters():
             nn.init.normal_(parameter, std=0.9)
-        assert to_native(model.eval())
-    return {**found, "windowed": Windowed(found["writer"], longest=9, kept=4)}
+        assert replace_with_native(model.eval())
+    return {**found, "windowed": RollingContextEngine(found["writer"], max_context=9, kept_tokens=4)}
 
 
 @pytest.mark.parametrize("name", ["translator", "writer", "decoder-only", "windowed"])
@@ -243,30 +252,32 @@ def models() -> dict[str, Any]:
 @torch.inference_mode()
 def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
     engine = models()[name]
-    source = None if name in ("writer", "windowed") else Tokens.of(torch.randint(3, WORDS, (rows, 4)), pad=0)
-    prompt = Tokens.of(torch.randint(3, WORDS, (rows, 3)), pad=0)
+    source = None if name in ("writer", "windowed") else Tokens.from_ids(torch.randint(3, WORDS, (rows, 4)), pad=0)
+    prompt = Tokens.from_ids(torch.randint(3, WORDS, (rows, 3)), pad=0)
     limit = torch.randint(6, 25, (rows,))
     calls = []
 
     def searched(ahead: int, *, eos: int, forbidden: tuple[int, ...]) -> Any:
-        monkeypatch.setattr(columns, "_AHEAD", ahead)
+        monkeypatch.setattr(sampling, "_LOOKAHEAD_TOKENS", ahead)
         step = engine.step
         # what matters is the last that is forbidden and, with three rows, the only one
-        search = Greedy(eos, (Forbid(forbidden), *([] if rows == 3 else [Forbid((0, 1))])))
-        first = search.find(step, engine.begin(source), prompt, limit=limit, prefix=None, streams=torch.arange(rows))
-        again = torch.ones(len(first.after.positions), 1, dtype=torch.long)
+        search = GreedySearch(eos, (SuppressTokens(forbidden), *([] if rows == 3 else [SuppressTokens((0, 1))])))
+        first = search.decode_with_state(
+            step, engine.init_state(source), prompt, max_new_tokens=limit, prefix=None, rng_streams=torch.arange(rows)
+        )
+        again = torch.ones(len(first.resume_state.positions), 1, dtype=torch.long)
         more = search(
             step,
-            first.after.state,
-            first.after.prompt(Tokens(again, torch.zeros_like(again))),
-            limit=torch.full((rows,), 4),
+            first.resume_state.state,
+            first.resume_state.build_prompt(Tokens(again, torch.zeros_like(again))),
+            max_new_tokens=torch.full((rows,), 4),
             prefix=None,
-            streams=torch.arange(rows),
+            rng_streams=torch.arange(rows),
         )
         return [*first.hypotheses, *more]
 
-    stride = type(engine).stride
-    monkeypatch.setattr(type(engine), "stride", lambda *a, **b: calls.append(stride(*a, **b)) or calls[-1])
+    stride = type(engine).decode_greedy
+    monkeypatch.setattr(type(engine), "decode_greedy", lambda *a, **b: calls.append(stride(*a, **b)) or calls[-1])
     usual = [row[0].ids for row in searched(0, eos=0, forbidden=())]
     second = max((ids[1] for ids in usual if len(ids) > 1), default=usual[0][0])
     # what would be written, so that it matters; and so with what ends a row
@@ -286,25 +297,27 @@ def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: 
 @torch.inference_mode()
 def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = models()["writer"]
-    monkeypatch.setattr(type(engine), "stride", lambda *_, **__: pytest.fail("somebody is asked between tokens"))
+    monkeypatch.setattr(type(engine), "decode_greedy", lambda *_, **__: pytest.fail("somebody is asked between tokens"))
     prompt = Tokens(torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
     for search, options in (
-        (Greedy(EOS, (MinimumLength(3, EOS),)), {}),
-        (Greedy(EOS, (), (RepetitionPenalty(1.5),)), {}),
-        (Greedy(EOS, bans=(NoRepeat(2),)), {}),
-        (Greedy(EOS), {"until": lambda: False}),
-        (Sampling(EOS, Multinomial(), 2), {}),
+        (GreedySearch(EOS, (MinimumLength(3, EOS),)), {}),
+        (GreedySearch(EOS, (), (RepetitionPenalty(1.5),)), {}),
+        (GreedySearch(EOS, logits_masks=(NoRepeatNGram(2),)), {}),
+        (GreedySearch(EOS), {"until": lambda: False}),
+        (SamplingSearch(EOS, MultinomialSampler(), 2), {}),
     ):
         search(
             engine.step,
-            engine.begin(),
+            engine.init_state(),
             prompt,
-            limit=torch.tensor([5]),
+            max_new_tokens=torch.tensor([5]),
             prefix=None,
-            streams=torch.arange(1),
+            rng_streams=torch.arange(1),
             **options,
         )
-    tokens = sample(engine.step, engine.begin(), prompt, pick=Best(), stop=AtToken(EOS), limit=5)
+    tokens = stream_samples(
+        engine.step, engine.init_state(), prompt, sampler=GreedySampler(), stop=StopOnToken(EOS), max_new_tokens=5
+    )
     assert len(list(tokens)) <= 5
 
 
@@ -315,11 +328,11 @@ def test_a_last_position_ends_no_stride_too_early() -> None:
         {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 1, "positions": {"kind": "learned", "length": 8}}
     )
     engine = build_language_model(config, vocabulary=WORDS).eval()
-    to_native(engine)
+    replace_with_native(engine)
     tokens = Tokens(torch.full((1, 1), 5), torch.zeros(1, 1, dtype=torch.long))
-    _, state = engine.step(tokens, engine.begin())
+    _, state = engine.step(tokens, engine.init_state())
     numbers = torch.tensor([1])
-    bounds = Bounds(numbers, numbers, numbers + 19, numbers < 0, EOS, torch.tensor([0]), 12)
-    assert engine.stride(Tokens(tokens.ids, tokens.positions + 1), state, bounds=bounds) is None
+    bounds = MultiStepLimits(numbers, numbers, numbers + 19, numbers < 0, EOS, torch.tensor([0]), 12)
+    assert engine.decode_greedy(Tokens(tokens.ids, tokens.positions + 1), state, limits=bounds) is None
     logits, _ = engine.step(Tokens(tokens.ids, tokens.positions + 1), state)
     assert bool(logits.isfinite().all())

@@ -12,18 +12,18 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_frame_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_frame_encoder, build_language_model, build_sequence_to_sequence
 from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.state import StackState
 from heedful.blocks.transformer import TransformerStack
-from heedful.engines.native.stack import NativeStack, to_native
+from heedful.engines.native.stack import NativeStack, replace_with_native
 from heedful.engines.native.state import NativeState
-from heedful.inspection.watch import listening, watch
+from heedful.inspection.watch import register_hooks, watch_attention
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.values import Memory, Tokens, Vectors, join, select
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tensors import FeatureBatch, Memory, Tokens, concat_rows, select_rows
 
 WORDS, PAD = 40, 0
 POSITIONS = (
@@ -66,7 +66,7 @@ def filled(model: nn.Module) -> Any:
 def transformer(**options: Any) -> SequenceToSequence[Tokens]:
     table = {"kind": "transformer", "d_model": 12, "heads": 2, "d_ff": 20, "encoder_layers": 1, "decoder_layers": 2}
     config = TypeAdapter(ModelConfig).validate_python(table | options)
-    found: SequenceToSequence[Tokens] = filled(build_sequence_to_sequence(config, Sizes(WORDS, WORDS, 39)))
+    found: SequenceToSequence[Tokens] = filled(build_sequence_to_sequence(config, DataSizes(WORDS, WORDS, 39)))
     return found
 
 
@@ -75,13 +75,13 @@ def texts(rows: int, length: int, *, left: bool = False) -> Tokens:
     for row in range(1, rows):
         padding = min(row, length - 1)
         ids[row, slice(None, padding) if left else slice(length - padding, None)] = PAD
-    return Tokens.of(ids, pad=PAD)
+    return Tokens.from_ids(ids, pad=PAD)
 
 
 def in_chunks(model: Any, source: Any, target: Tokens, cuts: list[int]) -> Tensor:
-    state, parts = model.begin(source), []
+    state, parts = model.init_state(source), []
     for start, stop in zip([0, *cuts], [*cuts, target.ids.size(1)], strict=True):
-        logits, state = model.step(target.span(start, stop), state)
+        logits, state = model.step(target.slice_columns(start, stop), state)
         parts.append(logits)
     return torch.cat(parts, 1)
 
@@ -100,13 +100,13 @@ def test_it_computes_what_the_modules_compute(library: Any, seed: int) -> None:
     torch.manual_seed(seed)
     model = transformer(**drawn(chance))
     native = deepcopy(model)
-    assert to_native(native) == 2
+    assert replace_with_native(native) == 2
     source = texts(chance.choice([1, 2, 5]), chance.choice([1, 3, 8]), left=chance.random() < 0.5)
     target = texts(len(source.ids), chance.choice([1, 4, 9]))
     cuts = sorted(chance.sample(range(target.ids.size(1)), min(2, target.ids.size(1))))
     expected = in_chunks(model, source, target, [])
     assert_alike(in_chunks(native, source, target, cuts), expected, target)
-    assert isinstance(native.begin(source), NativeState)
+    assert isinstance(native.init_state(source), NativeState)
 
 
 @torch.inference_mode()
@@ -116,13 +116,13 @@ def test_language_models_and_encoders_of_two_texts(library: Any) -> None:
     )
     model = filled(build_language_model(config, vocabulary=WORDS))
     native = deepcopy(model)
-    assert to_native(native) == 1
+    assert replace_with_native(native) == 1
     target = texts(3, 7)
     assert_alike(in_chunks(native, None, target, [2, 3]), in_chunks(model, None, target, []), target)
     table = {"d_model": 12, "heads": 2, "d_ff": 20, "layers": 2, "segments": 2}
     bert = filled(build_masked_language_model(EncoderConfig(**table), vocabulary=WORDS, longest=20, paired=True))
     other = deepcopy(bert)
-    assert to_native(other) == 1
+    assert replace_with_native(other) == 1
     tokens = texts(3, 8)
     tokens = Tokens(tokens.ids, tokens.positions, torch.randint(2, tokens.ids.shape))
     for each in (tokens, Tokens(tokens.ids, tokens.positions)):
@@ -142,11 +142,11 @@ OTHERS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", OTHERS, ids=str)
 def test_what_native_code_does_not_know_stays_a_stack_of_modules(options: dict[str, Any]) -> None:
     model = transformer(**options)
-    to_native(model)
+    replace_with_native(model)
     assert type(model.decoder.stack) is TransformerStack
     model = transformer()
     model.decoder.stack.layers[0].feed_forward.activation = nn.Tanh()
-    to_native(model)
+    replace_with_native(model)
     assert type(model.decoder.stack) is TransformerStack
     assert type(model.encoder.stack) is NativeStack
 
@@ -155,31 +155,31 @@ def test_whoever_looks_inside_sees_what_the_modules_do() -> None:
     """Also where it began without anybody looking, and where a gradient is wanted."""
     model = transformer()
     native = deepcopy(model)
-    to_native(native)
+    replace_with_native(native)
     source, target = texts(2, 4), texts(2, 6)
-    with torch.no_grad(), watch(model) as expected:
+    with torch.no_grad(), watch_attention(model) as expected:
         exact = in_chunks(model, source, target, [2])
-    with torch.no_grad(), watch(native) as found:
-        assert isinstance(native.begin(source), StackState)
+    with torch.no_grad(), watch_attention(native) as found:
+        assert isinstance(native.init_state(source), StackState)
         found.clear()
         assert_alike(in_chunks(native, source, target, [2]), exact, target)
     assert found.keys() == expected.keys()
     for name, calls in expected.items():
         torch.testing.assert_close(calls, found[name])
     with torch.no_grad():
-        _, state = native.step(target.span(0, 2), native.begin(source))
-        with watch(native) as seen:
-            logits, _ = native.step(target.span(2), state)
-    assert_alike(logits, exact[:, 2:], target.span(2))
+        _, state = native.step(target.slice_columns(0, 2), native.init_state(source))
+        with watch_attention(native) as seen:
+            logits, _ = native.step(target.slice_columns(2), state)
+    assert_alike(logits, exact[:, 2:], target.slice_columns(2))
     for name in (name for name in expected if name.startswith("decoder")):
         torch.testing.assert_close(seen[name][0], expected[name][1], rtol=1e-4, atol=1e-5)
     with torch.no_grad():
-        _, state = native.step(target.span(0, 2), native.begin(source))
-    native.step(target.span(2), state)[0].sum().backward()
+        _, state = native.step(target.slice_columns(0, 2), native.init_state(source))
+    native.step(target.slice_columns(2), state)[0].sum().backward()
     assert native.decoder.stack.layers[0].feed_forward.inner.weight.grad is not None
     heard = []
-    with torch.no_grad(), listening({native.encoder.stack.embedding: lambda *call: heard.append(call)}):
-        native.begin(source)
+    with torch.no_grad(), register_hooks({native.encoder.stack.embedding: lambda *call: heard.append(call)}):
+        native.init_state(source)
     assert len(heard) == 1
 
 
@@ -189,28 +189,30 @@ def test_positions_grow_as_far_as_there_are_any() -> None:
     for positions in ({"kind": "sinusoidal"}, {"kind": "rotary"}):
         model = transformer(positions=positions)
         native = deepcopy(model)
-        to_native(native)
+        replace_with_native(native)
         tokens = Tokens(torch.tensor([[5]]), far)
-        assert_alike(native.step(tokens, native.begin(source))[0], model.step(tokens, model.begin(source))[0], tokens)
+        assert_alike(
+            native.step(tokens, native.init_state(source))[0], model.step(tokens, model.init_state(source))[0], tokens
+        )
     native = transformer(positions={"kind": "learned", "length": 40})
-    to_native(native)
+    replace_with_native(native)
     with pytest.raises(IndexError, match=r"^position 300: this model knows 40$"):
-        native.step(Tokens(torch.tensor([[5]]), far), native.begin(source))
+        native.step(Tokens(torch.tensor([[5]]), far), native.init_state(source))
     with pytest.raises(IndexError, match="a token has a number that the embedding does not know"):
-        native.step(Tokens(torch.tensor([[WORDS]]), torch.tensor([[0]])), native.begin(source))
+        native.step(Tokens(torch.tensor([[WORDS]]), torch.tensor([[0]])), native.init_state(source))
 
 
 @torch.no_grad()
 def test_continuations_of_one_state_and_copies_do_not_disturb_each_other() -> None:
     native = transformer()
-    to_native(native)
+    replace_with_native(native)
     source, target = texts(3, 4), texts(3, 5)
-    _, state = native.step(target.span(0, 2), native.begin(source))
-    first = native.step(target.span(2, 3), state)
+    _, state = native.step(target.slice_columns(0, 2), native.init_state(source))
+    first = native.step(target.slice_columns(2, 3), state)
     again = native.step(Tokens(target.ids[:, 3:4], target.positions[:, 2:3]), state)
     expected = in_chunks(native, source, target, [2])
     torch.testing.assert_close(first[0], expected[:, 2:3])  # the output is a product of torch's
-    torch.testing.assert_close(native.step(target.span(3), first[1])[0], expected[:, 3:])
+    torch.testing.assert_close(native.step(target.slice_columns(3), first[1])[0], expected[:, 3:])
     assert not torch.allclose(again[0], first[0])
     other = deepcopy(native)
     for parameter in native.parameters():
@@ -221,50 +223,50 @@ def test_continuations_of_one_state_and_copies_do_not_disturb_each_other() -> No
 @torch.inference_mode()
 def test_a_joined_state_keeps_no_sentence_that_nobody_looks_at_and_no_key_that_is_gone() -> None:
     native = transformer()
-    to_native(native)
+    replace_with_native(native)
     source, target = texts(4, 4), texts(4, 9)
-    _, state = native.step(target.span(0, 5), native.begin(source))
-    some = select(state, torch.tensor([0, 2]))
-    young = select(native.step(target.span(0, 1), native.begin(source))[1], torch.tensor([3]))
-    joined = join([some, young])
+    _, state = native.step(target.slice_columns(0, 5), native.init_state(source))
+    some = select_rows(state, torch.tensor([0, 2]))
+    young = select_rows(native.step(target.slice_columns(0, 1), native.init_state(source))[1], torch.tensor([3]))
+    joined = concat_rows([some, young])
     now = Tokens(torch.tensor([[7], [8], [9]]), torch.tensor([[5], [5], [1]]))
     found, _ = native.step(now, joined)
     parts = (some, torch.tensor([0, 1])), (young, torch.tensor([2]))
-    alone = [native.step(select(now, rows), state)[0] for state, rows in parts]
+    alone = [native.step(select_rows(now, rows), state)[0] for state, rows in parts]
     torch.testing.assert_close(found, torch.cat(alone))
-    across = joined.across["source"]
-    assert across.sentences == 3
+    across = joined.memories["source"]
+    assert across.num_sentences == 3
     assert joined.table.shape == (3, 5, 2)
-    old = select(joined, torch.tensor([2]))
-    assert join([old, young]).read == 1, "what younger rows have read is all that there is"
-    assert join([young, old]).read == 1
+    old = select_rows(joined, torch.tensor([2]))
+    assert concat_rows([old, young]).num_columns == 1, "what younger rows have read is all that there is"
+    assert concat_rows([young, old]).num_columns == 1
 
 
 @torch.inference_mode()
 def test_guests_of_one_state_do_not_disturb_each_other() -> None:
     """States that join one state have rows of their own in its pages, and it goes on as if there were none."""
     native = transformer()
-    to_native(native)
+    replace_with_native(native)
     source, target = texts(4, 4), texts(4, 9)
-    _, first = native.step(target.span(0, 2), native.begin(source))
-    twice = select(target, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]))
-    _, host = native.step(twice.span(2, 5), join([first, first]))  # in pages with room for guests
+    _, first = native.step(target.slice_columns(0, 2), native.init_state(source))
+    twice = select_rows(target, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3]))
+    _, host = native.step(twice.slice_columns(2, 5), concat_rows([first, first]))  # in pages with room for guests
     guests = [
-        select(native.step(target.span(0, size), native.begin(source))[1], torch.tensor(rows))
+        select_rows(native.step(target.slice_columns(0, size), native.init_state(source))[1], torch.tensor(rows))
         for size, rows in ((1, [0]), (3, [1, 2]), (2, [3]))
     ]
     now = Tokens(torch.full((10, 1), 5), torch.tensor([[5]] * 8 + [[3], [3]]))
-    alone = [native.step(select(now, torch.arange(8)), host)[0]]
-    alone += [native.step(select(now, torch.tensor([8] * len(each.table))), each)[0] for each in guests]
-    joined = [join([host, each]) for each in guests]
+    alone = [native.step(select_rows(now, torch.arange(8)), host)[0]]
+    alone += [native.step(select_rows(now, torch.tensor([8] * len(each.table))), each)[0] for each in guests]
+    joined = [concat_rows([host, each]) for each in guests]
     assert all(each.pages is host.pages for each in joined)
-    both = join([joined[0], guests[1]])
+    both = concat_rows([joined[0], guests[1]])
     for each, expected in zip([*joined, both], [*alone[1:], torch.cat((alone[1], alone[2]))], strict=True):
         count = 8 + len(expected)
         tokens = Tokens(torch.full((count, 1), 5), torch.tensor([[5]] * 8 + [[3]] * len(expected)))
         torch.testing.assert_close(native.step(tokens, each)[0], torch.cat((alone[0], expected)))
-    torch.testing.assert_close(native.step(select(now, torch.arange(8)), host)[0], alone[0])
-    crowd = join([host, *[guests[1]] * 20])
+    torch.testing.assert_close(native.step(select_rows(now, torch.arange(8)), host)[0], alone[0])
+    crowd = concat_rows([host, *[guests[1]] * 20])
     assert crowd.pages is not host.pages, "there is no room for so many"
     tokens = Tokens(torch.full((48, 1), 5), torch.tensor([[5]] * 8 + [[3]] * 40))
     torch.testing.assert_close(native.step(tokens, crowd)[0], torch.cat((alone[0], *[alone[2]] * 20)))
@@ -274,66 +276,66 @@ def test_guests_of_one_state_do_not_disturb_each_other() -> None:
 def test_a_state_whose_rows_come_and_go_stays_small() -> None:
     """Each text is read on as if it were alone, while a younger one joins at every step and the oldest one leaves."""
     native = transformer()
-    to_native(native)
+    replace_with_native(native)
     sources, target = [texts(1, size) for size in (4, 3, 20, 5, 9) * 8], texts(1, 9)
     rows, pages, state = list[tuple[int, int]](), set[int](), None
     for number, source in enumerate(sources):
-        _, young = native.step(target.span(0, 1), native.begin(source))
+        _, young = native.step(target.slice_columns(0, 1), native.init_state(source))
         if state is not None and len(rows) == 3:
-            state, rows = select(state, torch.tensor([1, 2])), rows[1:]
-        state = young if state is None else join([state, young])
+            state, rows = select_rows(state, torch.tensor([1, 2])), rows[1:]
+        state = young if state is None else concat_rows([state, young])
         rows.append((number, 1))
-        now = join([target.span(read, read + 1) for _, read in rows])
+        now = concat_rows([target.slice_columns(read, read + 1) for _, read in rows])
         found, state = native.step(now, state)
         for place, (row, read) in enumerate(rows):
-            _, alone = native.step(target.span(0, read), native.begin(sources[row]))
-            torch.testing.assert_close(found[place], native.step(target.span(read, read + 1), alone)[0][0])
+            _, alone = native.step(target.slice_columns(0, read), native.init_state(sources[row]))
+            torch.testing.assert_close(found[place], native.step(target.slice_columns(read, read + 1), alone)[0][0])
         rows = [(row, read + 1) for row, read in rows]
-        pages.add(id(state.pages.taken))
-        assert state.read <= 4
-        assert state.across["source"].numbers.size(1) <= 12
+        pages.add(id(state.pages.used_rows))
+        assert state.num_columns <= 4
+        assert state.memories["source"].numbers.size(1) <= 12
     assert len(pages) < 10, "most steps find room where they are"
-    assert state.begin > 0
-    crowd = join([state, *[young] * 20])
-    assert crowd.begin == 0, "there is no room for so many"
-    now = join([*[target.span(read, read + 1) for _, read in rows], *[target.span(1, 2)] * 20])
-    torch.testing.assert_close(native.step(now, crowd)[0][:3], native.step(select(now, torch.arange(3)), state)[0])
+    assert state.first_column > 0
+    crowd = concat_rows([state, *[young] * 20])
+    assert crowd.first_column == 0, "there is no room for so many"
+    now = concat_rows([*[target.slice_columns(read, read + 1) for _, read in rows], *[target.slice_columns(1, 2)] * 20])
+    torch.testing.assert_close(native.step(now, crowd)[0][:3], native.step(select_rows(now, torch.arange(3)), state)[0])
 
 
 @torch.no_grad()
 def test_values_may_be_others_than_keys() -> None:
     model = transformer()
     native = deepcopy(model)
-    to_native(native)
+    replace_with_native(native)
     keys, values = torch.randn(2, 3, 12), torch.randn(2, 3, 12)
     memory, target = Memory(keys, values, torch.tensor([[0, 1, 2], [0, -1, -1]]), keys[:, 0]), texts(2, 3)
-    expected, _ = model.decoder(target, model.decoder.begin(memory))
-    found, state = native.decoder(target, native.decoder.begin(memory))
+    expected, _ = model.decoder(target, model.decoder.init_state(memory))
+    found, state = native.decoder(target, native.decoder.init_state(memory))
     assert isinstance(state, NativeState)
     assert_alike(found, expected, target)
 
 
 def test_a_text_that_sees_all_of_itself_is_read_at_once() -> None:
     native = transformer()
-    to_native(native)
+    replace_with_native(native)
     stack, text = native.encoder.stack, texts(2, 3)
     with torch.no_grad():
-        _, state = stack(text, stack.begin(None))
+        _, state = stack(text, stack.init_state(None))
         with pytest.raises(AssertionError, match="none may follow"):
             stack(text, state)
 
 
 def test_threads_make_no_difference() -> None:
     native = transformer(d_model=64, heads=4, d_ff=512)
-    to_native(native)
+    replace_with_native(native)
     source, stack = texts(140, 12), native.encoder.stack
     threads = torch.get_num_threads()
     with torch.inference_mode():
         torch.set_num_threads(1)
-        expected, _ = stack(source, stack.begin(None))
+        expected, _ = stack(source, stack.init_state(None))
         torch.set_num_threads(3)
         try:
-            assert torch.equal(stack(source, stack.begin(None))[0], expected)
+            assert torch.equal(stack(source, stack.init_state(None))[0], expected)
         finally:
             torch.set_num_threads(threads)
 
@@ -343,7 +345,7 @@ def test_columns_are_a_set() -> None:
     """Where tokens stand is said by their positions alone."""
     model = transformer(positions={"kind": "rotary"}, decoder_visibility={"kind": "window", "before": 2})
     native = deepcopy(model)
-    to_native(native)
+    replace_with_native(native)
     source, target, order = texts(3, 4), texts(3, 6), torch.tensor([4, 1, 5, 0, 3, 2])
     mixed = Tokens(target.ids[:, order], target.positions[:, order])
     expected = in_chunks(model, source, target, [])[:, order]
@@ -358,9 +360,9 @@ def test_vectors_are_read_as_tokens_are(positions: dict[str, Any]) -> None:
     config = TypeAdapter(FrameEncoderConfig).validate_python(table)
     encoder = filled(build_frame_encoder(config, bands=5, longest=16))
     native = deepcopy(encoder)
-    assert to_native(native) == 1
+    assert replace_with_native(native) == 1
     frames, counted = torch.randn(2, 13, 5), torch.arange(13).expand(2, -1)
-    sound = Vectors(frames, torch.where(counted < torch.tensor([[13], [8]]), counted, -1))
+    sound = FeatureBatch(frames, torch.where(counted < torch.tensor([[13], [8]]), counted, -1))
     found, expected = native(sound), encoder(sound)
     assert_alike(found.keys, expected.keys, Tokens(expected.positions, expected.positions))
 
@@ -368,7 +370,7 @@ def test_vectors_are_read_as_tokens_are(positions: dict[str, Any]) -> None:
 def test_several_threads_share_a_model() -> None:
     """Each is answered as if it were alone, while tables of positions grow under all of them."""
     native = transformer(positions={"kind": "rotary"})
-    to_native(native)
+    replace_with_native(native)
     asked = [(texts(3, 5), texts(3, 7)) for _ in range(4)]
 
     def answer(number: int) -> Tensor:
@@ -385,9 +387,9 @@ def test_several_threads_share_a_model() -> None:
 
 def test_other_numbers_than_those_of_single_precision_are_refused() -> None:
     native = transformer().double()
-    to_native(native)
+    replace_with_native(native)
     with (
         torch.no_grad(),
         pytest.raises(AssertionError, match=r"computes in single precision, and not in torch\.float64"),
     ):
-        native.begin(texts(1, 2))
+        native.init_state(texts(1, 2))

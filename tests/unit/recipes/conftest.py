@@ -12,10 +12,16 @@ import pytest
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from heedful.catalogue import recipe_of, tasks
 from heedful.errors import RecipeError
+from heedful.recipes.config import (
+    Config,
+    get_config_classes,
+    get_dict_value_annotation,
+    get_key_annotations,
+    iter_annotation_parts,
+)
 from heedful.recipes.recipe import Recipe
-from heedful.recipes.section import Section, keys, members, named, parts
+from heedful.registry import get_recipe_class, list_tasks
 
 ODD_TEXTS = (
     "a",
@@ -36,7 +42,9 @@ NAMES = ("a", "sst-2", "x_y", "7", "MRPC")
 
 def _bounds(annotation: Any) -> tuple[float, float]:
     low, high = 0.0, 1e6
-    found = [note for part in parts(annotation) if isinstance(part, FieldInfo) for note in part.metadata]
+    found = [
+        note for part in iter_annotation_parts(annotation) if isinstance(part, FieldInfo) for note in part.metadata
+    ]
     for note in found:
         match note:
             case annotated_types.Ge(ge=bound):
@@ -49,14 +57,14 @@ def _bounds(annotation: Any) -> tuple[float, float]:
 
 
 def _value(annotation: Any, dice: random.Random) -> Any:
-    if (inside := named(annotation)) is not None:
+    if (inside := get_dict_value_annotation(annotation)) is not None:
         return {name: _value(inside, dice) for name in dice.sample(NAMES, dice.randint(1, 3))}
-    possible = members(annotation)
+    possible = get_config_classes(annotation)
     return _table(dice.choice(possible), dice) if possible else _plain(annotation, dice)
 
 
 def _plain(annotation: Any, dice: random.Random) -> Any:
-    kinds = list(parts(annotation))
+    kinds = list(iter_annotation_parts(annotation))
     literals = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
     if bool in kinds:
         literals = [False, True]
@@ -74,8 +82,8 @@ def _plain(annotation: Any, dice: random.Random) -> Any:
     return dice.choice(ODD_TEXTS) + str(dice.randint(0, 999))
 
 
-def _table(section: type[Section], dice: random.Random) -> dict[str, Any]:
-    annotations = keys(section)
+def _table(section: type[Config], dice: random.Random) -> dict[str, Any]:
+    annotations = get_key_annotations(section)
     table: dict[str, Any] = {}
     for name, field in section.model_fields.items():
         # A table with alternatives is told by its kind.
@@ -99,7 +107,7 @@ def draw() -> Callable[[int], Recipe]:
 
     def one(seed: int) -> Recipe:
         dice = random.Random(seed)
-        kind = recipe_of(dice.choice(list(tasks())))
+        kind = get_recipe_class(dice.choice(list(list_tasks())))
         while True:
             table = _repaired(_table(kind, dice) | {"task": kind.model_fields["task"].default}, dice)
             try:

@@ -9,35 +9,35 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.stack import DecoderConfig
 from heedful.attention import (
-    Additive,
-    Concatenation,
+    AdditiveScore,
+    ConcatAggregation,
     Dropout,
-    Integer,
-    Learned,
-    Mean,
+    IntegerPosition,
+    LearnedPosition,
+    MeanAggregation,
     MultiHeadAttention,
-    Projection,
-    Rotary,
-    Shaw,
-    Sinusoidal,
-    Unaware,
-    UnitInterval,
+    NoPosition,
+    ProjectionAggregation,
+    RotaryPosition,
+    ShawPosition,
+    SinusoidalPosition,
+    UnitIntervalPosition,
 )
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PostNorm, PreNorm, Residual
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.tasks.likelihood import cross_entropy
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 VOCABULARY = 11
 
 
 def build(**given: Any) -> nn.Module:
     config = {"d_model": 16, "heads": 4, "d_ff": 24, "layers": 2, "dropout": 0.0, **given}
-    return build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(VOCABULARY, VOCABULARY, 20))
+    return build_sequence_to_sequence(TransformerConfig.model_validate(config), DataSizes(VOCABULARY, VOCABULARY, 20))
 
 
 def tables(model: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
@@ -62,8 +62,8 @@ def test_tied_tables_are_one_tensor_and_their_gradients_add_up(tie: str, groups:
     for group in groups:
         assert len({tables(tied)[i].data_ptr() for i in group}) == 1
     assert len({table.data_ptr() for table in tables(tied)}) == len(groups)
-    source = Tokens.of(torch.tensor([[3, 4, 5, 2], [6, 2, 0, 0]]), pad=0)
-    target = Tokens.of(torch.tensor([[1, 7, 8], [1, 9, 3]]), pad=0)
+    source = Tokens.from_ids(torch.tensor([[3, 4, 5, 2], [6, 2, 0, 0]]), pad=0)
+    target = Tokens.from_ids(torch.tensor([[1, 7, 8], [1, 9, 3]]), pad=0)
     labels = torch.tensor([7, 8, 2, 9, 3, 2])
 
     def gradients(model: nn.Module) -> tuple[Tensor, ...]:
@@ -88,13 +88,13 @@ def test_tied_tables_stay_one_when_they_are_moved_trained_and_cast() -> None:
 
 
 POSITIONS = {
-    "sinusoidal": (Sinusoidal, Unaware),
-    "learned": (Learned, Unaware),
-    "unit_interval": (UnitInterval, Unaware),
-    "integer": (Integer, Unaware),
-    "rotary": (type(None), Rotary),
-    "shaw": (type(None), Shaw),
-    "none": (type(None), Unaware),
+    "sinusoidal": (SinusoidalPosition, NoPosition),
+    "learned": (LearnedPosition, NoPosition),
+    "unit_interval": (UnitIntervalPosition, NoPosition),
+    "integer": (IntegerPosition, NoPosition),
+    "rotary": (type(None), RotaryPosition),
+    "shaw": (type(None), ShawPosition),
+    "none": (type(None), NoPosition),
 }
 
 
@@ -107,7 +107,7 @@ def test_positions_stand_on_both_sides_and_never_between_them(kind: str) -> None
         assert type(stack.embedding.position) is absolute
         for layer in stack.layers:
             assert type(layer.attention.relative) is relative
-            assert layer.across is None or type(layer.across.relative) is Unaware
+            assert layer.across is None or type(layer.across.relative) is NoPosition
     vectors = [attention.relative for attention in of(model, MultiHeadAttention) if kind == "shaw"]
     assert len({id(each) for each in vectors}) == len(vectors), "each layer learns its own"
 
@@ -131,7 +131,7 @@ def test_who_cannot_know_the_end_counts_to_the_longest_sentence() -> None:
     [
         ("attention_dropout", lambda model: [each.dropout for each in of(model, MultiHeadAttention)]),
         ("activation_dropout", lambda model: [each.dropout for each in of(model, FeedForward)]),
-        ("dropout", lambda model: [each.dropout for each in of(model, Residual)]),
+        ("dropout", lambda model: [each.dropout for each in of(model, ResidualConnection)]),
         (
             "embedding_dropout",
             lambda model: [model.encoder.stack.embedding.dropout, model.decoder.stack.embedding.dropout],
@@ -153,9 +153,9 @@ def test_each_dropout_is_set_at_its_place_and_nowhere_else(key: str, place: Any)
         ({"residual": "pre_norm"}, PreNorm, 2 * 2 + 2 * 3),
         ({"activation": "relu"}, nn.ReLU, 4),
         ({"activation": "gelu"}, nn.GELU, 4),
-        ({"aggregation": "mean"}, Mean, 6),
-        ({"aggregation": "concat"}, Concatenation, 6),
-        ({"aggregation": "project"}, Projection, 6),
+        ({"aggregation": "mean"}, MeanAggregation, 6),
+        ({"aggregation": "concat"}, ConcatAggregation, 6),
+        ({"aggregation": "project"}, ProjectionAggregation, 6),
     ],
 )
 def test_parts_are_those_that_were_named(given: dict[str, Any], kind: type[nn.Module], count: int) -> None:
@@ -208,14 +208,14 @@ def test_additive_scores_have_a_bias_where_it_is_asked_for(given: dict[str, Any]
         return inner | ({"alignment_bias": True} if additive else {})
 
     config = TypeAdapter(ModelConfig).validate_python(biased(given) if bias else given)
-    scores = of(build_sequence_to_sequence(config, Sizes(7, 7, 20)), Additive)
+    scores = of(build_sequence_to_sequence(config, DataSizes(7, 7, 20)), AdditiveScore)
     assert scores
     assert all((score.query.bias is not None) == bias for score in scores)
 
 
 def test_vocabularies_of_two_sizes() -> None:
     config = TransformerConfig.model_validate({"d_model": 8, "heads": 2, "layers": 1, "tie": "two_way"})
-    model = build_sequence_to_sequence(config, Sizes(7, 13, 20))
+    model = build_sequence_to_sequence(config, DataSizes(7, 13, 20))
     assert [table.size(0) for table in tables(model)] == [7, 13, 13]
 
 
@@ -236,7 +236,7 @@ def test_visibility_is_what_was_named() -> None:
 def test_a_head_is_built_on_the_encoder_that_is_given(kind: str) -> None:
     """Nothing of the encoder is made anew, and parameters are called as in a model that was built whole."""
     from heedful.architectures.build import build_tagger, build_text_classifier
-    from heedful.architectures.build_fine_tuning import build_span_finder
+    from heedful.architectures.build_fine_tuning import build_span_classifier
     from heedful.architectures.classifiers import EncoderClassifierConfig
     from heedful.architectures.stack import EncoderConfig
 
@@ -251,7 +251,7 @@ def test_a_head_is_built_on_the_encoder_that_is_given(kind: str) -> None:
             return build_text_classifier(config, vocabulary=9, outputs=3, longest=12, **given)
         if kind == "tagger":
             return build_tagger(plain, vocabulary=9, tags=3, longest=12, **given)
-        return build_span_finder(plain, vocabulary=9, longest=12, **given)
+        return build_span_classifier(plain, vocabulary=9, longest=12, **given)
 
     whole, head = build(), build(encoder=first.encoder)
     assert head.encoder is first.encoder

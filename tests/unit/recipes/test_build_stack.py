@@ -10,11 +10,11 @@ from torch import nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_tagger
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.attention import Learned, Rotary, causal, everything
-from heedful.blocks.residual import PostNorm, PreNorm, Residual
+from heedful.attention import LearnedPosition, RotaryPosition, bidirectional, causal
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.errors import RecipeError
-from heedful.recipes.load import recipe_from
-from heedful.values import Tokens
+from heedful.recipes.load import build_recipe
+from heedful.tensors import Tokens
 
 VOCABULARY = 11
 SMALL: dict[str, Any] = {"d_model": 16, "heads": 4, "layers": 2}
@@ -36,10 +36,10 @@ def test_a_decoder_is_a_gpt_unless_told_otherwise() -> None:
     model = gpt()
     stack = model.decoder.stack
     assert stack.visibility is causal
-    assert isinstance(stack.embedding.position, Learned)
+    assert isinstance(stack.embedding.position, LearnedPosition)
     assert stack.embedding.scale == 1
     assert (stack.embedding.segments, stack.embedding.norm) == (None, None)
-    assert [type(each) for each in of(model, Residual)] == [PreNorm] * 4
+    assert [type(each) for each in of(model, ResidualConnection)] == [PreNorm] * 4
     assert isinstance(stack.final_norm, nn.LayerNorm)
     assert all(layer.across is None for layer in stack.layers)
     assert [each.approximate for each in of(model, nn.GELU)] == ["none"] * 2
@@ -62,17 +62,17 @@ def test_a_decoder_told_otherwise() -> None:
     assert [name for name, _ in model.named_parameters() if name.endswith("bias")] == ["output.bias"]
     assert model.output.weight is not stack.embedding.table.weight
     assert {norm.eps for norm in of(model, nn.LayerNorm)} == {1e-3}
-    assert [type(each) for each in of(model, Residual)] == [PostNorm] * 4
+    assert [type(each) for each in of(model, ResidualConnection)] == [PostNorm] * 4
     assert stack.final_norm is None
     assert stack.embedding.position is None
-    assert all(isinstance(layer.attention.relative, Rotary) for layer in stack.layers)
+    assert all(isinstance(layer.attention.relative, RotaryPosition) for layer in stack.layers)
 
 
 def test_an_encoder_is_a_bert_unless_told_otherwise() -> None:
     model = bert()
-    assert model.stack.visibility is everything
+    assert model.stack.visibility is bidirectional
     assert model.stack.embedding.segments.num_embeddings == 2
-    assert [type(each) for each in of(model, Residual)] == [PostNorm] * 4
+    assert [type(each) for each in of(model, ResidualConnection)] == [PostNorm] * 4
     assert model.stack.final_norm is None
     assert {norm.eps for norm in of(model, nn.LayerNorm)} == {1e-12}
     plain = bert(segments=1, embedding_norm=False).stack.embedding
@@ -116,7 +116,7 @@ def test_there_are_as_many_positions_as_a_text_may_have_tokens(task: str, key: s
 
     def made(longest: int) -> Any:
         content = {**table, "data": {**table["data"], key: 64}, "model": {"positions": {"length": longest}}}
-        return recipe_from(content, place="here").model
+        return build_recipe(content, source="here").model
 
     assert made(64).positions.length == 64
     assert made(64).kind == "transformer"

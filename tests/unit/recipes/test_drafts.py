@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.forms.form import Form, Found
-from heedful.data.forms.glance import Glance, glance
-from heedful.data.forms.labelled import LabelledColumns
+from heedful.data.detect.format import DataFormat, DetectedDataset
+from heedful.data.detect.labelled import LabelledTableFormat
+from heedful.data.detect.sniff import FileSniff, sniff_file
 from heedful.errors import DataError
-from heedful.recipes.draft import Draft, checked
-from heedful.recipes.proposals import proposals
+from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.recipes.recipe_writer import RecipeDraft, check_recipe
 
 ROWS = "".join(f"this is text {number}\t{('good', 'bad')[number % 2]}\n" for number in range(60))
 
 
 @dataclass(frozen=True)
-class Sure(Form):
+class Sure(DataFormat):
     """What another form finds, as sure as it is said to be."""
 
-    form: Form
+    form: DataFormat
     certainty: float
 
-    def find(self, files: Sequence[Glance], columns: Sequence[str]) -> Iterator[Found]:
-        for found in self.form.find(files, columns):
-            yield replace(found, certainty=self.certainty)
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        for found in self.form.detect(files, columns):
+            yield replace(found, confidence=self.certainty)
 
 
 @pytest.fixture
@@ -44,27 +44,27 @@ def test_of_each_task_the_surest_is_proposed_and_what_is_improbable_is_not_told(
     """In whichever order forms and tasks are asked."""
     known = {"classification": (0.5, 0.9, 0.1), "matching": (0.4, 0.6), "tagging": (0.2, 0.05)}
     ordered = dict(list(known.items())[::order])
-    forms = {task: [Sure(LabelledColumns(), sure) for sure in found[::order]] for task, found in ordered.items()}
-    monkeypatch.setattr("heedful.recipes.proposals.tasks", lambda: ordered)
-    monkeypatch.setattr("heedful.recipes.proposals.forms_of", forms.__getitem__)
+    forms = {task: [Sure(LabelledTableFormat(), sure) for sure in found[::order]] for task, found in ordered.items()}
+    monkeypatch.setattr("heedful.recipes.dataset_proposals.list_tasks", lambda: ordered)
+    monkeypatch.setattr("heedful.recipes.dataset_proposals.get_forms", forms.__getitem__)
 
     def found(task: str | None = None) -> list[tuple[str, float]]:
-        return [(each.task, each.found.certainty) for each in proposals([glance(table)], task=task)]
+        return [(each.task, each.dataset.confidence) for each in propose_datasets([sniff_file(table)], task=task)]
 
     assert found() == [("classification", 0.9), ("matching", 0.6)]
     assert found("tagging") == [("tagging", 0.2)], "the only one that is asked for"
 
 
-def draft(table: Path, *, command: str = "heedful new") -> Draft:
+def draft(table: Path, *, command: str = "heedful new") -> RecipeDraft:
     part = {"path": table.name, "text": "0", "label": "1", "header": False}
     data = {"train": part, "validation": {**part, "path": "b.tsv"}}
-    return Draft(command, "classification", ["two columns"], data, {}, None, 1.5, None)  # type: ignore[arg-type]
+    return RecipeDraft(command, "classification", ["two columns"], data, {}, None, 1.5, None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("command", ["heedful new a.tsv", "heedful new 'a\ntask = 5'", "a\r\x85\x00b \u2028 c"])
 def test_what_is_told_in_comments_stays_there(table: Path, command: str) -> None:
     (table.parent / "b.tsv").write_text(ROWS)
-    recipe = checked(draft(table, command=command).text(), table.parent)
+    recipe = check_recipe(draft(table, command=command).to_toml(), table.parent)
     assert (recipe.task, recipe.training.minutes) == ("classification", 1.5)
     assert not list(table.parent.glob(".new*"))
 
@@ -74,4 +74,4 @@ def test_data_of_every_part_is_read_before_a_recipe_is_written(table: Path, cont
     if content is not None:
         (table.parent / "b.tsv").write_text(f"{ROWS}{content}")
     with pytest.raises(DataError, match=r"b\.tsv"):
-        checked(draft(table).text(), table.parent)
+        check_recipe(draft(table).to_toml(), table.parent)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from documents import SAMPLES
 
-from heedful.recipes.load import recipe_from
+from heedful.recipes.load import build_recipe
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,6 @@ def test_every_form_of_parallel_text_reads_sources_before_targets(
     Path("a.tsv").write_text("ein Hund\t1\ta dog\n")
     Path("a.jsonl").write_text(json.dumps({"de": "ein Hund", "en": "a dog"}) + "\n")
     content = {"output": "run", "data": {"train": table, "validation": table}, "training": {"steps": 1}}
-    recipe: Any = recipe_from(content, place="test")
+    recipe: Any = build_recipe(content, source="test")
     first = next(iter(recipe.data.reader("train")))
     assert (first.source, first.target) == pair

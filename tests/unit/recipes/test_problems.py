@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from heedful.catalogue import _CALLED, recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.recipes import synonyms
-from heedful.recipes.load import Recipe, completed, json_schema, load_recipe, recipe_from
-from heedful.recipes.problems import _everywhere, risks
-from heedful.recipes.section import Section
+from heedful.recipes.config import Config
+from heedful.recipes.error_messages import _iter_all_keys, find_risks
+from heedful.recipes.load import Recipe, build_recipe, fill_missing_keys, json_schema, load_recipe
+from heedful.registry import _TASK_SYNONYMS, get_recipe_class, list_tasks
 
 MINIMAL = """
 [data]
@@ -67,12 +67,12 @@ RECURRENT = "--model.kind recurrent --model.bidirectional false"
 )
 def test_exponentials_of_exponentials_are_a_risk(tmp_path: Path, words: str, table: str, weights: str) -> None:
     (tmp_path / "r.toml").write_text(MINIMAL)
-    assert list(risks(load_recipe(tmp_path / "r.toml", words.split()))) == [
+    assert list(find_risks(load_recipe(tmp_path / "r.toml", words.split()))) == [
         f'{table}weights = "{weights}" takes exponentials of the exponentials of {table}score = "exp_dot", whose '
         f'gradients overflow where states are wide: set {table}weights = "proportional", or {table}score = "dot"'
     ]
     mended = [*words.split(), f"--{table}weights", "proportional"]
-    assert list(risks(load_recipe(tmp_path / "r.toml", mended))) == []
+    assert list(find_risks(load_recipe(tmp_path / "r.toml", mended))) == []
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_exponentials_of_exponentials_are_a_risk(tmp_path: Path, words: str, tab
 def test_shares_of_scores_that_may_be_negative_are_a_risk(tmp_path: Path, words: str, table: str) -> None:
     (tmp_path / "r.toml").write_text(MINIMAL)
     recipe = load_recipe(tmp_path / "r.toml", [*words.split(), f"--{table}weights", "proportional"])
-    (risk,) = risks(recipe)
+    (risk,) = find_risks(recipe)
     assert risk.startswith(f'{table}weights = "proportional" divides by the sum of the scores, and {table}score = "')
     assert "may be negative" in risk
     assert risk.endswith(f'set {table}weights = "softmax", or {table}score = "exp_dot"')
@@ -113,23 +113,27 @@ def test_exponentials_bring_their_own_norm_and_older_runs_keep_theirs(tmp_path: 
         "softmax",
         "proportional",
     ]
-    assert list(risks(exponential)) == []
+    assert list(find_risks(exponential)) == []
 
     stored = exponential.model_dump(mode="json", exclude_none=True)
     del reduce(getitem, path, stored)["weights"]
-    assert reduce(getitem, [*path, "weights"], completed(stored, type(exponential))) == "softmax"
+    assert reduce(getitem, [*path, "weights"], fill_missing_keys(stored, type(exponential))) == "softmax"
 
 
 def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
-    class Risky(Section):
-        def risks(self, above: str) -> Iterator[str]:
-            yield f"{above}x"
+    class Risky(Config):
+        def find_risks(self, prefix: str) -> Iterator[str]:
+            yield f"{prefix}x"
 
-    class Whole(Section):
+    class Whole(Config):
         parts: dict[str, Risky]
         part: Risky
 
-    assert list(risks(Whole(parts={"a": Risky(), "b": Risky()}, part=Risky()))) == ["parts.a.x", "parts.b.x", "part.x"]
+    assert list(find_risks(Whole(parts={"a": Risky(), "b": Risky()}, part=Risky()))) == [
+        "parts.a.x",
+        "parts.b.x",
+        "part.x",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -441,19 +445,19 @@ def test_the_task_that_was_meant(tmp_path: Path, word: str, meant: str) -> None:
 
 
 def test_no_task_is_called_as_another_one() -> None:
-    for word, task in _CALLED.items():
-        assert task in tasks()
-        assert word not in tasks()
+    for word, task in _TASK_SYNONYMS.items():
+        assert task in list_tasks()
+        assert word not in list_tasks()
 
 
 def test_synonyms_lead_to_keys_that_there_are() -> None:
     """Of every task together; each key that is named is one of some task, and no synonym hides a key of its place."""
-    known = {key for task in tasks() for key in _everywhere(recipe_of(task))}
-    for name, (about, called) in synonyms.KEYS.items():
+    known = {key for task in list_tasks() for key in _iter_all_keys(get_recipe_class(task))}
+    for name, (about, called) in synonyms.KEY_SYNONYMS.items():
         assert set(called) <= known, name
         assert about
-    choices = set(re.findall(r'"(\w+)"', " ".join(json_schema(task) for task in tasks())))
-    for word, meant in synonyms.WORDS.items():
+    choices = set(re.findall(r'"(\w+)"', " ".join(json_schema(task) for task in list_tasks())))
+    for word, meant in synonyms.VALUE_SYNONYMS.items():
         assert set(meant) & choices, word
 
 
@@ -500,7 +504,7 @@ def test_nothing_but_a_sentence_comes_of_garbage(draw: Callable[[int], Recipe], 
     table = draw(seed % 20).model_dump(mode="json", exclude_none=True)
     places = [corrupt(table, dice) for _ in range(dice.randint(1, 3))]
     try:
-        recipe = recipe_from(table, place="here")
+        recipe = build_recipe(table, source="here")
     except RecipeError as error:
         lines = str(error).splitlines()
         assert all(line.startswith("here: ") for line in lines)
@@ -509,7 +513,7 @@ def test_nothing_but_a_sentence_comes_of_garbage(draw: Callable[[int], Recipe], 
         roots = {place[0] for place in places} | {"model", "training"}
         assert {name.split(".")[0] for name in named} <= roots, (places, lines)
     else:
-        assert recipe == recipe_from(recipe.model_dump(), place="there")
+        assert recipe == build_recipe(recipe.model_dump(), source="there")
 
 
 def test_a_mistyped_kind_does_not_speak_for_another_task() -> None:
@@ -520,7 +524,7 @@ def test_a_mistyped_kind_does_not_speak_for_another_task() -> None:
         "output": "x",
     }
     with pytest.raises(RecipeError) as caught:
-        recipe_from(table, place="r.toml")
+        build_recipe(table, source="r.toml")
     assert str(caught.value) == (
         'r.toml: model.kind = "cosin" must be one of "transformer", "recurrent", "convolutional"; did you mean '
         'training.schedule.kind = "cosine"?'

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from heedful.catalogue import recipe_of, tasks
 from heedful.errors import RecipeError
 from heedful.recipes import toml
-from heedful.recipes.load import dump, json_schema, load_recipe, recipe_from
+from heedful.recipes.config import Config, add_kind, get_config_classes, get_dict_value_annotation, get_key_annotations
+from heedful.recipes.load import build_recipe, dump, json_schema, load_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.recipes.section import Section, complete, keys, members, named
+from heedful.registry import get_recipe_class, list_tasks
 
 MINIMAL = """
 [data]
@@ -33,7 +33,7 @@ validation = {{ path = "validation.jsonl" }}
 [training]
 steps = 10
 """
-        for task in tasks()
+        for task in list_tasks()
         if task not in ("translation", "multitask")
     },
     "multitask": 'task = "multitask"\n[training]\nsteps = 10\n',
@@ -63,11 +63,11 @@ def hyphened(key: str) -> str:
     return ".".join(word if number == own else word.replace("_", "-") for number, word in enumerate(words))
 
 
-def sections(section: type[Section]) -> Iterator[type[Section]]:
+def sections(section: type[Config]) -> Iterator[type[Config]]:
     yield section
-    for annotation in keys(section).values():
-        below = named(annotation)
-        for inner in members(annotation if below is None else below):
+    for annotation in get_key_annotations(section).values():
+        below = get_dict_value_annotation(annotation)
+        for inner in get_config_classes(annotation if below is None else below):
             yield from sections(inner)
 
 
@@ -89,7 +89,7 @@ def load_dumped(recipe: Recipe, path: Path) -> Recipe:
 @pytest.mark.parametrize("seed", range(40))
 def test_json_holds_the_whole_recipe(draw: Draw, seed: int) -> None:
     recipe = draw(seed)
-    assert recipe_from(json.loads(recipe.model_dump_json()), place="config.json") == recipe
+    assert build_recipe(json.loads(recipe.model_dump_json()), source="config.json") == recipe
     assert type(recipe).model_validate_json(recipe.model_dump_json()) == recipe
 
 
@@ -102,7 +102,7 @@ def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int
     words = []
     for key, value in dice.sample(found, len(found)):
         plain = isinstance(value, str) and value[0] not in "'\"" and dice.random() < 0.5
-        text = value if plain else toml.value(value)
+        text = value if plain else toml.format_value(value)
         flag = "--" + (hyphened(key) if dice.random() < 0.5 else key)
         words += [f"{flag}={text}"] if dice.random() < 0.5 else [flag, text]
     assert load_recipe(minimal, words) == recipe
@@ -211,39 +211,39 @@ def test_recipes_cannot_be_changed(minimal: Path) -> None:
 
 def test_defaults_and_default_kinds_agree() -> None:
     compared = 0
-    for section in (section for recipe in map(recipe_of, tasks()) for section in sections(recipe)):
-        for name, annotation in keys(section).items():
+    for section in (section for recipe in map(get_recipe_class, list_tasks()) for section in sections(recipe)):
+        for name, annotation in get_key_annotations(section).items():
             field = section.model_fields.get(name)
-            if len(members(annotation)) > 1 and field is not None and isinstance(field.default, Section):
-                assert complete(annotation, {})["kind"] == field.default.kind, name
+            if len(get_config_classes(annotation)) > 1 and field is not None and isinstance(field.default, Config):
+                assert add_kind(annotation, {})["kind"] == field.default.kind, name
                 compared += 1
     assert compared >= 5
 
 
 def test_every_key_is_explained() -> None:
-    for section in (section for recipe in map(recipe_of, tasks()) for section in sections(recipe)):
-        assert section.model_fields.keys() - section.explanations().keys() <= {"kind"}, section.__name__
+    for section in (section for recipe in map(get_recipe_class, list_tasks()) for section in sections(recipe)):
+        assert section.model_fields.keys() - section.describe_keys().keys() <= {"kind"}, section.__name__
 
 
 def test_a_table_that_no_file_holds_has_keys_without_explanations() -> None:
     space: dict[str, Any] = {"__name__": "typed_in"}
     exec(
-        "from heedful.recipes.section import Section\nclass Own(Section):\n    rate: float\nclass Bare(Section): ...",
+        "from heedful.recipes.config import Config\nclass Own(Config):\n    rate: float\nclass Bare(Config): ...",
         space,
     )
-    assert space["Own"].explanations() == {}
+    assert space["Own"].describe_keys() == {}
     assert space["Own"].model_json_schema()["required"] == ["rate"]
     assert space["Bare"].model_json_schema()["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("task", tasks())
+@pytest.mark.parametrize("task", list_tasks())
 def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
     schema = json.loads(json_schema(task))
     objects = [schema, *schema["$defs"].values()]
     assert all(table["additionalProperties"] is False for table in objects)
     by_name = {table["title"]: table for table in objects}
-    for section in set(sections(recipe_of(task))):
-        assert set(by_name[section.__name__]["properties"]) == set(keys(section))
+    for section in set(sections(get_recipe_class(task))):
+        assert set(by_name[section.__name__]["properties"]) == set(get_key_annotations(section))
 
 
 def test_a_task_that_is_none_names_those_there_are(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def random_nest(dice: random.Random, depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(60))
 def test_documents_are_read_back_as_they_were(seed: int) -> None:
     nest = random_nest(random.Random(seed), depth=3)
-    again = tomllib.loads(toml.document(nest))
+    again = tomllib.loads(toml.format_document(nest))
     assert repr(again) == repr({**_singles(nest), **_tables(nest)})
 
 

@@ -16,14 +16,14 @@ from safetensors.torch import load_file
 import heedful
 from heedful.errors import HeedfulError, RecipeError, RunError
 from heedful.models.language_model import LanguageModel
-from heedful.runs.adapted import sizes
-from heedful.runs.examine import system
+from heedful.runs.adapter_runs import count_parameters
+from heedful.runs.auto_settings import fit_recipe
+from heedful.runs.evaluate import describe_system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft
-from heedful.runs.fitted import fitted
-from heedful.runs.initial import resolved, unfinished
-from heedful.runs.load import open_run, trained
+from heedful.runs.initialization import build_model_to_resume, resolve_recipe
+from heedful.runs.load import load_trained_model, open_run
 from heedful.runs.origin import open_origin
-from heedful.values import Tokens
+from heedful.tensors import Tokens
 
 CPU = torch.device("cpu")
 TEXTS = ["eins zwei drei", "neun", "null null acht fünf"]
@@ -76,13 +76,13 @@ def probabilities(classifier: heedful.Classifier) -> torch.Tensor:
     return torch.tensor([[*found.probabilities.values()] for found in classifier.classify(TEXTS)])
 
 
-def logits(writer: heedful.Writer, text: str = "sechs fünf") -> torch.Tensor:
+def logits(writer: heedful.TextGenerator, text: str = "sechs fünf") -> torch.Tensor:
     """Of each next token."""
     ids = torch.tensor([writer.tokenizer.encode(text)])
     model = writer.model
     assert isinstance(model, LanguageModel)
     with torch.no_grad():
-        hidden, _ = model.decoder(Tokens(ids, torch.arange(ids.size(1)).unsqueeze(0)), model.decoder.begin(None))
+        hidden, _ = model.decoder(Tokens(ids, torch.arange(ids.size(1)).unsqueeze(0)), model.decoder.init_state(None))
         found: torch.Tensor = model.output(hidden)
     return found
 
@@ -122,7 +122,7 @@ def test_what_was_trained_is_what_is_loaded(adapted: Callable[[str], Path], kind
 def test_the_weights_are_those_of_the_base_and_ba_longhand(adapted: Callable[[str], Path], pretrained: Path) -> None:
     run = adapted("lora")
     base, own = open_origin(pretrained).tensors, load_file(run / "model.safetensors")
-    found = dict(trained(open_run(run), device=CPU).named_parameters())
+    found = dict(load_trained_model(open_run(run), device=CPU).named_parameters())
     for name, parameter in found.items():
         if name.startswith("output."):
             wanted = own[name]
@@ -156,7 +156,7 @@ def test_all_tasks_of_labels_have_adapters(tuning: Path, tmp_path: Path, task: s
     run = fit(tuning / f"{task}.toml", tmp_path / "run", *ADAPTERS[kind], "--training.steps=2")
     names = load_file(run / "model.safetensors")
     assert all(name.startswith("output.") or ".lora." in name or ".behind." in name for name in names)
-    assert type(heedful.load(run)).__name__ == {"tagging": "Tagger", "spans": "Answerer"}[task]
+    assert type(heedful.load(run)).__name__ == {"tagging": "Tagger", "spans": "QuestionAnsweringPredictor"}[task]
 
 
 def test_several_tasks_share_an_adapter(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
@@ -239,7 +239,10 @@ def test_an_adapted_run_may_be_begun_from(adapted: Callable[[str], Path], tuning
     recipe = tuning / "tagging.toml"
     run = fit(recipe, tmp_path / "run", "--init", str(adapted("lora")), "--training.steps=2", *ADAPTERS["lora"])
     names = load_file(run / "model.safetensors")
-    found, above = dict(trained(open_run(run), device=CPU).named_parameters()), open_origin(adapted("lora")).tensors
+    found, above = (
+        dict(load_trained_model(open_run(run), device=CPU).named_parameters()),
+        open_origin(adapted("lora")).tensors,
+    )
     still = "encoder.stack.layers.0.feed_forward.inner.weight"
     assert still not in names
     assert torch.equal(found[still], above[still])
@@ -308,12 +311,15 @@ def test_recipes_that_cannot_be_are_told(tuning: Path, tmp_path: Path, words: li
 def test_numbers_are_counted(adapted: Callable[[str], Path]) -> None:
     for kind in ADAPTERS:
         run = open_run(adapted(kind))
-        found = sizes(run)
+        found = count_parameters(run)
         assert found is not None
-        assert found.learned == sum(each.numel() for each in load_file(run.folder / "model.safetensors").values())
-        assert (system(run).told.learned, system(run).told.parameters) == (found.learned, found.whole)
-        assert found.whole - found.adapter == sum(
-            p.numel() for name, p in run.model().named_parameters()
+        assert found.trainable == sum(each.numel() for each in load_file(run.folder / "model.safetensors").values())
+        assert (
+            describe_system(run).required_summary.trainable_parameters,
+            describe_system(run).required_summary.parameters,
+        ) == (found.trainable, found.total)
+        assert found.total - found.adapter == sum(
+            p.numel() for name, p in run.init_model().named_parameters()
         )  # fmt: skip
 
 
@@ -323,7 +329,7 @@ def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_p
     recipe = tmp_path / "t.toml"
     recipe.write_text(whole.replace('path = "', f'path = "{tuning}/') + table + "epochs = 1\n", encoding="utf-8")
     rates = [
-        fitted(resolved(heedful.load_recipe(recipe, words)), device=CPU).training.schedule.rate  # type: ignore[union-attr]
+        fit_recipe(resolve_recipe(heedful.load_recipe(recipe, words)), device=CPU).training.schedule.rate  # type: ignore[union-attr]
         for words in ([], list(ADAPTERS["lora"]))
     ]
     assert rates[1] == pytest.approx(5 * rates[0])
@@ -331,6 +337,6 @@ def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_p
 
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_what_stands_still_asks_for_no_gradient(adapted: Callable[[str], Path], kind: str) -> None:
-    model = unfinished(open_run(adapted(kind)))
+    model = build_model_to_resume(open_run(adapted(kind)))
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert learned == {*load_file(adapted(kind) / "model.safetensors")}

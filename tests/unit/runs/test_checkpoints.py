@@ -15,12 +15,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful import store as files
+from heedful import atomic_io as files
+from heedful.atomic_io import MODEL_FILE, RunManifest, load_tensors, read_manifest, write_manifest
 from heedful.errors import RunError, TrainingError
 from heedful.runs import checkpoints
-from heedful.runs.checkpoints import Checkpoints, finish, load_weights, mean, resume
-from heedful.store import MODEL, Manifest, load_tensors, read_manifest, write_manifest
-from heedful.training.listeners import Evaluation, Progress, Snapshot
+from heedful.runs.checkpoints import (
+    FolderCheckpointSaver,
+    average_weights,
+    load_snapshot,
+    load_weights,
+    write_final_model,
+)
+from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationResult
 
 
 class Killed(BaseException):
@@ -32,18 +38,20 @@ def weights(step: int) -> dict[str, Tensor]:
     return {"weight": torch.randn(2, 3, generator=generator), "bias": torch.randn(2, generator=generator)}
 
 
-def snapshot(step: int, *, best: float | None = None) -> Snapshot:
+def snapshot(step: int, *, best: float | None = None) -> TrainingSnapshot:
     moments = {"adam.weight.exp_avg": torch.full((2, 3), float(step))}
-    return Snapshot(weights(step), moments, Progress(step=step, position=step % 7, seconds=1.5 * step, best=best))
+    return TrainingSnapshot(
+        weights(step), moments, TrainState(step=step, position=step % 7, seconds=1.5 * step, best=best)
+    )
 
 
-def evaluation(step: int, *, improved: bool) -> Evaluation:
-    return Evaluation(Progress(step=step), {"loss": 1.0}, improved)
+def evaluation(step: int, *, improved: bool) -> ValidationResult:
+    return ValidationResult(TrainState(step=step), {"loss": 1.0}, improved)
 
 
 def save(folder: Path, *steps: tuple[int, bool], keep: int = 3) -> None:
     """Saves an evaluated checkpoint for each step; True makes it the best."""
-    keeper = Checkpoints(folder, keep=keep)
+    keeper = FolderCheckpointSaver(folder, keep=keep)
     for step, improved in steps:
         keeper.save(snapshot(step), evaluation(step, improved=improved))
 
@@ -54,7 +62,7 @@ def stored(folder: Path) -> set[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_manifest(tmp_path, Manifest())
+    write_manifest(tmp_path, RunManifest())
     return tmp_path
 
 
@@ -72,11 +80,11 @@ def test_the_last_ones_and_the_best_are_kept_and_nothing_else(folder: Path) -> N
 
 @pytest.mark.parametrize("evaluated", [False, True])
 def test_what_was_saved_comes_back(folder: Path, evaluated: bool) -> None:
-    assert resume(folder) is None
+    assert load_snapshot(folder) is None
     save(folder, (10, True))
     given = snapshot(20, best=0.1)
-    Checkpoints(folder, keep=3).save(given, evaluation(20, improved=False) if evaluated else None)
-    found = resume(folder)
+    FolderCheckpointSaver(folder, keep=3).save(given, evaluation(20, improved=False) if evaluated else None)
+    found = load_snapshot(folder)
     assert found is not None
     assert found.progress == given.progress
     for loaded, expected in ((found.weights, given.weights), (found.training, given.training)):
@@ -85,32 +93,32 @@ def test_what_was_saved_comes_back(folder: Path, evaluated: bool) -> None:
 
 
 def test_what_was_gathered_comes_back_and_older_checkpoints_have_none(folder: Path) -> None:
-    given = replace(snapshot(20), gathered={"line": {"loss": 0.1, "parts": {"a": 1}}})
-    Checkpoints(folder, keep=3).save(given, None)
-    found = resume(folder)
+    given = replace(snapshot(20), callback_state={"line": {"loss": 0.1, "parts": {"a": 1}}})
+    FolderCheckpointSaver(folder, keep=3).save(given, None)
+    found = load_snapshot(folder)
     assert found is not None
-    assert (found.gathered, found.progress) == (given.gathered, given.progress)
+    assert (found.callback_state, found.progress) == (given.callback_state, given.progress)
     path = folder / "checkpoints/step-00000020.interrupted.json"
     content = json.loads(path.read_text())
     del content["gathered"]
     files.write_json(path, content)
     name = path.relative_to(folder).as_posix()
-    write_manifest(folder, read_manifest(folder).with_file(name, files.digest(path)))
-    found = resume(folder)
+    write_manifest(folder, read_manifest(folder).with_file(name, files.compute_digest(path)))
+    found = load_snapshot(folder)
     assert found is not None
-    assert (found.gathered, found.progress) == ({}, given.progress)
+    assert (found.callback_state, found.progress) == ({}, given.progress)
 
 
 def test_an_interruption_can_be_resumed_but_is_neither_averaged_nor_best(folder: Path) -> None:
     save(folder, (10, True), (20, False))
-    keeper = Checkpoints(folder, keep=3)
+    keeper = FolderCheckpointSaver(folder, keep=3)
     keeper.save(snapshot(25), None)
     manifest = read_manifest(folder)
     assert (manifest.checkpoints, manifest.last, manifest.best) == ((10, 20), 25, 10)
     keeper.save(snapshot(25, best=0.5), evaluation(25, improved=True))
     manifest = read_manifest(folder)
     assert (manifest.checkpoints, manifest.last, manifest.best) == ((10, 20, 25), 25, 25)
-    found = resume(folder)
+    found = load_snapshot(folder)
     assert found is not None
     assert found.progress.best == 0.5, "the progress after the evaluation counts"
     assert "checkpoints/step-00000025.interrupted.json" not in stored(folder)
@@ -118,45 +126,45 @@ def test_an_interruption_can_be_resumed_but_is_neither_averaged_nor_best(folder:
 
 def test_the_average_is_the_mean_of_the_last_ones(folder: Path) -> None:
     save(folder, *((step, step == 10) for step in range(10, 60, 10)), keep=4)
-    assert finish(folder, average=3) == (30, 40, 50)
+    assert write_final_model(folder, average=3) == (30, 40, 50)
     manifest = read_manifest(folder)
     assert manifest.finished
-    found = load_tensors(folder, MODEL, manifest=manifest)
+    found = load_tensors(folder, MODEL_FILE, manifest=manifest)
     for name, tensor in found.items():
         total = np.zeros(tensor.shape)
         for step in (30, 40, 50):
             total += weights(step)[name].numpy().astype(np.float64)
         np.testing.assert_array_equal(tensor.numpy(), (total / 3).astype(np.float32))
-    assert finish(folder, average=100) == (20, 30, 40, 50), "as many as there are"
+    assert write_final_model(folder, average=100) == (20, 30, 40, 50), "as many as there are"
 
 
 @pytest.mark.parametrize("best", [10, 20, 50])
 def test_without_an_average_the_model_is_the_best_one(folder: Path, best: int) -> None:
     save(folder, *((step, step in (10, best)) for step in range(10, 60, 10) if step <= best or step > 20), keep=2)
-    assert finish(folder, average=1) == (best,)
-    found = load_tensors(folder, MODEL, manifest=read_manifest(folder))
+    assert write_final_model(folder, average=1) == (best,)
+    found = load_tensors(folder, MODEL_FILE, manifest=read_manifest(folder))
     assert all(torch.equal(found[name], tensor) for name, tensor in weights(best).items())
 
 
 def test_the_mean_loses_no_digits() -> None:
     models = [{"w": 1000 + torch.rand(50)} for _ in range(99)]
     exact = np.stack([model["w"].numpy().astype(np.float64) for model in models]).mean(0)
-    np.testing.assert_array_equal(mean(models)["w"].numpy(), exact.astype(np.float32))
+    np.testing.assert_array_equal(average_weights(models)["w"].numpy(), exact.astype(np.float32))
     halves = [{"w": torch.tensor([1.0]).bfloat16()}, {"w": torch.tensor([2.0]).bfloat16()}]
-    assert mean(halves)["w"].dtype == torch.bfloat16
+    assert average_weights(halves)["w"].dtype == torch.bfloat16
     with pytest.raises(RunError, match="average checkpoints of one run"):
-        mean([{"w": torch.ones(1)}, {"v": torch.ones(1)}])
+        average_weights([{"w": torch.ones(1)}, {"v": torch.ones(1)}])
 
 
 def test_going_on_unmakes_the_finished_model(folder: Path) -> None:
     save(folder, (10, True))
-    finish(folder, average=1)
+    write_final_model(folder, average=1)
     assert read_manifest(folder).finished
     save(folder, (20, False))
     manifest = read_manifest(folder)
     assert not manifest.finished
-    assert MODEL not in manifest.files
-    assert not (folder / MODEL).exists()
+    assert MODEL_FILE not in manifest.files
+    assert not (folder / MODEL_FILE).exists()
 
 
 def model() -> nn.Linear:
@@ -167,7 +175,7 @@ def test_weights_are_those_of_the_model_else_the_best_else_the_last(folder: Path
     linear = model()
     with pytest.raises(RunError, match="no checkpoint has been saved yet"):
         load_weights(folder, linear)
-    Checkpoints(folder, keep=3).save(snapshot(5), None)
+    FolderCheckpointSaver(folder, keep=3).save(snapshot(5), None)
     load_weights(folder, linear)
     assert torch.equal(linear.weight, weights(5)["weight"])
     save(folder, (10, True), (20, False))
@@ -177,9 +185,9 @@ def test_weights_are_those_of_the_model_else_the_best_else_the_last(folder: Path
     assert torch.equal(linear.weight, weights(20)["weight"])
     with pytest.raises(RunError, match="keeps no checkpoint of step 15; it keeps 10, 20"):
         load_weights(folder, linear, step=15)
-    finish(folder, average=2)
+    write_final_model(folder, average=2)
     load_weights(folder, linear)
-    assert torch.equal(linear.weight, load_tensors(folder, MODEL, manifest=read_manifest(folder))["weight"])
+    assert torch.equal(linear.weight, load_tensors(folder, MODEL_FILE, manifest=read_manifest(folder))["weight"])
     load_weights(folder, linear, step=20)
     assert torch.equal(linear.weight, weights(20)["weight"]), "also beside a finished model"
 
@@ -194,7 +202,7 @@ def test_weights_of_another_model(folder: Path) -> None:
 
 def test_weights_that_are_whole_numbers(folder: Path) -> None:
     odd = weights(10) | {"bias": torch.ones(2, dtype=torch.int64)}
-    Checkpoints(folder, keep=3).save(replace(snapshot(10), weights=odd), evaluation(10, improved=True))
+    FolderCheckpointSaver(folder, keep=3).save(replace(snapshot(10), weights=odd), evaluation(10, improved=True))
     with pytest.raises(RunError, match=r"step-00000010\.safetensors: bias holds torch\.int64, which are no weights"):
         load_weights(folder, nn.Linear(3, 2))
 
@@ -202,17 +210,17 @@ def test_weights_that_are_whole_numbers(folder: Path) -> None:
 def test_checkpoints_that_differ_in_shape_are_not_averaged(folder: Path) -> None:
     save(folder, (10, True))
     odd = weights(20) | {"bias": torch.ones(1)}
-    Checkpoints(folder, keep=3).save(replace(snapshot(20), weights=odd), evaluation(20, improved=True))
+    FolderCheckpointSaver(folder, keep=3).save(replace(snapshot(20), weights=odd), evaluation(20, improved=True))
     with pytest.raises(RunError, match=r"step-00000020\.safetensors: bias is float32 of shape \(1,\), this run needs"):
-        finish(folder, average=2)
+        write_final_model(folder, average=2)
 
 
 def test_a_checkpoint_says_where_it_lies(folder: Path) -> None:
     save(folder, (10, True))
-    found = resume(folder)
+    found = load_snapshot(folder)
     assert found is not None
     beside = folder / "checkpoints/step-00000010"
-    assert found.places == (f"{beside}.safetensors", f"{beside}.training.safetensors")
+    assert found.file_names == (f"{beside}.safetensors", f"{beside}.training.safetensors")
 
 
 def test_a_damaged_checkpoint_is_told_from_a_good_one(folder: Path) -> None:
@@ -222,9 +230,9 @@ def test_a_damaged_checkpoint_is_told_from_a_good_one(folder: Path) -> None:
         good = path.read_bytes()
         path.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
         with pytest.raises(RunError, match=f"{name}: is not the file that was saved"):
-            resume(folder)
+            load_snapshot(folder)
         path.write_bytes(good)
-    assert resume(folder) is not None
+    assert load_snapshot(folder) is not None
 
 
 def test_progress_of_another_version(folder: Path) -> None:
@@ -232,9 +240,9 @@ def test_progress_of_another_version(folder: Path) -> None:
     path = folder / "checkpoints/step-00000010.json"
     path.write_text('{"step": 10, "something": "new"}')
     manifest = read_manifest(folder)
-    write_manifest(folder, manifest.with_file("checkpoints/step-00000010.json", files.digest(path)))
+    write_manifest(folder, manifest.with_file("checkpoints/step-00000010.json", files.compute_digest(path)))
     with pytest.raises(RunError, match="install the version of heedful that wrote it"):
-        resume(folder)
+        load_snapshot(folder)
 
 
 # --- what may happen in between ---------------------------------------------------------------------------
@@ -277,7 +285,7 @@ def test_wherever_a_save_ends_the_last_good_checkpoint_stays(
             ended += 1
             if isinstance(caught, TrainingError):
                 assert "the disk is full; make room and start the same command again" in str(caught)
-        found = resume(folder)
+        found = load_snapshot(folder)
         assert found is not None
         assert found.progress.step in (step, step + 10)
         expected = snapshot(found.progress.step)
@@ -296,19 +304,19 @@ def test_wherever_finishing_ends_nothing_is_lost(folder: Path, monkeypatch: pyte
     for round_ in range(3):
         for after in range(16):
             with suppress(Killed), interrupted(monkeypatch, after=after, error=Killed()):
-                finish(folder, average=1 + round_ % 2)
+                write_final_model(folder, average=1 + round_ % 2)
             load_weights(folder, model())
-            assert resume(folder) is not None
-    assert finish(folder, average=2) == (10, 20)
+            assert load_snapshot(folder) is not None
+    assert write_final_model(folder, average=2) == (10, 20)
     assert read_manifest(folder).finished
 
 
 def test_a_step_is_never_written_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the manifest names stays as it is, or a kill in between would make the manifest a lie."""
-    Checkpoints(folder, keep=3).save(snapshot(10), None)
+    FolderCheckpointSaver(folder, keep=3).save(snapshot(10), None)
     written: list[str] = []
     monkeypatch.setattr(checkpoints, "save_tensors", lambda path, _: written.append(path.name))
-    Checkpoints(folder, keep=3).save(snapshot(10), evaluation(10, improved=True))
+    FolderCheckpointSaver(folder, keep=3).save(snapshot(10), evaluation(10, improved=True))
     assert written == []
 
 
@@ -321,21 +329,21 @@ def test_any_history_can_be_resumed(folder: Path) -> None:
         if event == "finish" and evaluated:
             average = dice.choice((1, 2))
             expected = tuple(evaluated[-2:]) if average == 2 else (best,)
-            assert finish(folder, average=average) == expected
+            assert write_final_model(folder, average=average) == expected
             continue
         step += dice.randint(0 if event == "evaluate" and step not in evaluated else 1, 3)
         if step == 0:
             continue
         improved = event == "evaluate" and (best is None or dice.random() < 0.4)
         told = evaluation(step, improved=improved) if event == "evaluate" else None
-        given = replace(snapshot(step), progress=Progress(step=step, stale=dice.randrange(9)))
-        Checkpoints(folder, keep=3).save(given, told)
+        given = replace(snapshot(step), progress=TrainState(step=step, stale=dice.randrange(9)))
+        FolderCheckpointSaver(folder, keep=3).save(given, told)
         if told is not None:
             evaluated.append(step)
             best = step if improved else best
         manifest = read_manifest(folder)
         assert (manifest.checkpoints, manifest.last, manifest.best) == (tuple(evaluated[-3:]), step, best)
-        found = resume(folder)
+        found = load_snapshot(folder)
         assert found is not None
         assert found.progress == given.progress
         assert stored(folder) == set(manifest.files)

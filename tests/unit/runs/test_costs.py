@@ -6,31 +6,31 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.models.size import TrainingMemory
+from heedful.models.model_size import TrainingMemory
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.costs import Costs, memory_told, size_told
-from heedful.training.listeners import Evaluation, Plan, Progress, Update
+from heedful.runs.cost_report import CostReporter, describe_memory, format_bytes
+from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
 
-PLAN = Plan(Progress(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
+PLAN = EpochPlan(TrainState(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
 
 
 class Clock:
     """Updates that take as long as they are told to."""
 
-    def __init__(self, config: dict[str, Any], plan: Plan = PLAN) -> None:
+    def __init__(self, config: dict[str, Any], plan: EpochPlan = PLAN) -> None:
         self.told: list[str] = []
         plain = {"batch_tokens": 1000, "evaluate_every": 100, "precision": "fp32"}
         made = TrainingConfig.model_validate(plain | config)
-        self.costs = Costs(made, nn.Linear(1000, 1024), say=self.told.append, device=torch.device("cpu"))
+        self.costs = CostReporter(made, nn.Linear(1000, 1024), log=self.told.append, device=torch.device("cpu"))
         self.step, self.seconds = plan.progress.step, plan.progress.seconds
-        self.costs.planned(plan)
+        self.costs.on_epoch_begin(plan)
 
     def update(self, seconds: float, *, times: int = 1) -> list[str]:
         """What is told while so many updates are made."""
         before = len(self.told)
         for _ in range(times):
             self.step, self.seconds = self.step + 1, self.seconds + seconds
-            self.costs.updated(Update(self.step, 0, 2.0, 2.0, 0.1, 1.0, 30, seconds, elapsed=self.seconds))
+            self.costs.on_step_end(StepMetrics(self.step, 0, 2.0, 2.0, 0.1, 1.0, 30, seconds, elapsed=self.seconds))
         return [line.partition("; memory so far: ")[0] for line in self.told[before:]]
 
 
@@ -41,7 +41,7 @@ def test_size_and_updates_are_told_before_the_first_update() -> None:
         "roughly 7.7 MiB for the activations of a batch",
         "50 updates an epoch, 150 in all (3.0 epochs); at most 1 h 30 min",
     ]
-    clock.costs.planned(PLAN)
+    clock.costs.on_epoch_begin(PLAN)
     assert len(clock.told) == 2, "once, and not in each epoch"
 
 
@@ -52,7 +52,7 @@ def test_weights_of_attention_are_estimated_for_examples_of_mean_length(monkeypa
         lengths.append(length)
         return TrainingMemory(weights=0, gradients=0, moments=0, activations=None)
 
-    monkeypatch.setattr("heedful.runs.costs.training_memory", estimate)
+    monkeypatch.setattr("heedful.runs.cost_report.estimate_training_memory", estimate)
     Clock({"steps": 9})  # batches of 1,000 tokens
     assert lengths == [1000 * PLAN.batches // PLAN.examples] == [20]
 
@@ -103,17 +103,19 @@ def test_short_trainings_need_no_forecast() -> None:
 
 
 def test_a_run_that_goes_on_tells_what_is_left() -> None:
-    progress = Progress(step=900, epoch=18, seconds=900.0)
-    clock = Clock({"steps": 1000}, Plan(progress, updates=50, done=0, batches=100, examples=5000, evaluate_every=100))
+    progress = TrainState(step=900, epoch=18, seconds=900.0)
+    clock = Clock(
+        {"steps": 1000}, EpochPlan(progress, updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
+    )
     assert clock.told[1] == "50 updates an epoch, 1,000 in all (20.0 epochs), 900 of them done"
-    clock.costs.evaluated(Evaluation(progress, {"loss": 1.0}, False, 10.0))
+    clock.costs.on_evaluate(ValidationResult(progress, {"loss": 1.0}, False, 10.0))
     assert clock.update(1.0, times=10) == ["about 2 min for 90 updates"], "with the evaluation at its end"
 
 
 @pytest.mark.parametrize(("count", "told"), [(512, "0.5 KiB"), (2**21, "2.0 MiB"), (3 * 2**29, "1.5 GiB")])
 def test_bytes_have_their_unit(count: int, told: str) -> None:
-    assert size_told(count) == told
+    assert format_bytes(count) == told
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    assert memory_told(TrainingMemory(2**20, 2**20, 2**21, None)).endswith("moments, activations aside")
+    assert describe_memory(TrainingMemory(2**20, 2**20, 2**21, None)).endswith("moments, activations aside")

@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 import heedful
-from heedful.engines import arrange, int8
+from heedful.engines import int8, select_engine
 from heedful.errors import RecipeError
-from heedful.runs.load import engine_of, open_run
-from heedful.runs.load import trained as trained_model
+from heedful.runs.load import get_engine, open_run
+from heedful.runs.load import load_trained_model as trained_model
 
 
 @pytest.fixture(autouse=True)
 def _small_matrices_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8, "LEAST", 1)
+    monkeypatch.setattr(int8, "MIN_ELEMENTS", 1)
 
 
 def is_of_bytes(model: nn.Module) -> bool:
@@ -42,20 +42,20 @@ def test_it_counts_where_nobody_says_otherwise(rounded: Path, trained: Path, tmp
     assert not is_of_bytes(loaded(rounded, engine="torch"))
     assert not is_of_bytes(loaded(trained))
     assert is_of_bytes(trained_model(open_run(rounded), device=torch.device("cpu")))
-    assert engine_of(open_run(rounded).recipe, torch.device("cuda")) is None, "elsewhere it is not meant"
+    assert get_engine(open_run(rounded).recipe, torch.device("cuda")) is None, "elsewhere it is not meant"
 
 
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     """The engines of models that were arranged since, in their order."""
     seen: list[str | None] = []
-    arranged = arrange.arranged
+    arranged = select_engine.prepare_for_inference
 
     def noting(*given: Any, **how: Any) -> nn.Module:
         seen.append(how["engine"])
         return arranged(*given, **how)
 
-    monkeypatch.setattr("heedful.runs.load.arranged", noting)
+    monkeypatch.setattr("heedful.runs.load.prepare_for_inference", noting)
     return seen
 
 
@@ -91,7 +91,7 @@ def test_a_quantized_run_computes_with_its_bytes(
 def test_what_is_not_here_is_told_before_anything_is_learned(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrange, "library", lambda: None)
+    monkeypatch.setattr(select_engine, "load_library", lambda: None)
     recipe = heedful.load_recipe(trained.parent / "small.toml", ["--engine", "native"])
     with pytest.raises(RecipeError, match=re.escape("engine 'native': needs heedful-native, which is not installed")):
         heedful.train(recipe.model_copy(update={"output": tmp_path / "run"}), device="cpu")

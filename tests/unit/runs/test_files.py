@@ -14,20 +14,20 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from heedful import store as files
-from heedful.errors import RunError, TrainingError
-from heedful.store import (
+from heedful import atomic_io as files
+from heedful.atomic_io import (
     MANIFEST,
-    Manifest,
-    digest,
+    RunManifest,
+    atomic_replace,
+    compute_digest,
     load_tensors,
     read_manifest,
-    replacing,
     save_tensors,
-    verify,
+    verify_file,
     write_json,
     write_manifest,
 )
+from heedful.errors import RunError, TrainingError
 
 
 def full(*_: Any, **__: Any) -> None:
@@ -49,7 +49,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "er" / "x.json"
     write_json(path, {"a": "ä", "b": [1, None]})
     assert path.read_text(encoding="utf-8") == '{\n  "a": "ä",\n  "b": [\n    1,\n    null\n  ]\n}\n'
-    with replacing(path) as beside:
+    with atomic_replace(path) as beside:
         beside.write_text("half")
         assert json.loads(path.read_text(encoding="utf-8")) == {"a": "ä", "b": [1, None]}
     assert path.read_text() == "half"
@@ -61,7 +61,7 @@ def test_what_goes_wrong_leaves_the_file_as_it_was(tmp_path: Path, error: BaseEx
     path = tmp_path / "x"
     path.write_text("old")
     expected = TrainingError if isinstance(error, OSError) else type(error)
-    with pytest.raises(expected), replacing(path) as beside:
+    with pytest.raises(expected), atomic_replace(path) as beside:
         beside.write_text("new")
         raise error
     assert path.read_text() == "old"
@@ -72,14 +72,14 @@ KILLED = """
 import os, sys
 from pathlib import Path
 import torch
-from heedful import store
+from heedful import atomic_io
 
 def half(tensors, path):
     Path(path).with_name(".tmpx7Qp2z").write_bytes(b"half")  # what safetensors 0.8 writes to
     os.kill(os.getpid(), 9)
 
-store.save_file = half
-store.save_tensors(Path(sys.argv[1]), {"a": torch.zeros(2)})
+atomic_io.save_file = half
+atomic_io.save_tensors(Path(sys.argv[1]), {"a": torch.zeros(2)})
 """
 
 
@@ -153,8 +153,8 @@ def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
     }
     path = tmp_path / "x.safetensors"
     found = save_tensors(path, tensors)
-    assert found == digest(path)
-    loaded = load_tensors(tmp_path, path.name, manifest=Manifest(files={path.name: found}))
+    assert found == compute_digest(path)
+    loaded = load_tensors(tmp_path, path.name, manifest=RunManifest(files={path.name: found}))
     assert loaded.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert loaded[name].dtype == tensor.dtype
@@ -174,13 +174,13 @@ def test_a_full_disk_leaves_older_tensors(
     monkeypatch.setattr(files, "save_file", writer)
     with pytest.raises(TrainingError, match="the disk is full; make room and start the same command again"):
         save_tensors(path, {"a": torch.zeros(3)})
-    assert digest(path) == before
+    assert compute_digest(path) == before
     assert names(tmp_path) == ["x.safetensors"]
 
 
 def test_every_changed_bit_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    manifest = Manifest(files={path.name: save_tensors(path, {"a": torch.arange(4.0)})})
+    manifest = RunManifest(files={path.name: save_tensors(path, {"a": torch.arange(4.0)})})
     good = path.read_bytes()
     for place in range(len(good)):
         path.write_bytes(good[:place] + bytes([good[place] ^ (1 << place % 8)]) + good[place + 1 :])
@@ -190,17 +190,17 @@ def test_every_changed_bit_is_seen(tmp_path: Path) -> None:
     for length in (0, 1, len(good) // 2, len(good) - 1):
         path.write_bytes(good[:length])
         with pytest.raises(RunError, match="not the file that was saved"):
-            verify(tmp_path, path.name, manifest=manifest)
+            verify_file(tmp_path, path.name, manifest=manifest)
     path.unlink()
     with pytest.raises(RunError, match=r"cannot be read .No such file"):
-        verify(tmp_path, path.name, manifest=manifest)
+        verify_file(tmp_path, path.name, manifest=manifest)
     with pytest.raises(RunError, match="not part of this run's manifest"):
-        verify(tmp_path, "other", manifest=manifest)
+        verify_file(tmp_path, "other", manifest=manifest)
 
 
 def test_what_was_saved_but_is_no_tensors(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"something else")
-    manifest = Manifest(files={"x": digest(tmp_path / "x")})
+    manifest = RunManifest(files={"x": compute_digest(tmp_path / "x")})
     with pytest.raises(RunError, match=r"cannot be read .*; restore it from a copy or train again"):
         load_tensors(tmp_path, "x", manifest=manifest)
 
@@ -209,11 +209,11 @@ def test_what_was_saved_but_is_no_tensors(tmp_path: Path) -> None:
 
 
 def test_a_manifest_comes_back(tmp_path: Path) -> None:
-    manifest = Manifest(files={"a": "1"}, checkpoints=(1, 2), last=2, best=1).with_file("b", "2").with_file("a", "3")
+    manifest = RunManifest(files={"a": "1"}, checkpoints=(1, 2), last=2, best=1).with_file("b", "2").with_file("a", "3")
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.files == {"a": "3", "b": "2"}
-    assert manifest.without("a", "c").files == {"b": "2"}
+    assert manifest.without_files("a", "c").files == {"b": "2"}
     assert manifest.files == {"a": "3", "b": "2"}
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import heedful
 from heedful.__main__ import main
 from heedful.architectures.build import build_tagger, build_text_classifier
-from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.architectures.build_fine_tuning import build_span_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.data.tokenizers import learn_words
@@ -24,8 +24,8 @@ from heedful.errors import RunError
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.runs.export import export_hugging_face
 from heedful.runs.origin import open_origin
-from heedful.tasks.origin import Head, Origin
-from heedful.values import Tokens
+from heedful.tasks.portable_model import OutputHead, PortableModel
+from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -95,7 +95,7 @@ def test_a_tagger(tuned: Callable[[str], Path], tmp_path: Path) -> None:
 def test_a_span_finder(tuned: Callable[[str], Path], tmp_path: Path) -> None:
     run = tuned("spans")
     export_hugging_face(run, tmp_path / "out")
-    mine = heedful.load(run, kind=heedful.Answerer, device="cpu")
+    mine = heedful.load(run, kind=heedful.QuestionAnsweringPredictor, device="cpu")
     theirs: Any = theirs_of(tmp_path / "out", "BertForQuestionAnswering")
     ours, batch = tokens(mine.tokenizer.size)
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_what_chooses(tmp_path: Path) -> None:
 def test_what_says_a_number(tuned: Callable[[str], Path], tmp_path: Path) -> None:
     origin = open_origin(tuned("classification"))
     one = {name: each[:1] if name.startswith("output.") else each for name, each in origin.tensors.items()}
-    save_hugging_face(replace(origin, tensors=one, head=Head("number")), tmp_path / "out")
+    save_hugging_face(replace(origin, tensors=one, head=OutputHead("number")), tmp_path / "out")
     theirs: Any = theirs_of(tmp_path / "out", "BertForSequenceClassification")
     assert theirs.config.problem_type == "regression"
     assert theirs.config.num_labels == 1
@@ -140,30 +140,32 @@ def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_modules")
 @pytest.mark.parametrize("base", [{}, {"residual": "pre_norm"}], ids=["bert", "pre_norm"])
 @pytest.mark.parametrize(
-    "head", [Head("class", ("x", "y", "z")), Head("number"), Head("candidate")], ids=lambda h: h.of
+    "head",
+    [OutputHead("class", ("x", "y", "z")), OutputHead("number"), OutputHead("candidate")],
+    ids=lambda h: h.output_type,
 )
-def test_the_mean_of_all_tokens(head: Head, base: dict[str, Any], tmp_path: Path) -> None:
+def test_the_mean_of_all_tokens(head: OutputHead, base: dict[str, Any], tmp_path: Path) -> None:
     """Which is what a classifier reads that begins with another model, unless its recipe says otherwise."""
     words = learn_words(["a b c d e f g h"], size=None, lowercase=False, masked=True)
     table = {"d_model": 16, "heads": 2, "layers": 2, "summary": {"kind": "mean"}, **base}
     config = EncoderClassifierConfig.model_validate(table | {"positions": {"kind": "learned", "length": 30}})
-    mine = build_text_classifier(config, vocabulary=words.size, longest=30, outputs=len(head.names) or 1)
+    mine = build_text_classifier(config, vocabulary=words.size, longest=30, outputs=len(head.class_names) or 1)
     for parameter in mine.parameters():
         nn.init.normal_(parameter, std=0.8)
     tensors = {name: parameter.detach() for name, parameter in mine.eval().named_parameters()}
-    notes = save_hugging_face(Origin(Path("run"), config, words, tensors, head=head), tmp_path / "out")
+    notes = save_hugging_face(PortableModel(Path("run"), config, words, tensors, head=head), tmp_path / "out")
     assert "modeling_heedful.py has it" in notes[-1]
-    use = "MultipleChoice" if head.of == "candidate" else "SequenceClassification"
+    use = "MultipleChoice" if head.output_type == "candidate" else "SequenceClassification"
     auto = getattr(transformers, f"AutoModelFor{use}")
     theirs, told = auto.from_pretrained(tmp_path / "out", trust_remote_code=True, output_loading_info=True)
     assert not any(told.values()), told
     ours, batch = tokens(words.size)
     with torch.no_grad():
         expected = mine.output(mine(ours))
-        given = {name: each.unsqueeze(0) for name, each in batch.items()} if head.of == "candidate" else batch
+        given = {name: each.unsqueeze(0) for name, each in batch.items()} if head.output_type == "candidate" else batch
         found = theirs.eval()(**given).logits
     assert expected.std() > 1e-2
-    torch.testing.assert_close(found.T if head.of == "candidate" else found, expected, **CLOSE)
+    torch.testing.assert_close(found.T if head.output_type == "candidate" else found, expected, **CLOSE)
     again = heedful.load(tmp_path / "out", kind=heedful.Classifier, device="cpu")
     with torch.no_grad():
         torch.testing.assert_close(again.model.output(again.model(ours)), expected, **CLOSE)
@@ -193,36 +195,36 @@ PRE_NORM: Mapping[str, Any] = {
 }
 
 
-def pre_norm(head: Head) -> tuple[Origin, nn.Module]:
+def pre_norm(head: OutputHead) -> tuple[PortableModel, nn.Module]:
     """A model of ours whose weights nobody trained, all of them different from 0 and 1."""
     words = learn_words(["a b c d e f g h"], size=None, lowercase=False, masked=True)
     sizes = {"vocabulary": words.size, "longest": 30}
     config = EncoderClassifierConfig.model_validate(PRE_NORM)
     model: nn.Module
-    if head.of == "token":
+    if head.output_type == "token":
         model = build_tagger(EncoderConfig.model_validate(PRE_NORM), tags=3, **sizes)
-    elif head.of == "ends":
-        model = build_span_finder(config, **sizes)
+    elif head.output_type == "ends":
+        model = build_span_classifier(config, **sizes)
     else:
-        model = build_text_classifier(config, outputs=len(head.names) or 1, **sizes)
+        model = build_text_classifier(config, outputs=len(head.class_names) or 1, **sizes)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.8)
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    return Origin(Path("run"), config, words, tensors, head=head), model.eval()
+    return PortableModel(Path("run"), config, words, tensors, head=head), model.eval()
 
 
 @pytest.mark.parametrize(
     ("head", "kind"),
     [
-        (Head("class", ("x", "y", "z")), "RobertaPreLayerNormForSequenceClassification"),
-        (Head("number"), "RobertaPreLayerNormForSequenceClassification"),
-        (Head("candidate"), "RobertaPreLayerNormForMultipleChoice"),
-        (Head("token", ("x", "y", "z")), "RobertaPreLayerNormForTokenClassification"),
-        (Head("ends"), "RobertaPreLayerNormForQuestionAnswering"),
+        (OutputHead("class", ("x", "y", "z")), "RobertaPreLayerNormForSequenceClassification"),
+        (OutputHead("number"), "RobertaPreLayerNormForSequenceClassification"),
+        (OutputHead("candidate"), "RobertaPreLayerNormForMultipleChoice"),
+        (OutputHead("token", ("x", "y", "z")), "RobertaPreLayerNormForTokenClassification"),
+        (OutputHead("ends"), "RobertaPreLayerNormForQuestionAnswering"),
     ],
-    ids=lambda each: each.of if isinstance(each, Head) else "",
+    ids=lambda each: each.output_type if isinstance(each, OutputHead) else "",
 )
-def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
+def test_pre_norm_encoders(head: OutputHead, kind: str, tmp_path: Path) -> None:
     origin, mine = pre_norm(head)
     save_hugging_face(origin, tmp_path / "out")
     theirs: Any = theirs_of(tmp_path / "out", kind)
@@ -230,14 +232,14 @@ def test_pre_norm_encoders(head: Head, kind: str, tmp_path: Path) -> None:
     real = ours.positions >= 0
     with torch.no_grad():
         expected: Tensor = mine.output(mine(ours))  # type: ignore[operator]  # a map
-        if head.of == "candidate":
+        if head.output_type == "candidate":
             found = theirs(**{name: each.unsqueeze(0) for name, each in batch.items()}).logits.T
-        elif head.of == "ends":
+        elif head.output_type == "ends":
             said = theirs(**batch)
             found, expected = torch.stack((said.start_logits, said.end_logits), -1)[real], expected[real]
         else:
             found = theirs(**batch).logits
-            found, expected = (found[real], expected[real]) if head.of == "token" else (found, expected)
+            found, expected = (found[real], expected[real]) if head.output_type == "token" else (found, expected)
     assert expected.std() > 1e-2
     torch.testing.assert_close(found, expected, **CLOSE)
 
@@ -247,7 +249,7 @@ def test_a_detector_of_replaced_tokens(tmp_path: Path) -> None:
     run = GOLDEN / "pretraining-replaced-tokens/run"
     notes = export_hugging_face(run, tmp_path / "out")
     assert notes[-1] == "the model that replaced tokens in training is in generator"
-    mine = heedful.load(run, kind=heedful.Detector, device="cpu")
+    mine = heedful.load(run, kind=heedful.ReplacedTokenPredictor, device="cpu")
     detector: Any = theirs_of(tmp_path / "out", "ElectraForPreTraining")
     generator: Any = theirs_of(tmp_path / "out/generator", "ElectraForMaskedLM")
     ours, batch = tokens(mine.tokenizer.size)
@@ -258,7 +260,7 @@ def test_a_detector_of_replaced_tokens(tmp_path: Path) -> None:
         torch.testing.assert_close(detector(**batch).logits[real], mine.model(ours)[real], **CLOSE)
         filled = smaller.masked.output(smaller.masked(smaller(ours).values[real]))
         torch.testing.assert_close(generator(**batch).logits[real], filled, **CLOSE)
-    again = heedful.load(tmp_path / "out", kind=heedful.Detector, device="cpu")
+    again = heedful.load(tmp_path / "out", kind=heedful.ReplacedTokenPredictor, device="cpu")
     texts = ["eins zwei drei", "vier"]
     for before, after in zip(mine.detect(texts), again.detect(texts), strict=True):
         assert [each.piece for each in after] == [each.piece for each in before]
@@ -285,11 +287,14 @@ def tagged(model: heedful.Tagger) -> list[tuple[str, list[float]]]:
     return [(each.name, [each.probability]) for sentence in found for each in sentence]
 
 
-def answered(model: heedful.Answerer) -> list[tuple[str, list[float]]]:
+def answered(model: heedful.QuestionAnsweringPredictor) -> list[tuple[str, list[float]]]:
     """Also of a context that is longer than it reads, and where there may be no answer."""
     contexts = ["zwei drei", "vier fünf sechs " * 20, "eins"]
     found = model.answer_all([("eins", context) for context in contexts], n_best=3)
-    return [(each.text, [each.silence, each.none, *(span.score for span in each.spans)]) for each in found]
+    return [
+        (each.text, [each.no_answer_margin, each.no_answer_probability, *(span.score for span in each.spans)])
+        for each in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -304,10 +309,10 @@ def test_heedful_reads_again_what_it_wrote(
     for (name, numbers), (again, found) in zip(said(before), said(after), strict=True):
         assert name == again
         assert found == pytest.approx(numbers, abs=1e-5)
-    if isinstance(before, heedful.Answerer):
-        assert (after.threshold, after.cutting, after.max_answer) == (
+    if isinstance(before, heedful.QuestionAnsweringPredictor):
+        assert (after.threshold, after.settings, after.max_answer) == (
             before.threshold,
-            before.cutting,
+            before.settings,
             before.max_answer,
         )
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 import heedful
+from heedful.atomic_io import compute_digest, read_manifest, write_manifest
 from heedful.errors import HeedfulError, RecipeError, RunError
-from heedful.runs.initial import fresh, resolved
-from heedful.runs.load import open_run, trained
+from heedful.runs.initialization import init_model, resolve_recipe
+from heedful.runs.load import load_trained_model, open_run
 from heedful.runs.origin import open_origin
-from heedful.store import digest, read_manifest, write_manifest
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.tagging.predictor import Tagger
 
 CPU = torch.device("cpu")
 TASKS = ("classification", "tagging", "spans")
@@ -26,11 +26,11 @@ TASKS = ("classification", "tagging", "spans")
 
 def begun(tuning: Path, task: str, *words: str) -> tuple[dict[str, torch.Tensor], list[str]]:
     """The parameters that training would begin with, and what is said about them."""
-    from heedful.runs.initial import begin_run
+    from heedful.runs.initialization import create_run
 
     said: list[str] = []
-    recipe = resolved(heedful.load_recipe(tuning / f"{task}.toml", list(words)))
-    model = fresh(begin_run(recipe.output, recipe), say=said.append)
+    recipe = resolve_recipe(heedful.load_recipe(tuning / f"{task}.toml", list(words)))
+    model = init_model(create_run(recipe.output, recipe), log=said.append)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, said
 
 
@@ -56,7 +56,7 @@ def test_tables_that_are_stored_under_another_name_are_found(tuning: Path, task:
     weights, said = begun(tuning, task, f"--init={detector}")
     shared = [name for name in weights if name.startswith("encoder.stack.")]
     assert "encoder.stack.embedding.position.table.weight" not in origin.tensors
-    assert all(torch.equal(weights[name], origin.named[name]) for name in shared)
+    assert all(torch.equal(weights[name], origin.all_tensors[name]) for name in shared)
     parts = said[0].split("left behind: ")[1]
     assert "embedding" not in parts
     assert parts.startswith("dense, generator.encoder.stack.layers.0.")
@@ -68,7 +68,7 @@ def test_an_adapter_finds_them_again(tuning: Path, tmp_path: Path) -> None:
     heedful.train(heedful.load_recipe(tuning / "classification.toml", words))
     name = "encoder.stack.embedding.table.weight"
     model = heedful.load(tmp_path / "run", kind=Classifier, device="cpu").model
-    assert torch.equal(model.get_parameter(name), open_origin(detector).named[name])
+    assert torch.equal(model.get_parameter(name), open_origin(detector).all_tensors[name])
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -86,14 +86,14 @@ def test_the_run_has_the_architecture_and_the_vocabulary_of_init(
 
 def test_users_get_what_the_task_is_about(tuned: Callable[[str], Path]) -> None:
     classes = heedful.load(tuned("classification")), heedful.load(tuned("tagging")), heedful.load(tuned("spans"))
-    assert tuple(map(type, classes)) == (Classifier, Tagger, Answerer)
+    assert tuple(map(type, classes)) == (Classifier, Tagger, QuestionAnsweringPredictor)
 
 
 def test_dropout_may_be_changed_and_nothing_else(tuning: Path) -> None:
     path = tuning / "classification.toml"
-    found = resolved(heedful.load_recipe(path, ["--model.dropout", "0.4"]))
+    found = resolve_recipe(heedful.load_recipe(path, ["--model.dropout", "0.4"]))
     assert (found.model.dropout, found.model.embedding_dropout, found.model.layers) == (0.4, 0.4, 2)
-    assert resolved(found) == found
+    assert resolve_recipe(found) == found
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_dropout_may_be_changed_and_nothing_else(tuning: Path) -> None:
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(tuning: Path, words: list[str], message: str) -> None:
     with pytest.raises(HeedfulError, match=message):
-        resolved(heedful.load_recipe(tuning / "classification.toml", words))
+        resolve_recipe(heedful.load_recipe(tuning / "classification.toml", words))
 
 
 def test_a_model_that_translates_is_no_encoder(tuning: Path, trained: Path) -> None:
     with pytest.raises(RecipeError, match=r"is a model that translates, and task = .tagging. needs an encoder"):
-        resolved(heedful.load_recipe(tuning / "tagging.toml", ["--init", str(trained)]))
+        resolve_recipe(heedful.load_recipe(tuning / "tagging.toml", ["--init", str(trained)]))
 
 
 def test_a_language_model_goes_on_from_another(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_is_frozen_keeps_its_weights_and_stays_in_the_checkpoint(
 ) -> None:
     words = [f"--training.freeze={freeze}", "--output", str(tmp_path / "run"), "--training.optimizer.weight_decay=0.1"]
     outcome = heedful.train(heedful.load_recipe(tuning / "classification.toml", words), device="cpu")
-    model, origin = trained(open_run(outcome.folder), device=CPU), open_origin(pretrained)
+    model, origin = load_trained_model(open_run(outcome.folder), device=CPU), open_origin(pretrained)
     same = {
         name for name, value in origin.tensors.items() if name in dict(model.named_parameters())
         if torch.equal(dict(model.named_parameters())[name], value)
@@ -164,7 +164,7 @@ def test_more_layers_cannot_be_frozen_than_there_are(tuning: Path, tmp_path: Pat
 def test_layers_below_learn_less(pretrained: Path, tuning: Path, tmp_path: Path) -> None:
     words = ["--training.layer_decay=1e-3", "--training.steps=1", "--output", str(tmp_path / "run")]
     outcome = heedful.train(heedful.load_recipe(tuning / "spans.toml", words), device="cpu")
-    weights = dict(trained(open_run(outcome.folder), device=CPU).named_parameters())
+    weights = dict(load_trained_model(open_run(outcome.folder), device=CPU).named_parameters())
     before = open_origin(pretrained).tensors
     steps = [
         float((weights[name].detach() - before[name]).abs().max())
@@ -206,6 +206,6 @@ def test_when_to_say_nothing_is_kept_with_the_run(tuned: Callable[[str], Path], 
     for broken in ("{", '{"format": 2, "threshold": 1}', '{"format": 1, "threshold": "x"}', "[]"):
         (copied / "silence.json").write_text(broken)
         manifest = read_manifest(copied)
-        write_manifest(copied, manifest.with_file("silence.json", digest(copied / "silence.json")))
+        write_manifest(copied, manifest.with_file("silence.json", compute_digest(copied / "silence.json")))
         with pytest.raises(RunError, match=re.escape(f"{copied / 'silence.json'}: is damaged")):
             heedful.load(copied)

@@ -15,7 +15,7 @@ import torch
 from heedful import RunError, load_recipe, train
 from heedful.errors import DataError
 from heedful.recipes.recipe import Recipe
-from heedful.runs.fitted import fitted, told
+from heedful.runs.auto_settings import fit_recipe, format_settings
 from heedful.runs.load import open_run
 
 FEW = ("--training.steps", "2", "--training.evaluate_every", "1")
@@ -42,7 +42,7 @@ def kept(folder: Path) -> dict[str, Any]:
 
 
 def whole(recipe: Path, *words: str) -> Recipe:
-    return fitted(load_recipe(recipe, words), device=torch.device("cpu"))
+    return fit_recipe(load_recipe(recipe, words), device=torch.device("cpu"))
 
 
 def test_what_is_chosen_is_told_kept_and_what_is_trained(open_recipe: Path) -> None:
@@ -126,7 +126,7 @@ def test_print_config_shows_what_would_be_chosen(open_recipe: Path) -> None:
 
 def test_each_table_is_told_on_a_line() -> None:
     settings = {"seed": 1, "model.d_model": 8, "model.tie": "none", "training.schedule": {"kind": "linear"}}
-    assert list(told(settings)) == [
+    assert list(format_settings(settings)) == [
         "seed = 1",
         'model = { d_model = 8, tie = "none" }',
         'training = { schedule = { kind = "linear" } }',

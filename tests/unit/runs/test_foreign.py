@@ -14,15 +14,15 @@ from untrained import untrained
 
 import heedful
 from heedful.data.batches import collate_sources
-from heedful.data.tokenizer_files import load_tokenizer
+from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
-from heedful.generation import Forbid, NoPenalty
-from heedful.generation.search import Beam, Greedy
+from heedful.generation import NoLengthPenalty, SuppressTokens
+from heedful.generation.search import BeamSearch, GreedySearch
 from heedful.runs.export import export_ctranslate2, export_marian
 from heedful.runs.load import open_run
-from heedful.tasks.searches import Length
-from heedful.values import Tokens
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tensors import Tokens
 
 WORDS = ["red", "blue", "green", "dogs", "cats", "birds", "run", "sleep", "sing", "today", "never", "often"]
 SENTENCES = ["red dogs run", "never", "blue birds sing often today never run", "green cats sleep today"]
@@ -62,9 +62,9 @@ def logits_of_both(run: Path, folder: Path) -> tuple[Tensor, Tensor, Tensor]:
     ours: Any = translator.models[0]
     sizes = translator.source.size, translator.target.size
     source = collate_sources([torch.randint(4, sizes[0], (n,)).tolist() for n in (6, 1, 9)], eos=EOS)
-    target = Tokens.of(torch.randint(4, sizes[1], (3, 7)), pad=PAD)
+    target = Tokens.from_ids(torch.randint(4, sizes[1], (3, 7)), pad=PAD)
     with torch.no_grad():
-        mine, _ = ours.step(target, ours.begin(source))
+        mine, _ = ours.step(target, ours.init_state(source))
         found = theirs(
             input_ids=source.ids, attention_mask=(source.positions >= 0).long(), decoder_input_ids=target.ids
         )
@@ -115,13 +115,13 @@ def test_marian_writes_the_same_translations(tmp_path: Path, width: int) -> None
     for row, sentence in zip(found.tolist(), expected, strict=True):
         assert row[0] == BOS
         kept = [number for number in row if number not in {PAD, BOS, EOS}]
-        assert tuple(translator.target.pieces(kept)) == sentence
+        assert tuple(translator.target.to_pieces(kept)) == sentence
 
 
 def ours(translator: Any, *, width: int, limit: int) -> list[tuple[str, ...]]:
-    translator.length = Length(0.0, limit)
-    forbid = (Forbid((PAD, BOS)),)
-    search = Greedy(EOS, forbid) if width == 1 else Beam(EOS, width, NoPenalty(), filters=forbid)
+    translator.length = LengthLimits(0.0, limit)
+    forbid = (SuppressTokens((PAD, BOS)),)
+    search = GreedySearch(EOS, forbid) if width == 1 else BeamSearch(EOS, width, NoLengthPenalty(), filters=forbid)
     found = translator.translate(SENTENCES, search=search)
     return [each.candidates[0].tokens for each in found]
 
@@ -143,7 +143,7 @@ def test_ctranslate2_writes_the_same_translations(tmp_path: Path, model: dict[st
     export_ctranslate2(run, tmp_path / "ct2")
     theirs = ctranslate2.Translator(str(tmp_path / "ct2"), intra_threads=1)
     translator = heedful.load(run, device="cpu")
-    pieces = [translator.source.pieces(translator.source.encode(sentence)) for sentence in SENTENCES]
+    pieces = [translator.source.to_pieces(translator.source.encode(sentence)) for sentence in SENTENCES]
     for limit in (3, 9):
         found = theirs.translate_batch(
             pieces, beam_size=1, max_decoding_length=limit, suppress_sequences=[["<pad>"], ["<s>"]]
@@ -168,17 +168,17 @@ def test_ctranslate2_has_its_tokenizers_beside_it(tmp_path: Path, kind: str) -> 
     names = [f"{side}.spm" if kind == "bpe" else f"heedful.{side}" for side in ("source", "target")]
     source, target = (load_tokenizer(folder / name) for name in names)
     translator = heedful.load(run, device="cpu")
-    pieces = [source.pieces(source.encode(sentence)) for sentence in SENTENCES]
-    assert pieces == [translator.source.pieces(translator.source.encode(sentence)) for sentence in SENTENCES]
+    pieces = [source.to_pieces(source.encode(sentence)) for sentence in SENTENCES]
+    assert pieces == [translator.source.to_pieces(translator.source.encode(sentence)) for sentence in SENTENCES]
     for sentence in SENTENCES:
-        assert target.assemble(target.pieces(target.encode(sentence))) == target.decode(target.encode(sentence))
+        assert target.decode_pieces(target.to_pieces(target.encode(sentence))) == target.decode(target.encode(sentence))
     found = ctranslate2.Translator(str(folder), intra_threads=1).translate_batch(
         pieces, beam_size=1, max_decoding_length=9, suppress_sequences=[["<pad>"], ["<s>"]]
     )
     wanted = ours(translator, width=1, limit=9)
     assert [tuple(each.hypotheses[0]) for each in found] == wanted
-    texts = [target.assemble(each.hypotheses[0]) for each in found]
-    assert texts == [translator.target.assemble(tokens) for tokens in wanted]
+    texts = [target.decode_pieces(each.hypotheses[0]) for each in found]
+    assert texts == [translator.target.decode_pieces(tokens) for tokens in wanted]
     assert any(texts)
 
 
@@ -208,7 +208,7 @@ def test_marian_reads_text_as_we_do(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")
         tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "marian")
     for sentence in SENTENCES:
-        ids = open_run(run).text("tokenizer/source").encode(sentence)
+        ids = open_run(run).get_tokenizer("tokenizer/source").encode(sentence)
         assert tokenizer(sentence).input_ids == [*ids, EOS]
         assert tokenizer.decode([*ids, EOS], skip_special_tokens=True) == sentence
 

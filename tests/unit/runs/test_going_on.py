@@ -18,17 +18,17 @@ from untrained import untrained
 
 import heedful
 from heedful.__main__ import main
-from heedful.data.descent import Descent
+from heedful.data.vocabulary_mapping import VocabularyMapping
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
-from heedful.recipes.problems import risks
+from heedful.recipes.error_messages import find_risks
+from heedful.runs.auto_settings import fit_recipe
 from heedful.runs.export import export_hugging_face
-from heedful.runs.fitted import fitted
-from heedful.runs.initial import begin_run, fresh, resolved
+from heedful.runs.initialization import create_run, init_model, resolve_recipe
 from heedful.runs.load import open_run
 from heedful.runs.origin import open_predecessor
 from heedful.runs.prepare import open_corpus
-from heedful.runs.relearned import entries
 from heedful.runs.train import train
+from heedful.runs.vocabulary_transfer import find_vocabulary_parameters
 
 CPU = torch.device("cpu")
 SITTING = """\
@@ -64,9 +64,9 @@ def going(tmp_path: Path) -> Callable[..., Path]:
 def begun(path: Path, *words: str) -> tuple[dict[str, Tensor], list[str], Any]:
     """The parameters that training would begin with, what is said about them, and the run."""
     said: list[str] = []
-    recipe = resolved(heedful.load_recipe(path, list(words)))
-    run = begin_run(recipe.output, recipe)
-    model = fresh(run, say=said.append)
+    recipe = resolve_recipe(heedful.load_recipe(path, list(words)))
+    run = create_run(recipe.output, recipe)
+    model = init_model(run, log=said.append)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, said, run
 
 
@@ -110,15 +110,15 @@ def test_all_weights_and_both_vocabularies_are_taken_over(old: Path, going: Call
     assert "new: nothing; left behind: nothing" in said[0]
     joint = open_run(old).recipe.tokenizer.joint
     assert run.recipe.tokenizer.model_dump() == {"kind": "given", "joint": joint, "lowercase": False}
-    for file, tokenizer in zip(run.kind.words, origin.tokenizers, strict=True):
-        assert run.text(file).encode("1 2 drei vier neu") == tokenizer.encode("1 2 drei vier neu")
-    assert resolved(run.recipe) == run.recipe
+    for file, tokenizer in zip(run.task.tokenizer_files, origin.tokenizers, strict=True):
+        assert run.get_tokenizer(file).encode("1 2 drei vier neu") == tokenizer.encode("1 2 drei vier neu")
+    assert resolve_recipe(run.recipe) == run.recipe
 
 
 def test_each_table_of_a_new_vocabulary_descends_from_its_own(old: Path, going: Callable[..., Path]) -> None:
     weights, said, run = begun(going(old, '[tokenizer]\nkind = "words"'))
     origin = open_predecessor(old)
-    found = entries(run)
+    found = find_vocabulary_parameters(run)
     tables = {name for name in weights if weights[name].shape != origin.tensors[name].shape}
     assert tables
     assert tables <= found.keys()
@@ -128,18 +128,20 @@ def test_each_table_of_a_new_vocabulary_descends_from_its_own(old: Path, going: 
             assert torch.equal(weight, origin.tensors[name]), name
             continue
         side = 0 if name.startswith("encoder.") and not run.recipe.tokenizer.joint else 1
-        descent = Descent.between([origin.tokenizers[side]], run.text(run.kind.words[side]))
-        torch.testing.assert_close(weight, descent.carried(origin.tensors[name]))
+        descent = VocabularyMapping.from_tokenizers(
+            [origin.tokenizers[side]], run.get_tokenizer(run.task.tokenizer_files[side])
+        )
+        torch.testing.assert_close(weight, descent.map_rows(origin.tensors[name]))
     assert sum("the new vocabulary" in text for text in said) == (1 if run.recipe.tokenizer.joint else 2)
     assert run.recipe.tokenizer.joint == open_run(old).recipe.tokenizer.joint, "unless somebody says something else"
-    assert resolved(run.recipe) == run.recipe
+    assert resolve_recipe(run.recipe) == run.recipe
 
 
 def test_known_words_keep_their_vectors_and_others_are_counted(trained: Path, going: Callable[..., Path]) -> None:
     weights, said, run = begun(going(trained, '[tokenizer]\nkind = "words"'))
     origin = open_predecessor(trained)
     new, was = run.tokenizer, origin.tokenizers[1]
-    (name,) = entries(run)
+    (name,) = find_vocabulary_parameters(run)
     for word in ("1", "drei", "eins"):
         assert torch.equal(weights[name][new.encode(word)[0]], origin.tensors[name][was.encode(word)[0]])
     unknown = origin.tensors[name][4:].mean(0)
@@ -154,11 +156,11 @@ def test_two_tables_may_come_to_share_a_vocabulary_each_from_its_own(small: Path
     old = _old(small, {"d_model": 16, "heads": 2, "layers": 1, "tie": "two_way"}, joint=False)
     weights, said, run = begun(going(old, '[tokenizer]\nkind = "words"\njoint = true'))
     origin = open_predecessor(old)
-    source = run.text("tokenizer/source")
-    assert (run.tokenizer.sha256, source.compatible) == (source.sha256, True)
+    source = run.get_tokenizer("tokenizer/source")
+    assert (run.tokenizer.sha256, source.uses_nfkc_first) == (source.sha256, True)
     for name, side in (("encoder.stack.embedding.table.weight", 0), ("decoder.stack.embedding.table.weight", 1)):
-        descent = Descent.between([origin.tokenizers[side]], run.tokenizer)
-        torch.testing.assert_close(weights[name], descent.carried(origin.tensors[name]))
+        descent = VocabularyMapping.from_tokenizers([origin.tokenizers[side]], run.tokenizer)
+        torch.testing.assert_close(weights[name], descent.map_rows(origin.tensors[name]))
     assert len(said) == 3
 
 
@@ -177,7 +179,7 @@ def test_case_is_folded_as_it_was_unless_somebody_says_something_else(small: Pat
     old = train(folded, device="cpu").folder
     words = '[tokenizer]\nkind = "words"'
     for table, expected in (("", True), (words, True), (f"{words}\nlowercase = false", False)):
-        recipe = resolved(heedful.load_recipe(going(old, table)))
+        recipe = resolve_recipe(heedful.load_recipe(going(old, table)))
         assert recipe.tokenizer.model_dump()["lowercase"] is expected
 
 
@@ -193,7 +195,7 @@ def test_folders_of_hugging_face_are_begun_with(
     export_hugging_face(old, tmp_path / "theirs")
     weights, said, run = begun(going(tmp_path / "theirs", table))
     origin = open_predecessor(old)
-    tables = entries(run) if table else {}
+    tables = find_vocabulary_parameters(run) if table else {}
     for name in weights.keys() & origin.tensors.keys() - tables.keys():
         torch.testing.assert_close(weights[name], origin.tensors[name], msg=name)
     assert len(said) == (2 if table else 1)
@@ -218,7 +220,7 @@ def test_an_adapted_run_translates_is_adapted_again_and_needs_its_init_no_more(
 
 
 def test_dropout_may_change_and_is_kept(trained: Path, going: Callable[..., Path]) -> None:
-    found = resolved(heedful.load_recipe(going(trained), ["--model.dropout", "0.4"]))
+    found = resolve_recipe(heedful.load_recipe(going(trained), ["--model.dropout", "0.4"]))
     assert (found.model.model_dump()["dropout"], found.model.model_dump()["d_model"]) == (0.4, 16)
 
 
@@ -246,12 +248,12 @@ def test_what_does_not_fit_is_refused_in_a_sentence(
 ) -> None:
     path = going(trained)
     with pytest.raises(HeedfulError, match=message):
-        resolved(heedful.load_recipe(path, words))
+        resolve_recipe(heedful.load_recipe(path, words))
 
 
 def test_other_models_are_no_translators(pretrained: Path, going: Callable[..., Path]) -> None:
     with pytest.raises(RecipeError, match=r'is an encoder, and task = "translation" needs a model that translates'):
-        resolved(heedful.load_recipe(going(pretrained)))
+        resolve_recipe(heedful.load_recipe(going(pretrained)))
 
 
 def test_a_translator_of_more_than_two_texts_is_none(
@@ -260,9 +262,9 @@ def test_a_translator_of_more_than_two_texts_is_none(
     """As one is that talks: it has one vocabulary, for all that is said."""
     found = open_predecessor(trained)
     one = replace(found, tokenizers=found.tokenizers[:1])
-    monkeypatch.setattr("heedful.runs.initial.open_predecessor", lambda _: one)
+    monkeypatch.setattr("heedful.runs.initialization.open_predecessor", lambda _: one)
     with pytest.raises(RecipeError, match=r"has 1 vocabularies of text instead of 2, and task = .translation. needs a"):
-        resolved(heedful.load_recipe(going(trained)))
+        resolve_recipe(heedful.load_recipe(going(trained)))
 
 
 def test_a_model_of_shorter_sentences_is_refused(small: Path, going: Callable[..., Path]) -> None:
@@ -270,7 +272,7 @@ def test_a_model_of_shorter_sentences_is_refused(small: Path, going: Callable[..
         small, {"d_model": 16, "heads": 2, "layers": 1, "positions": {"kind": "learned", "length": 17}}, joint=True
     )
     with pytest.raises(RecipeError, match=r"model.positions.length = 17 must be above data.max_length = 17"):
-        resolved(heedful.load_recipe(going(old), ["--data.max_length", "17"]))
+        resolve_recipe(heedful.load_recipe(going(old), ["--data.max_length", "17"]))
 
 
 # --- what training does with them ---------------------------------------------------------------------------
@@ -287,15 +289,15 @@ def test_rehearsed_text_is_in_the_vocabulary_in_batches_and_in_the_record(
     said: list[str] = []
     folder = train(heedful.load_recipe(rehearsing(small, going, trained)), device="cpu", say=said.append).folder
     run = open_run(folder)
-    assert {"neun", "plus"} <= {*run.tokenizer.pieces(range(run.tokenizer.size))}
+    assert {"neun", "plus"} <= {*run.tokenizer.to_pieces(range(run.tokenizer.size))}
     assert any("120 of these are of data.rehearse, 50% of each epoch" in text for text in said)
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert about["data"]["train"]["files"] == ["train.tsv", "train.en", "train.de"]
     assert about["examples"]["train"]["kept"] == 180
-    corpora = [open_corpus(run, part, say=said.append) for part in ("train", "validation")]
-    task = run.kind.problem(run, *corpora, device=CPU)
+    corpora = [open_corpus(run, part, log=said.append) for part in ("train", "validation")]
+    task = run.task.build_objective(run, *corpora, device=CPU)
     tokens = corpora[0]["target"].lengths
-    plans = [np.concatenate(task.plan(epoch)) for epoch in range(4)]
+    plans = [np.concatenate(task.plan_epoch(epoch)) for epoch in range(4)]
     assert {*np.concatenate(plans)} == {*range(180)}, "all that is old has come by then"
     for rows in plans:
         assert sorted(rows[rows < 60]) == list(range(60))
@@ -376,10 +378,10 @@ def test_lower_layers_of_both_stacks_learn_less(small: Path, going: Callable[...
 
 def test_frozen_embeddings_of_new_pieces_are_a_risk(trained: Path, going: Callable[..., Path]) -> None:
     path = going(trained, '[tokenizer]\nkind = "words"')
-    assert list(risks(heedful.load_recipe(path))) == []
-    (told,) = risks(heedful.load_recipe(path, ["--training.freeze", "embeddings"]))
+    assert list(find_risks(heedful.load_recipe(path))) == []
+    (told,) = find_risks(heedful.load_recipe(path, ["--training.freeze", "embeddings"]))
     assert told.startswith('training.freeze = "embeddings" keeps new pieces of the vocabulary as they begin; leave it')
-    assert list(risks(heedful.load_recipe(going(trained), ["--training.freeze", "1"]))) == []
+    assert list(find_risks(heedful.load_recipe(going(trained), ["--training.freeze", "1"]))) == []
 
 
 def test_what_is_left_open_suits_a_model_that_goes_on(old: Path, going: Callable[..., Path]) -> None:
@@ -387,13 +389,13 @@ def test_what_is_left_open_suits_a_model_that_goes_on(old: Path, going: Callable
     path = going(old, "[tokenizer]")
     text = path.read_text().replace('schedule = { kind = "constant", rate = 1e-2 }\n', "")
     path.write_text(text)
-    known = resolved(heedful.load_recipe(path))
-    found = fitted(known, device=CPU)
+    known = resolve_recipe(heedful.load_recipe(path))
+    found = fit_recipe(known, device=CPU)
     assert found.model == known.model
     assert found.tokenizer.model_dump()["size"] == 2000
     assert found.training.schedule.kind == "linear"
     path.write_text(text.replace("[tokenizer]", ""))
-    given = fitted(resolved(heedful.load_recipe(path)), device=CPU)
+    given = fit_recipe(resolve_recipe(heedful.load_recipe(path)), device=CPU)
     assert given.tokenizer.kind == "given"
     assert 0 < given.training.schedule.rate < found.training.schedule.rate, "new pieces have more to learn"
 
@@ -402,9 +404,9 @@ def test_a_model_that_goes_on_learns_more_slowly_than_one_that_begins(small: Pat
     shape = {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 1, "decoder_layers": 1, "residual": "pre_norm"}
     path = going(_old(small, shape, joint=True))
     path.write_text(path.read_text().replace('schedule = { kind = "constant", rate = 1e-2 }\n', ""))
-    on = fitted(resolved(heedful.load_recipe(path)), device=CPU)
+    on = fit_recipe(resolve_recipe(heedful.load_recipe(path)), device=CPU)
     path.write_text(path.read_text().replace("init = ", "#"))
-    anew = fitted(heedful.load_recipe(path, [f"--model.{key}={value}" for key, value in shape.items()]), device=CPU)
+    anew = fit_recipe(heedful.load_recipe(path, [f"--model.{key}={value}" for key, value in shape.items()]), device=CPU)
     assert 0 < on.training.schedule.rate < anew.training.schedule.rate
 
 

@@ -15,13 +15,13 @@ from untrained import untrained_writer
 
 import heedful
 from heedful.errors import RecipeError, RunError
-from heedful.recipes.load import recipe_from
+from heedful.recipes.load import build_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.initial import begin_run, fresh, resolved
+from heedful.runs.initialization import create_run, init_model, resolve_recipe
 from heedful.runs.origin import open_origin
-from heedful.tasks.kind import Run
-from heedful.tasks.pretraining.objectives import HiddenTokens, MaskedBatch
-from heedful.values import Tokens
+from heedful.tasks.pretraining.losses import MaskedBatch, MaskedTokenLoss
+from heedful.tasks.task import Run
+from heedful.tensors import Tokens
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 DETECTOR = GOLDEN / "pretraining-replaced-tokens/run"
@@ -30,8 +30,8 @@ DETECTOR = GOLDEN / "pretraining-replaced-tokens/run"
 def begun(recipe: Recipe) -> tuple[Run[Any, Any], Any, str]:
     """The run, the model that it begins with, and what is said of its weights."""
     said: list[str] = []
-    run = begin_run(recipe.output, resolved(recipe))
-    model = fresh(run, say=said.append)
+    run = create_run(recipe.output, resolve_recipe(recipe))
+    model = init_model(run, log=said.append)
     return run, model.eval(), "\n".join(said)
 
 
@@ -46,7 +46,7 @@ def reading(folder: Path, init: Path, **more: Any) -> Recipe:
         "data": {"train": text, "validation": text, "max_length": 24},
         "training": {"steps": 2, "batch_tokens": 128, "precision": "fp32"},
     }
-    return recipe_from({**table, **more}, place="here")
+    return build_recipe({**table, **more}, source="here")
 
 
 def alone(**training: Any) -> dict[str, Any]:
@@ -55,7 +55,10 @@ def alone(**training: Any) -> dict[str, Any]:
 
 def test_pre_training_goes_on_where_the_other_one_ended(pretrained: Path, tmp_path: Path) -> None:
     run, model, said = begun(reading(tmp_path, pretrained))
-    origin, reader = open_origin(pretrained), heedful.load(pretrained, kind=heedful.Reader, device="cpu")
+    origin, reader = (
+        open_origin(pretrained),
+        heedful.load(pretrained, kind=heedful.MaskedLanguageModelPredictor, device="cpu"),
+    )
     assert {name for name, _ in model.named_parameters()} == {*origin.tensors}
     assert all(torch.equal(parameter, origin.tensors[name]) for name, parameter in model.named_parameters())
     assert "new: nothing; left behind: nothing" in said
@@ -64,7 +67,9 @@ def test_pre_training_goes_on_where_the_other_one_ended(pretrained: Path, tmp_pa
     labels = torch.tensor([[-1, 9, -1, -1, 10, -1]])
     batch = MaskedBatch(Tokens(ids, torch.arange(6).unsqueeze(0), segments), labels, torch.tensor([1]))
     with torch.no_grad():
-        found, expected = (HiddenTokens(weight=3.0).loss(each, batch).total for each in (model, reader.model))
+        found, expected = (
+            MaskedTokenLoss(weight=3.0).compute_loss(each, batch).total for each in (model, reader.model)
+        )
     assert float(found) == pytest.approx(float(expected), rel=1e-6)
     assert run.tokenizer.encode("eins zwei") == reader.tokenizer.encode("eins zwei")
 
@@ -72,7 +77,9 @@ def test_pre_training_goes_on_where_the_other_one_ended(pretrained: Path, tmp_pa
 def test_heads_that_the_other_one_lacks_are_new(tuned: Callable[[str], Path], tmp_path: Path) -> None:
     _, model, said = begun(reading(tmp_path, tuned("tagging")))
     origin = open_origin(tuned("tagging"))
-    assert torch.equal(model.encoder.stack.embedding.table.weight, origin.named["encoder.stack.embedding.table.weight"])
+    assert torch.equal(
+        model.encoder.stack.embedding.table.weight, origin.all_tensors["encoder.stack.embedding.table.weight"]
+    )
     assert "new: encoder.summary.dense, masked.dense, masked.norm, masked.output and 1 more" in said
     assert "left behind: output" in said
 
@@ -97,19 +104,19 @@ def test_a_detector_begins_from_an_encoder(pretrained: Path, tmp_path: Path) -> 
 
 
 def test_a_vocabulary_must_hide_tokens(tmp_path: Path, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.runs import initial
+    from heedful.runs import initialization
 
-    given = initial.open_predecessor(pretrained)
+    given = initialization.open_predecessor(pretrained)
     (tokenizer,) = given.tokenizers
     tokenizer.special = replace(tokenizer.special, mask=None)
-    monkeypatch.setattr(initial, "open_predecessor", lambda _: given)
+    monkeypatch.setattr(initialization, "open_predecessor", lambda _: given)
     with pytest.raises(RecipeError, match="its vocabulary has no piece that hides a token"):
         begun(reading(tmp_path, pretrained))
 
 
 def test_pre_training_that_went_on_can_be_used(pretrained: Path, tmp_path: Path) -> None:
     folder = heedful.train(reading(tmp_path, pretrained), device="cpu").folder
-    assert isinstance(heedful.load(folder, device="cpu"), heedful.Reader)
+    assert isinstance(heedful.load(folder, device="cpu"), heedful.MaskedLanguageModelPredictor)
     stored = json.loads((folder / "config.json").read_text(encoding="utf-8"))["recipe"]
     assert stored["tokenizer"] == {"kind": "given"}
     assert stored["model"]["d_model"] == 16
@@ -139,21 +146,21 @@ def talking(folder: Path, init: Path, **more: Any) -> Recipe:
         "data": {"train": text, "validation": text, "max_length": 24},
         "training": {"steps": 2, "batch_tokens": 128, "precision": "fp32"},
     }
-    return recipe_from({**table, **more}, place="here")
+    return build_recipe({**table, **more}, source="here")
 
 
 def logits(model: Any, ids: Tensor) -> Tensor:
     """Of a language model, or of what reads context and reply as one text."""
     tokens = Tokens(ids, torch.arange(ids.size(1)).unsqueeze(0))
     with torch.no_grad():
-        hidden, _ = model.decoder(tokens, model.decoder.begin(None))
+        hidden, _ = model.decoder(tokens, model.decoder.init_state(None))
         found: Tensor = model.output(hidden)
     return found
 
 
 def test_a_conversation_begins_from_a_language_model(writer: Path, tmp_path: Path) -> None:
     run, model, said = begun(talking(tmp_path, writer))
-    other = heedful.load(writer, kind=heedful.Writer, device="cpu")
+    other = heedful.load(writer, kind=heedful.TextGenerator, device="cpu")
     size = other.tokenizer.size
     ids = torch.tensor([[1, 6, 7, 9, 5, 8]])
     torch.testing.assert_close(logits(model, ids)[..., :size], logits(other.model, ids), atol=1e-6, rtol=0)
@@ -167,7 +174,7 @@ def test_an_output_of_its_own_grows_too(tmp_path: Path) -> None:
     (tmp_path / "writer").mkdir()
     writer = untrained_writer(tmp_path / "writer", TEXTS, tie=False, output_bias=True, positions={"kind": "rotary"})
     _, model, _ = begun(talking(tmp_path, writer))
-    other = heedful.load(writer, kind=heedful.Writer, device="cpu")
+    other = heedful.load(writer, kind=heedful.TextGenerator, device="cpu")
     size, ids = other.tokenizer.size, torch.tensor([[1, 6, 7]])
     torch.testing.assert_close(logits(model, ids)[..., :size], logits(other.model, ids), atol=1e-6, rtol=0)
 
@@ -182,27 +189,27 @@ def test_a_conversation_that_began_so_can_be_used(adapter: Any, writer: Path, tm
 
 def test_dropout_may_be_changed_and_nothing_else(writer: Path, tmp_path: Path) -> None:
     changed = talking(tmp_path, writer, model={"kind": "decoder_only", "decoder": {"dropout": 0.4}})
-    assert resolved(changed).model.decoder.dropout == 0.4  # type: ignore[attr-defined]  # decoder_only
+    assert resolve_recipe(changed).model.decoder.dropout == 0.4  # type: ignore[attr-defined]  # decoder_only
     wider = talking(tmp_path, writer, model={"kind": "decoder_only", "decoder": {"d_model": 32}})
     with pytest.raises(RecipeError, match=r"model\.decoder\.d_model = 32: init = .* has 16, and its weights fit"):
-        resolved(wider)
+        resolve_recipe(wider)
     with pytest.raises(RecipeError, match=r'model\.kind = "transformer": init = .* is of the kind "decoder_only"'):
-        resolved(talking(tmp_path, writer, model={"kind": "transformer", "d_model": 16}))
+        resolve_recipe(talking(tmp_path, writer, model={"kind": "transformer", "d_model": 16}))
 
 
 def test_other_models_are_refused(pretrained: Path, writer: Path, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match='is an encoder, and task = "conversation" needs a language model'):
-        resolved(talking(tmp_path, pretrained))
+        resolve_recipe(talking(tmp_path, pretrained))
     with pytest.raises(RecipeError, match='is a language model, and task = "pretraining" needs an encoder'):
-        resolved(reading(tmp_path, writer))
+        resolve_recipe(reading(tmp_path, writer))
 
 
 def test_a_table_that_is_too_large_is_refused(writer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.runs import initial
+    from heedful.runs import initialization
 
-    given = initial.open_predecessor(writer)
+    given = initialization.open_predecessor(writer)
     name = "decoder.stack.embedding.table.weight"
     larger = replace(given, tensors={**given.tensors, name: torch.zeros(999, 16)})
-    monkeypatch.setattr(initial, "open_predecessor", lambda _: larger)
+    monkeypatch.setattr(initialization, "open_predecessor", lambda _: larger)
     with pytest.raises(RunError, match=rf"{name} is 999 x 16 where this model has \d+ x 16; name another init"):
         begun(talking(tmp_path, writer))

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from heedful import RecipeError, load_recipe, train
+from heedful.atomic_io import read_manifest
 from heedful.recipes.load import dump
-from heedful.runs.checkpoints import resume
+from heedful.runs.checkpoints import load_snapshot
 from heedful.runs.load import open_run
-from heedful.store import read_manifest
-from heedful.tasks.criteria import Reinforced
+from heedful.tasks.criteria import ReinforceCriterion
 
 MODEL = """\
 [model]
@@ -48,7 +48,7 @@ def test_two_sittings_are_one_byte_for_byte(hard: Path) -> None:
     fit(hard, "--output", whole)
     fit(hard, "--output", parts, "--training.steps", "8")
     assert read_manifest(Path(parts)).last == 8
-    snapshot = resume(Path(parts))
+    snapshot = load_snapshot(Path(parts))
     assert snapshot is not None
     assert float(snapshot.training["task.baseline"]) < -0.5
     fit(hard, "--output", parts)
@@ -59,9 +59,9 @@ def test_the_recipe_says_what_draws_learn(hard: Path) -> None:
     options = ("--training.reinforce.reward", "0.3", "--training.reinforce.baseline_decay", "0.7")
     folder = fit(hard, *options, "--training.steps", "1")
     run: Any = open_run(folder)
-    task = run.kind.problem(run, *([None] * 2), device="cpu")
+    task = run.task.build_objective(run, *([None] * 2), device="cpu")
     criterion = task.criterion
-    assert isinstance(criterion, Reinforced)
+    assert isinstance(criterion, ReinforceCriterion)
     assert (criterion.reward, criterion.entropy, criterion.baseline.decay) == (0.3, 0.002, 0.7)
 
 

@@ -15,9 +15,9 @@ import pytest
 from inspected import made_up
 from safetensors.numpy import save_file
 
-from heedful.data.foreign_tokenizers import HuggingFace, MarianPieces, word_piece
-from heedful.data.tokenizer_files import load_tokenizer
-from heedful.data.tokenizers import Special, learn_sentencepiece
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer, build_wordpiece_json
+from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.tokenizers import SpecialIds, learn_sentencepiece
 from heedful.errors import DataError, RunError
 from heedful.inspection.record_files import load_record, save_record
 from heedful.retrieval.index import load_index
@@ -64,12 +64,12 @@ def spin() -> None:
 # --- vocabularies of others --------------------------------------------------------------------------------------
 
 
-def vocabulary(**changes: Any) -> HuggingFace:
+def vocabulary(**changes: Any) -> HuggingFaceTokenizer:
     pytest.importorskip("tokenizers", reason="the extra [hf] is not installed")
     ids = {piece: number for number, piece in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"])}
-    content = word_piece(ids, lowercase=True, strip_accents=None, chinese=True)
-    given: dict[str, Any] = {"special": Special(2, 3, 1, 4, others=frozenset({0})), "size": 8}
-    return HuggingFace(content, **(given | changes))
+    content = build_wordpiece_json(ids, lowercase=True, strip_accents=None, split_chinese=True)
+    given: dict[str, Any] = {"special": SpecialIds(2, 3, 1, 4, others=frozenset({0})), "size": 8}
+    return HuggingFaceTokenizer(content, **(given | changes))
 
 
 def changed(path: Path, **changes: Any) -> None:
@@ -102,19 +102,21 @@ def test_vocabularies_of_others_say_nothing_that_cannot_be(tmp_path: Path, chang
 
 
 def test_a_vocabulary_that_lacks_what_it_needs_says_so_when_it_is_asked() -> None:
-    content = word_piece({"[CLS]": 0, "[SEP]": 1, "a": 2}, lowercase=True, strip_accents=None, chinese=True)
-    found = HuggingFace(content, special=Special(0, 1))
+    content = build_wordpiece_json(
+        {"[CLS]": 0, "[SEP]": 1, "a": 2}, lowercase=True, strip_accents=None, split_chinese=True
+    )
+    found = HuggingFaceTokenizer(content, special=SpecialIds(0, 1))
     with pytest.raises(DataError, match="the package tokenizers cannot read it"):
         found.encode("z")
 
 
 @pytest.mark.parametrize("ids", [{"</s>": 0, "<unk>": 1, "▁the": 10**11}, {"</s>": 0, "<unk>": 1, "a": -1}, {}])
 def test_lists_of_pieces_with_impossible_ids(ids: dict[str, int]) -> None:
-    model = learn_sentencepiece(["the cat sat"] * 9, kind="unigram", size=16, lowercase=True)._contents()
+    model = learn_sentencepiece(["the cat sat"] * 9, kind="unigram", size=16, lowercase=True)._to_bytes()
     with pytest.raises(DataError):
-        MarianPieces(model, ids, special=Special(1, 0, 1))
+        MarianTokenizer(model, ids, special=SpecialIds(1, 0, 1))
     with pytest.raises(DataError, match="no piece for what is unknown"):
-        MarianPieces(model, {"</s>": 0}, special=Special(0, 0))
+        MarianTokenizer(model, {"</s>": 0}, special=SpecialIds(0, 0))
 
 
 # --- records and indices -------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ def test_an_index_may_have_been_killed_while_its_manifest_was_written(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("heedful.store.shutil.rmtree", lambda *_, **__: None)
+        patch.setattr("heedful.atomic_io.shutil.rmtree", lambda *_, **__: None)
         patch.setattr(Path, "write_text", die)
         with pytest.raises(Killed):
             hostile.KINDS["index"](tmp_path)

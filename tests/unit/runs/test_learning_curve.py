@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.learning_curve import Learned, LearningCurve, Validated, high_perplexity, read_curve
-from heedful.runs.remarks import Remarks, trend_of
-from heedful.training.listeners import Evaluation, Progress, Update
+from heedful.runs.learning_curve import (
+    LearningCurve,
+    TrainingPoint,
+    ValidationPoint,
+    describe_high_perplexity,
+    read_curve,
+)
+from heedful.runs.training_warnings import TrainingWarnings, build_trend
+from heedful.training.callbacks import StepMetrics, TrainState, ValidationResult
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -28,9 +34,11 @@ def test_a_curve_has_both_losses(tmp_path: Path) -> None:
         {"kind": "validation", "step": 120, "seconds": 60.0, "loss": 2.6},
     )
     curve = read_curve(path)
-    assert curve.training == (Learned(50, 3.0), Learned(100, 2.0)), "nll, as validation measures it, where it is told"
-    assert curve.validation == (Validated(60, 30.0, 2.5), Validated(120, 60.0, 2.6))
-    assert (curve.best, curve.finished) == (Validated(60, 30.0, 2.5), False)
+    assert curve.training == (TrainingPoint(50, 3.0), TrainingPoint(100, 2.0)), (
+        "nll, as validation measures it, where it is told"
+    )
+    assert curve.validation == (ValidationPoint(60, 30.0, 2.5), ValidationPoint(120, 60.0, 2.6))
+    assert (curve.best, curve.finished) == (ValidationPoint(60, 30.0, 2.5), False)
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
@@ -47,7 +55,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
         {"kind": "final", "step": 2},
         '{"kind": "training", "st',
     )
-    assert read_curve(path) == LearningCurve((), (Validated(2, 0.0, 1.0),), finished=True)
+    assert read_curve(path) == LearningCurve((), (ValidationPoint(2, 0.0, 1.0),), finished=True)
     assert read_curve(tmp_path / "nowhere") == LearningCurve()
 
 
@@ -61,17 +69,17 @@ def test_runs_of_older_versions_have_curves(path: Path) -> None:
 # --- remarks -----------------------------------------------------------------------------------------------
 
 
-def remarks(past: LearningCurve, *, monitor: str = "loss") -> tuple[Remarks, list[str]]:
+def remarks(past: LearningCurve, *, monitor: str = "loss") -> tuple[TrainingWarnings, list[str]]:
     said: list[str] = []
     config = TrainingConfig.model_validate({"steps": 1000})
     object.__setattr__(config, "monitor", monitor)
-    return Remarks(config, past=past, say=said.append), said
+    return TrainingWarnings(config, past=past, log=said.append), said
 
 
-def go_on(listener: Remarks, step: int, *, nll: float, loss: float, stale: int) -> None:
-    listener.updated(Update(step, 0, nll, nll, 0.1, 1.0, 10, 0.1))
-    progress = Progress(step=step, best=2.0, best_step=100, stale=stale)
-    listener.evaluated(Evaluation(progress, {"loss": loss}, stale == 0))
+def go_on(listener: TrainingWarnings, step: int, *, nll: float, loss: float, stale: int) -> None:
+    listener.on_step_end(StepMetrics(step, 0, nll, nll, 0.1, 1.0, 10, 0.1))
+    progress = TrainState(step=step, best=2.0, best_step=100, stale=stale)
+    listener.on_evaluate(ValidationResult(progress, {"loss": loss}, stale == 0))
 
 
 def test_each_is_said_once() -> None:
@@ -94,16 +102,18 @@ def test_losses_that_part_are_no_harm_where_what_is_monitored_still_gets_better(
 
 
 def test_a_sitting_that_goes_on_knows_what_was_measured_before() -> None:
-    learned = (Learned(50, 2.6), Learned(100, 2.4), Learned(150, 2.1), Learned(200, 1.9))
-    past = LearningCurve(learned, (Validated(100, 1.0, 2.0), Validated(200, 2.0, 2.3)))
-    trend = trend_of(past)
+    learned = (TrainingPoint(50, 2.6), TrainingPoint(100, 2.4), TrainingPoint(150, 2.1), TrainingPoint(200, 1.9))
+    past = LearningCurve(learned, (ValidationPoint(100, 1.0, 2.0), ValidationPoint(200, 2.0, 2.3)))
+    trend = build_trend(past)
     assert trend.lowest is not None
     assert (trend.lowest.step, trend.lowest.training, trend.rising) == (100, pytest.approx(2.5), 1)
     listener, said = remarks(past)
     go_on(listener, 300, nll=1.5, loss=2.5, stale=2)
     assert len(said) == 1
     assert "since step 100 validation has risen from 2.000 to 2.500" in said[0]
-    again, silent = remarks(LearningCurve((*learned, Learned(300, 1.5)), (*past.validation, Validated(300, 3.0, 2.5))))
+    again, silent = remarks(
+        LearningCurve((*learned, TrainingPoint(300, 1.5)), (*past.validation, ValidationPoint(300, 3.0, 2.5)))
+    )
     go_on(again, 400, nll=1.0, loss=2.7, stale=4)
     assert silent == [], "it was said before"
 
@@ -124,13 +134,13 @@ def test_a_high_perplexity_is_told(tmp_path: Path, epoch: int | None, perplexity
         {"kind": "validation", "step": 10, "epoch": 0, "loss": 9.0, "perplexity": 9000.0},
         {"kind": "validation", "step": 20, "epoch": epoch, "loss": 1.0, "perplexity": perplexity},
     )
-    assert (told in high_perplexity(path)) is True
-    assert bool(high_perplexity(path)) is bool(told)
+    assert (told in describe_high_perplexity(path)) is True
+    assert bool(describe_high_perplexity(path)) is bool(told)
     write(path, *path.read_text().splitlines(), {"kind": "final", "step": 20, "perplexity": 3.0})
-    assert high_perplexity(path) == ""
+    assert describe_high_perplexity(path) == ""
 
 
 def test_tasks_without_a_perplexity_have_no_high_one(tmp_path: Path) -> None:
     path = write(tmp_path / "metrics.jsonl", {"kind": "validation", "step": 10, "epoch": 0, "accuracy": 0.1})
-    assert high_perplexity(path) == ""
-    assert high_perplexity(tmp_path / "nowhere") == ""
+    assert describe_high_perplexity(path) == ""
+    assert describe_high_perplexity(tmp_path / "nowhere") == ""

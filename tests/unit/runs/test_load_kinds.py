@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import heedful
-from heedful.catalogue import recipe_of, tasks
 from heedful.errors import RunError
-from heedful.tasks.heads import Heads
+from heedful.registry import get_recipe_class, list_tasks
+from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 
 ROOT = Path(__file__).parents[3]
 TYPED = """\
@@ -29,20 +29,20 @@ translator = heedful.load("one", "other", kind=heedful.Translator, device="cpu")
 assert_type(translator, heedful.Translator)
 assert_type(translator.translate(["a"])[0].text, str)
 assert_type(heedful.load("run", kind=heedful.Tagger, task="words", step=3), heedful.Tagger)
-for kind in (heedful.Writer, heedful.Writer):
-    assert_type(heedful.load("run", kind=kind), heedful.Writer)
+for kind in (heedful.TextGenerator, heedful.TextGenerator):
+    assert_type(heedful.load("run", kind=kind), heedful.TextGenerator)
 heedful.load("run", kind=heedful.Classifier).translate(["a"])
 heedful.load("run", kind="Translator")
 """
 
 
 @pytest.fixture
-def several(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Heads]:
+def several(monkeypatch: pytest.MonkeyPatch) -> Callable[..., MultiHeadPredictor]:
     """What is loaded has several tasks, with these faces."""
 
-    def make(**faces: object) -> Heads:
-        heads = Heads(faces, place="runs/many")
-        monkeypatch.setattr("heedful.runs.load._load", lambda *_, **__: heads)
+    def make(**faces: object) -> MultiHeadPredictor:
+        heads = MultiHeadPredictor(faces, location="runs/many")
+        monkeypatch.setattr("heedful.runs.load._load_predictor", lambda *_, **__: heads)
         return heads
 
     return make
@@ -53,7 +53,8 @@ def test_a_kind_is_given_or_the_other_one_is_named(trained: Path, tuned: Callabl
     with pytest.raises(RunError) as failed:
         heedful.load(trained, kind=heedful.Tagger)
     assert str(failed.value) == f"{trained}: is a Translator and no Tagger; load it with kind=heedful.Translator"
-    with pytest.raises(RunError, match=r"is an Answerer and no Classifier; load it with kind=heedful\.Answerer$"):
+    spans = r"is a QuestionAnsweringPredictor and no Classifier; load it with kind=heedful\.QuestionAnsweringPredictor$"
+    with pytest.raises(RunError, match=spans):
         heedful.load(tuned("spans"), kind=heedful.Classifier)
     with pytest.raises(RunError, match="has one task, which has no name; leave task='words' away"):
         heedful.load(trained, task="words")
@@ -62,16 +63,21 @@ def test_a_kind_is_given_or_the_other_one_is_named(trained: Path, tuned: Callabl
 def test_a_kind_of_somebody_else_is_named_without_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     class Judge: ...
 
-    monkeypatch.setattr("heedful.runs.load._load", lambda *_, **__: Judge())
+    class Umpire: ...
+
+    monkeypatch.setattr("heedful.runs.load._load_predictor", lambda *_, **__: Judge())
     assert isinstance(heedful.load("runs/judged", kind=Judge), Judge)
-    with pytest.raises(RunError, match=r"runs/judged: is a Judge and no Writer; load it with kind=Judge$"):
-        heedful.load("runs/judged", kind=heedful.Writer)
+    with pytest.raises(RunError, match=r"runs/judged: is a Judge and no TextGenerator; load it with kind=Judge$"):
+        heedful.load("runs/judged", kind=heedful.TextGenerator)
+    monkeypatch.setattr("heedful.runs.load._load_predictor", lambda *_, **__: Umpire())
+    with pytest.raises(RunError, match=r"runs/judged: is an Umpire and no TextGenerator; load it with kind=Umpire$"):
+        heedful.load("runs/judged", kind=heedful.TextGenerator)
 
 
-def test_one_of_several_tasks_by_kind_or_name(several: Callable[..., Heads]) -> None:
+def test_one_of_several_tasks_by_kind_or_name(several: Callable[..., MultiHeadPredictor]) -> None:
     heads = several(words=1.5, names=2.5, topic="a")
     assert heedful.load("runs/many") is heads
-    assert heedful.load("runs/many", kind=Heads) is heads
+    assert heedful.load("runs/many", kind=MultiHeadPredictor) is heads
     assert heedful.load("runs/many", kind=str) == "a"
     assert heedful.load("runs/many", task="names") == 2.5
     assert heedful.load("runs/many", kind=float, task="names") == 2.5
@@ -86,11 +92,11 @@ def test_one_of_several_tasks_by_kind_or_name(several: Callable[..., Heads]) -> 
         heedful.load("runs/many", task="topics")
 
 
-@pytest.mark.parametrize("task", [name for name, place in tasks().items() if place.startswith("heedful.")])
+@pytest.mark.parametrize("task", [name for name, place in list_tasks().items() if place.startswith("heedful.")])
 def test_every_kind_has_a_public_name(task: str) -> None:
-    module, _, name = recipe_of(task).made_by.partition(":")
+    module, _, name = get_recipe_class(task).made_by.partition(":")
     kind = getattr(__import__(module, fromlist=[name]), name)
-    for face in re.findall(r"\w+", str(inspect.signature(type(kind).face).return_annotation)):
+    for face in re.findall(r"\w+", str(inspect.signature(type(kind).build_predictor).return_annotation)):
         assert face in heedful.__all__
         assert getattr(heedful, face).__name__ == face
 

@@ -16,14 +16,14 @@ from torch import Tensor
 
 import heedful
 from heedful.errors import RecipeError, RunError
-from heedful.models.encoders import FirstToken, TransformerEncoder
+from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
 from heedful.runs.checkpoints import read_weights
-from heedful.runs.examine import measure
-from heedful.runs.initial import fresh
+from heedful.runs.evaluate import evaluate_run
+from heedful.runs.initialization import init_model
 from heedful.runs.load import open_run
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.tagging.face import Tagger
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.tagging.predictor import Tagger
 
 FILES = {"classification": "c.tsv", "tagging": "t.txt", "spans": "q.jsonl"}
 Tuned = Callable[[str], Path]
@@ -129,7 +129,7 @@ def test_training_is_told_of_each_task(tuning: Path, tmp_path: Path) -> None:
 def test_users_get_each_head_and_all_share_one_encoder(three: Path) -> None:
     heads = heedful.load(three)
     assert heads.names == ("tone", "even", "first")
-    assert [type(heads.head(name)) for name in heads.names] == [Classifier, Tagger, Answerer]
+    assert [type(heads.head(name)) for name in heads.names] == [Classifier, Tagger, QuestionAnsweringPredictor]
     assert heads.head("tone").model.encoder is heads.head("first").model.encoder
     assert heads.head("tone").classify(["eins zwei"])[0].label in ("low", "high")
     assert [tag.word for tag in heads.head("even").tag([["eins", "zwei"]])[0]] == ["eins", "zwei"]
@@ -158,7 +158,7 @@ def test_validation_parts_are_measured_unless_every_task_has_a_test_part(tuning:
         recipe_path = tmp_path / f"{len(tested)}.toml"
         recipe_path.write_text(text, encoding="utf-8")
         folder = fit(recipe_path, "--output", str(tmp_path / f"run{len(tested)}"))
-        part, _ = measure(open_run(folder), device="cpu", say=lambda _: None)
+        part, _ = evaluate_run(open_run(folder), device="cpu", say=lambda _: None)
         assert part == ("test" if len(tested) == 2 else "validation")
 
 
@@ -185,7 +185,7 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
     tasks = {"tone": "classification", "even": "tagging"}
     path = written(tmp_path, tuning, tasks, init=pretrained, optimizer="{ weight_decay = 0.5 }")
     run = fit(path, "--tasks.even.weight=0")
-    fresh = {name: parameter.detach() for name, parameter in open_run(run).model().named_parameters()}
+    fresh = {name: parameter.detach() for name, parameter in open_run(run).init_model().named_parameters()}
     found = read_weights(run)
     still = {name for name, tensor in found.items() if torch.equal(tensor, fresh[name])}
     assert {name for name in found if name.startswith("head-")} & still == {
@@ -196,15 +196,15 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
 
 
 def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path, tmp_path: Path) -> None:
-    from heedful.runs.initial import begin_run, fresh, resolved
+    from heedful.runs.initialization import create_run, init_model, resolve_recipe
 
     origin = read_weights(three)
     encoder = {name for name in origin if name.startswith("encoder.")}
     again = written(tmp_path, tuning, {"other": "tagging", "tone": "classification"}, init=three)
     for path, own in ((tuning / "classification.toml", "output"), (again, "head-other.output, head-tone.output")):
         said: list[str] = []
-        recipe = resolved(heedful.load_recipe(path, ["--init", str(three), "--output", str(tmp_path / "new")]))
-        weights = dict(fresh(begin_run(recipe.output, recipe), say=said.append).named_parameters())
+        recipe = resolve_recipe(heedful.load_recipe(path, ["--init", str(three), "--output", str(tmp_path / "new")]))
+        weights = dict(init_model(create_run(recipe.output, recipe), log=said.append).named_parameters())
         assert {name for name in weights if name.startswith("encoder.")} == encoder
         assert all(torch.equal(weights[name], origin[name]) for name in encoder)
         assert f"new: {own}; left behind: head-even.output, head-first.output, head-tone.output" in said[0]
@@ -214,7 +214,7 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
 def test_what_is_frozen_stays_and_heads_learn(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
     path = written(tmp_path, tuning, {"tone": "classification", "even": "tagging"}, init=pretrained)
     run = fit(path, "--training.freeze=encoder", "--training.epochs=2", "--training.steps=none")
-    begun = dict(fresh(open_run(run), say=lambda _: None).named_parameters())
+    begun = dict(init_model(open_run(run), log=lambda _: None).named_parameters())
     moved = {
         name for name, tensor in read_weights(run, step=open_step(run)).items() if not torch.equal(tensor, begun[name])
     }
@@ -261,10 +261,10 @@ def test_the_encoder_is_made_once(three: Path, monkeypatch: pytest.MonkeyPatch) 
         made.append(next(self.parameters()).device.type)
 
     monkeypatch.setattr(TransformerEncoder, "__init__", counted)
-    model = open_run(three).build()
+    model = open_run(three).build_model()
     assert made.count("cpu") == 1, "others are without memory, to see whether they would fit"
-    assert isinstance(model.encoder.summary, FirstToken)
-    assert all(model.head(name).encoder is model.encoder for name in model.names)
+    assert isinstance(model.encoder.summary, FirstTokenPooler)
+    assert all(model.get_head(name).encoder is model.encoder for name in model.task_names)
 
 
 @pytest.mark.slow

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from heedful import RunError, load_recipe, train
+from heedful.atomic_io import compute_digest, read_manifest, write_json, write_manifest
 from heedful.runs.checkpoints import read_weights
-from heedful.runs.load import open_run, taking_up_run
-from heedful.store import digest, read_manifest, write_json, write_manifest
+from heedful.runs.load import open_run, resume_run_recipe
 
 RECURRENT = ("--model.kind", "recurrent", "--model.d_model", "8")
 LUONG = ("--model.reading.kind", "luong", "--model.reading.score", "additive")
@@ -36,7 +36,7 @@ def age(folder: Path, table: str, key: str) -> None:
     del config["recipe"]["model"][table][key]
     write_json(folder / "config.json", config)
     manifest = read_manifest(folder)
-    files = {**manifest.files, "config.json": digest(folder / "config.json")}
+    files = {**manifest.files, "config.json": compute_digest(folder / "config.json")}
     write_manifest(folder, replace(manifest, files=files))
 
 
@@ -64,10 +64,10 @@ def test_keys_that_an_older_run_lacks_keep_their_former_meaning_once_it_was_trai
     folder = fit(small, *asked, "--model.positions.first", "0", "--training.steps", "2")
     age(folder, "positions", "first")
     recipe: Any = load_recipe(small, asked)
-    trained: Any = taking_up_run(folder, recipe)
+    trained: Any = resume_run_recipe(folder, recipe)
     assert (trained.model.positions.first, recipe.model.positions.first) == (0, 1)
     write_manifest(folder, replace(read_manifest(folder), last=None))
-    assert taking_up_run(folder, recipe) == recipe
+    assert resume_run_recipe(folder, recipe) == recipe
 
 
 def test_an_older_run_is_not_taken_for_one_of_another_recipe(small: Path) -> None:

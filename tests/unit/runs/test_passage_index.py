@@ -16,10 +16,10 @@ import pytest
 
 import heedful
 from heedful import DataError, MissingExtraError, RecipeError, RunError
-from heedful.retrieval.collection import Judged, Passage
-from heedful.retrieval.folder import build_index, read_index_manifest
+from heedful.retrieval.bm25 import K1, B, extract_terms
+from heedful.retrieval.index_folder import build_index, read_index_manifest
 from heedful.retrieval.measure import measure_search
-from heedful.retrieval.words import K1, B, terms
+from heedful.retrieval.passages import JudgedQuestion, SearchPassage
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")
 
@@ -52,10 +52,10 @@ class Letters:
         return rows
 
 
-def passages(count: int = 30, *, seed: int = 1) -> list[tuple[str, Passage]]:
+def passages(count: int = 30, *, seed: int = 1) -> list[tuple[str, SearchPassage]]:
     dice = random.Random(seed)
     texts = [" ".join(dice.choices(WORDS, k=dice.randint(1, 12))) for _ in range(count)]
-    return [(f"file:{n}", Passage(f"p{n}", text, "A moon" if n % 5 == 0 else "")) for n, text in enumerate(texts)]
+    return [(f"file:{n}", SearchPassage(f"p{n}", text, "A moon" if n % 5 == 0 else "")) for n, text in enumerate(texts)]
 
 
 @pytest.fixture
@@ -66,12 +66,12 @@ def made(tmp_path: Path) -> Path:
 
 def bm25_longhand(texts: Sequence[str], query: str) -> list[float]:
     """Lucene's BM25 with the parameters of heedful."""
-    documents = [Counter(term.text for term in terms(text)) for text in texts]
+    documents = [Counter(term.text for term in extract_terms(text)) for text in texts]
     mean = sum(document.total() for document in documents) / len(documents)
     found = []
     for document in documents:
         score = 0.0
-        for term in (each.text for each in terms(query)):
+        for term in (each.text for each in extract_terms(query)):
             holding = sum(term in each for each in documents)
             if holding:
                 weight = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
@@ -83,9 +83,9 @@ def bm25_longhand(texts: Sequence[str], query: str) -> list[float]:
 
 @pytest.mark.parametrize("query", ["the cat", "CAT cat ran", "東京", "strasse ß moon", "nothing here", "?!", "it"])
 def test_scores_are_bm25_and_cosines(made: Path, query: str) -> None:
-    wholes = [passage.whole for _, passage in passages()]
+    wholes = [passage.full_text for _, passage in passages()]
     index = heedful.load_index(made, model=Letters())
-    (scores,) = index.scores([query])
+    (scores,) = index.iter_scores([query])
     assert scores.bm25 == pytest.approx(bm25_longhand(wholes, query), rel=1e-5, abs=1e-6)
     known, sought = Letters().embed(wholes), Letters().embed([query])[0]
     cosines = known @ sought / np.linalg.norm(known, axis=1) / np.linalg.norm(sought)
@@ -98,7 +98,7 @@ def test_passages_come_back_as_they_were(made: Path) -> None:
     index = heedful.load_index(made, model=Letters())
     assert len(index) == 30
     assert [index[row] for row in range(30)] == [passage for _, passage in passages()]
-    assert index.rows["p7"] == 7
+    assert index.rows_by_id["p7"] == 7
 
 
 def test_an_index_says_what_it_is(made: Path) -> None:
@@ -127,7 +127,7 @@ def test_many_queries_are_searched_as_one_by_one(made: Path) -> None:
 @pytest.mark.parametrize("query", ["", "  \n"])
 def test_an_empty_query_finds_nothing(made: Path, query: str) -> None:
     index = heedful.load_index(made, model=Letters())
-    assert all(not found for found in next(index.compare([query])).values())
+    assert all(not found for found in next(index.compare_orderings([query])).values())
 
 
 def test_an_index_of_words_needs_no_model(tmp_path: Path) -> None:
@@ -152,22 +152,22 @@ def test_another_model_is_noticed(made: Path) -> None:
 
 def test_long_passages_are_cut_and_counted(tmp_path: Path) -> None:
     manifest = build_index(tmp_path, passages(), encoder=Letters(longest=20))
-    assert manifest.cut == sum(len(passage.whole) > 20 for _, passage in passages()) > 0
+    assert manifest.cut == sum(len(passage.full_text) > 20 for _, passage in passages()) > 0
     assert heedful.load_index(tmp_path, model=Letters(longest=20)).search("cat")
 
 
 def test_words_that_most_passages_have_tell_nothing(tmp_path: Path) -> None:
     texts = ["the cat", "the dog", "The mat", "a dog"]
-    build_index(tmp_path, [(f"f:{n}", Passage(str(n), text)) for n, text in enumerate(texts)])
+    build_index(tmp_path, [(f"f:{n}", SearchPassage(str(n), text)) for n, text in enumerate(texts)])
     index = heedful.load_index(tmp_path)
-    assert index.telling("The dog, the unknown cat?") == {"dog", "cat", "unknown"}
-    assert index.telling("THE") == {"the"}
-    assert index.telling("") == set()
+    assert index.select_rare_terms("The dog, the unknown cat?") == {"dog", "cat", "unknown"}
+    assert index.select_rare_terms("THE") == {"the"}
+    assert index.select_rare_terms("") == set()
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    build_index(tmp_path, passages(600), encoder=Letters(), tick=lambda *at: told.append(at))
+    build_index(tmp_path, passages(600), encoder=Letters(), on_progress=lambda *at: told.append(at))
     assert told == [(256, 600), (512, 600), (600, 600)]
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_index_can_be_built_again(made: Path) -> None:
 
 
 def test_what_fails_leaves_the_index_before(made: Path) -> None:
-    def breaking() -> Iterator[tuple[str, Passage]]:
+    def breaking() -> Iterator[tuple[str, SearchPassage]]:
         yield from passages(5)
         raise KeyboardInterrupt
 
@@ -265,7 +265,7 @@ def test_what_fails_leaves_the_index_before(made: Path) -> None:
 
 
 def test_two_do_not_build_at_once(tmp_path: Path) -> None:
-    def building() -> Iterator[tuple[str, Passage]]:
+    def building() -> Iterator[tuple[str, SearchPassage]]:
         with pytest.raises(RunError, match="another process"):
             build_index(tmp_path, passages(2))
         yield from passages(2)
@@ -276,13 +276,13 @@ def test_two_do_not_build_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([("f:1", Passage("a", "x")), ("f:2", Passage("a", "y"))], "f:2: the id 'a' is that of f:1 too"),
-        ([("f:1", Passage("a", "x")), ("f:2", Passage("b", " "))], "f:2: the passage is empty"),
+        ([("f:1", SearchPassage("a", "x")), ("f:2", SearchPassage("a", "y"))], "f:2: the id 'a' is that of f:1 too"),
+        ([("f:1", SearchPassage("a", "x")), ("f:2", SearchPassage("b", " "))], "f:2: the passage is empty"),
         ([], "no passage has a word"),
-        ([("f:1", Passage("a", "?!"))], "no passage has a word"),
+        ([("f:1", SearchPassage("a", "?!"))], "no passage has a word"),
     ],
 )
-def test_passages_that_make_no_index(tmp_path: Path, given: list[tuple[str, Passage]], complaint: str) -> None:
+def test_passages_that_make_no_index(tmp_path: Path, given: list[tuple[str, SearchPassage]], complaint: str) -> None:
     with pytest.raises(DataError, match=complaint.replace("?", r"\?")):
         build_index(tmp_path / "index", given)
     assert not [path for path in (tmp_path / "index").iterdir() if path.is_dir()]
@@ -308,7 +308,7 @@ def test_the_manifest_says_what_is_there(made: Path) -> None:
 def test_measures_are_those_of_the_orders(made: Path) -> None:
     index = heedful.load_index(made, model=Letters())
     judged = [
-        Judged(" ".join(passage.text.split()[:3]), (passage.id,), (passage.text,), place)
+        JudgedQuestion(" ".join(passage.text.split()[:3]), (passage.id,), (passage.text,), place)
         for place, passage in passages()
     ]
     found, count = measure_search(index, judged, orderings=("bm25", "encoder", "product"))
@@ -326,8 +326,8 @@ def test_measures_are_those_of_the_orders(made: Path) -> None:
 def test_questions_must_fit_the_index(made: Path) -> None:
     index = heedful.load_index(made, model=Letters())
     with pytest.raises(DataError, match="q:3: the index has no passage 'x'"):
-        measure_search(index, [Judged("cat", ("x",), (), "q:3")], orderings=("bm25",))
+        measure_search(index, [JudgedQuestion("cat", ("x",), (), "q:3")], orderings=("bm25",))
     with pytest.raises(DataError, match="q:4: passage 'p1' has another text"):
-        measure_search(index, [Judged("cat", ("p1",), ("other",), "q:4")], orderings=("bm25",))
+        measure_search(index, [JudgedQuestion("cat", ("p1",), ("other",), "q:4")], orderings=("bm25",))
     with pytest.raises(DataError, match="no questions"):
         measure_search(index, [], orderings=("bm25",))

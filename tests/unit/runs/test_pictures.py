@@ -13,19 +13,19 @@ from inspected import made_up
 from pictured import holding
 
 from heedful.errors import MissingExtraError, RecipeError, TrainingError
-from heedful.inspection.figures import VIEWS, figure
-from heedful.inspection.record import Record
-from heedful.inspection.record_files import write_figure, write_numbers
+from heedful.inspection.figures import VIEWS, draw_figure
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.record_files import write_figure, write_weights
 
 AWKWARD = ("a,b", 'quote"', "line\nbreak", "", "昭和", "x\0", "'=1+1", "\r")
 
 
-def record() -> Record:
-    return made_up(2, 3, source=AWKWARD).only(heads=[0, 2])
+def record() -> InspectionRecord:
+    return made_up(2, 3, source=AWKWARD).keep_maps(heads=[0, 2])
 
 
 def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
-    svg = figure(made_up())
+    svg = draw_figure(made_up())
     write_figure(svg, tmp_path / "deep" / "a.SVG")
     assert (tmp_path / "deep" / "a.SVG").read_text(encoding="utf-8") == svg
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.SVG"]
@@ -35,7 +35,7 @@ def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
 def test_every_view_becomes_a_page(view: str, tmp_path: Path) -> None:
     pytest.importorskip("typst")
     record = holding(view, ["a", "b", "c", "d"], layers=1, heads=2)
-    write_figure(figure(record, view=view), tmp_path / "a.pdf")
+    write_figure(draw_figure(record, view=view), tmp_path / "a.pdf")
     content = (tmp_path / "a.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
     assert content.count(b"/Type/Page/") + content.count(b"/Type/Page\n") == 1
@@ -45,7 +45,7 @@ def test_every_view_becomes_a_page(view: str, tmp_path: Path) -> None:
 
 def test_png_has_the_size_of_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("typst")
-    svg = figure(made_up())
+    svg = draw_figure(made_up())
     width, height = (float(svg.split(f' {name}="')[1].split('"')[0]) for name in ("width", "height"))
     for resolution in (96.0, 192.0):
         write_figure(svg, tmp_path / "a.png", resolution=resolution)
@@ -59,9 +59,9 @@ def test_the_same_record_gives_the_same_bytes(name: str, tmp_path: Path) -> None
     for _ in range(2):
         if name.endswith((".pdf", ".png")):
             pytest.importorskip("typst")
-            write_figure(figure(made_up(1, 1)), tmp_path / name)
+            write_figure(draw_figure(made_up(1, 1)), tmp_path / name)
         else:
-            write_numbers(made_up(1, 1), tmp_path / name)
+            write_weights(made_up(1, 1), tmp_path / name)
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
 
@@ -77,7 +77,7 @@ def test_unknown_suffixes_are_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"unknown kind of picture '.jpg'; take .svg, .pdf or .png"):
         write_figure("<svg/>", tmp_path / "a.jpg")
     with pytest.raises(RecipeError, match=r"unknown kind of table ''; take .npz or .csv"):
-        write_numbers(made_up(), tmp_path / "numbers")
+        write_weights(made_up(), tmp_path / "numbers")
     assert not list(tmp_path.iterdir())
 
 
@@ -87,29 +87,29 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> N
         write_figure("<svg/>", tmp_path / "file" / "a.svg")
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(TrainingError, match=r"a.csv: cannot be written"):
-        write_numbers(made_up(), tmp_path / "a.csv")
+        write_weights(made_up(), tmp_path / "a.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "a.csv"}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
 def test_an_interrupted_write_leaves_the_old_file(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a{suffix}"
-    write_numbers(made_up(1, 1), path)
+    write_weights(made_up(1, 1), path)
     before = path.read_bytes()
 
     def interrupted(_handle: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heedful.store.os.fsync", interrupted)
+    monkeypatch.setattr("heedful.atomic_io.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_numbers(made_up(2, 1), path)
+        write_weights(made_up(2, 1), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_arrays_are_those_of_the_record(tmp_path: Path) -> None:
     given = record()
-    write_numbers(given, tmp_path / "a.npz")
+    write_weights(given, tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz") as found:
         assert len(found.files) == 4 * len(given.maps) + 3
         for each in given.maps:
@@ -123,13 +123,13 @@ def test_arrays_are_those_of_the_record(tmp_path: Path) -> None:
 
 def test_lines_are_the_weights_in_full(tmp_path: Path) -> None:
     given = record()
-    write_numbers(given, tmp_path / "a.csv")
+    write_weights(given, tmp_path / "a.csv")
     with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == sum(each.weights.size for each in given.maps)
     for row in rows:
-        each = given.find(row["role"], layer=int(row["layer"]))  # type: ignore[arg-type]
+        each = given.find_map(row["role"], layer=int(row["layer"]))  # type: ignore[arg-type]
         query, key = int(row["query index"]), int(row["key index"])
-        assert np.float32(row["weight"]) == each.head(int(row["head"]))[query, key]
-        assert row["query"] == given.axis(each.queries).tokens[query]
-        assert row["key"] == given.axis(each.keys).tokens[key]
+        assert np.float32(row["weight"]) == each.get_head_weights(int(row["head"]))[query, key]
+        assert row["query"] == given.get_axis(each.queries).tokens[query]
+        assert row["key"] == given.get_axis(each.keys).tokens[key]

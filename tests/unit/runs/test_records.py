@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from heedful.errors import RunError
-from heedful.inspection.record import Axis, Record
+from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.inspection.record_files import load_record, save_record
 
 
@@ -58,16 +58,21 @@ def test_answers_are_read_again_and_may_be_missing(tmp_path: Path) -> None:
 
 
 def test_axes_are_read_again_and_those_of_old_records_are_text(tmp_path: Path) -> None:
-    path, axes = tmp_path / "one.safetensors", (Axis.grid("picture", rows=2, columns=2), Axis.frames("film", 3))
-    save_record(Record("made up", axes, ()), path)
+    path, axes = (
+        tmp_path / "one.safetensors",
+        (MapAxis.from_grid("picture", rows=2, columns=2), MapAxis.from_frames("film", 3)),
+    )
+    save_record(InspectionRecord("made up", axes, ()), path)
     assert load_record(path).axes == axes
     old = {"format": 1, "record": {"model": "old", "axes": [{"name": "source", "tokens": ["a"]}], "maps": []}}
     save_file({}, path, metadata={"heedful.record": json.dumps(old)})
-    assert load_record(path).axes == (Axis("source", ("a",)),)
+    assert load_record(path).axes == (MapAxis("source", ("a",)),)
 
 
 @pytest.mark.parametrize("make", [captioned, filmed, heard, glimpsed, told, chained, spoken, leveled])
-def test_pictures_marks_spans_glimpses_and_edges_are_read_again(tmp_path: Path, make: Callable[[], Record]) -> None:
+def test_pictures_marks_spans_glimpses_and_edges_are_read_again(
+    tmp_path: Path, make: Callable[[], InspectionRecord]
+) -> None:
     record = make()
     save_record(record, tmp_path / "one.safetensors")
     same(load_record(tmp_path / "one.safetensors"), record)

@@ -15,18 +15,18 @@ import torch
 from torch import nn
 
 import heedful
-from heedful import machine
+from heedful import memory_limits
 from heedful.architectures.build import build_sequence_to_sequence
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
+from heedful.atomic_io import compute_digest, read_manifest, write_manifest, write_run_files
 from heedful.errors import RecipeError, RunError
-from heedful.models.size import MOST_MODULES, ModelTooLargeError, imagined, limited
+from heedful.models.model_size import MAX_MODULES, ModelTooLargeError, build_without_memory, limit_model_size
 from heedful.recipes.load import load_recipe
-from heedful.runs.checkpoints import METRICS, Checkpoints
-from heedful.runs.costs import require_room
+from heedful.runs.checkpoints import METRICS_FILE, FolderCheckpointSaver
+from heedful.runs.cost_report import require_memory
 from heedful.runs.load import open_run
-from heedful.store import digest, read_manifest, write_findings, write_manifest
-from heedful.tasks.kind import build_model
+from heedful.tasks.task import build_model
 
 
 def transformer(**keys: object) -> TransformerConfig:
@@ -49,41 +49,41 @@ def transformer(**keys: object) -> TransformerConfig:
 )
 def test_a_model_is_given_up_as_soon_as_it_is_too_large(keys: dict[str, object], vocabulary: int) -> None:
     words = r"GiB, and this machine has 4\.0 GiB|64 bits"
-    with pytest.raises(ModelTooLargeError, match=words), imagined(most_bytes=2.0**32):
-        build_sequence_to_sequence(transformer(**keys), Sizes(vocabulary, vocabulary, 30))
+    with pytest.raises(ModelTooLargeError, match=words), build_without_memory(max_bytes=2.0**32):
+        build_sequence_to_sequence(transformer(**keys), DataSizes(vocabulary, vocabulary, 30))
 
 
 def test_what_just_fits_is_built_and_one_byte_less_is_too_little() -> None:
     config = transformer()
 
     def build() -> nn.Module:
-        return build_sequence_to_sequence(config, Sizes(50, 60, 30))
+        return build_sequence_to_sequence(config, DataSizes(50, 60, 30))
 
     needed = float(sum(4 * parameter.numel() for parameter in build().parameters()))
-    with limited(most_bytes=needed):
+    with limit_model_size(max_bytes=needed):
         made = build()
-    with imagined(most_bytes=needed):
+    with build_without_memory(max_bytes=needed):
         made = build()
     del made
     kept: list[nn.Module] = []
-    for short in (lambda: limited(most_bytes=needed - 1), lambda: imagined(most_bytes=needed - 1)):
+    for short in (lambda: limit_model_size(max_bytes=needed - 1), lambda: build_without_memory(max_bytes=needed - 1)):
         with pytest.raises(ModelTooLargeError), short():
             kept.append(build())
 
 
 def test_tied_parameters_and_those_of_parts_that_were_thrown_away_count_once() -> None:
-    with limited(most_bytes=4.0 * 100):
+    with limit_model_size(max_bytes=4.0 * 100):
         for _ in range(50):
             nn.Linear(10, 10, bias=False)
         first, second = nn.Linear(10, 10, bias=False), nn.Linear(10, 10, bias=False)
         second.weight = first.weight
-    with pytest.raises(ModelTooLargeError), limited(most_bytes=4.0 * 199):
+    with pytest.raises(ModelTooLargeError), limit_model_size(max_bytes=4.0 * 199):
         first, second = nn.Linear(10, 10, bias=False), nn.Linear(10, 10, bias=False)
 
 
 def test_other_threads_are_not_counted() -> None:
     made: list[nn.Module] = []
-    with limited(most_bytes=100.0):
+    with limit_model_size(max_bytes=100.0):
         thread = threading.Thread(target=lambda: made.append(nn.Linear(100, 100)))
         thread.start()
         thread.join()
@@ -91,15 +91,18 @@ def test_other_threads_are_not_counted() -> None:
 
 
 def test_memory_that_the_system_does_not_give_is_told() -> None:
-    with pytest.raises(ModelTooLargeError, match="the model needs at least"), limited(most_bytes=math.inf):
+    with pytest.raises(ModelTooLargeError, match="the model needs at least"), limit_model_size(max_bytes=math.inf):
         torch.empty(2**60)
 
 
 def test_modules_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MOST_MODULES == 100_000
-    monkeypatch.setattr("heedful.models.size.MOST_MODULES", 30)
-    with pytest.raises(ModelTooLargeError, match="has more than 30 modules, which are the most"), imagined():
-        build_sequence_to_sequence(transformer(encoder_layers=100), Sizes(50, 60, 30))
+    assert MAX_MODULES == 100_000
+    monkeypatch.setattr("heedful.models.model_size.MAX_MODULES", 30)
+    with (
+        pytest.raises(ModelTooLargeError, match="has more than 30 modules, which are the most"),
+        build_without_memory(),
+    ):
+        build_sequence_to_sequence(transformer(encoder_layers=100), DataSizes(50, 60, 30))
 
 
 # --- recipes -------------------------------------------------------------------------------------------------------
@@ -138,15 +141,15 @@ def test_numbers_and_names_that_nobody_can_mean(small: Path, words: list[str], m
 
 def test_a_training_needs_more_room_than_its_model(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = open_run(trained)
-    bytes_ = sum(4 * parameter.numel() for parameter in run.build().parameters())
+    bytes_ = sum(4 * parameter.numel() for parameter in run.build_model().parameters())
     device = torch.device("cpu")
     for share, fits in ((4, True), (3.99, False)):  # weights, gradients and both moments of Adam
-        monkeypatch.setattr("heedful.runs.costs.memory_limit", lambda share=share: int(share * bytes_))
+        monkeypatch.setattr("heedful.runs.cost_report.get_memory_limit", lambda share=share: int(share * bytes_))
         if fits:
-            require_room(run, device=device)
+            require_memory(run, device=device)
             continue
         with pytest.raises(ModelTooLargeError, match=r"training: .*the model needs at least"):
-            require_room(run, device=device)
+            require_memory(run, device=device)
 
 
 def test_a_stored_recipe_is_refused_before_it_is_built(trained: Path, tmp_path: Path) -> None:
@@ -156,7 +159,7 @@ def test_a_stored_recipe_is_refused_before_it_is_built(trained: Path, tmp_path: 
     content["recipe"]["model"] |= {"d_model": 2**20, "d_ff": 2**20}
     path.write_text(json.dumps(content))
     manifest = read_manifest(tmp_path / "run")
-    write_manifest(tmp_path / "run", manifest.with_file("config.json", digest(path)))
+    write_manifest(tmp_path / "run", manifest.with_file("config.json", compute_digest(path)))
     with pytest.raises(RecipeError, match=r"model\.d_(model|ff) = 1,048,576: the model needs"):
         heedful.load(tmp_path / "run", device="cpu")
 
@@ -182,13 +185,13 @@ def test_limits_of_control_groups(
         (tmp_path / name).write_text(f"{text}\n")
     (tmp_path / "own").write_text(f"{group}\n")
     (tmp_path / "meminfo").write_text("SwapTotal: 0 kB\n")
-    monkeypatch.setattr(machine, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(machine, "_OWN", tmp_path / "own")
-    monkeypatch.setattr(machine, "_SWAPS", tmp_path / "meminfo")
-    whole = machine.memory_limit.__wrapped__()
+    monkeypatch.setattr(memory_limits, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory_limits, "_OWN_CGROUP", tmp_path / "own")
+    monkeypatch.setattr(memory_limits, "_SWAPS", tmp_path / "meminfo")
+    whole = memory_limits.get_memory_limit.__wrapped__()
     assert whole == expected if expected is not None else whole > 2**20
-    monkeypatch.setattr(machine, "_address_space", lambda: 1234)
-    assert machine.memory_limit.__wrapped__() == 1234
+    monkeypatch.setattr(memory_limits, "_read_address_space_limit", lambda: 1234)
+    assert memory_limits.get_memory_limit.__wrapped__() == 1234
 
 
 # --- what decides answers ------------------------------------------------------------------------------------------
@@ -205,7 +208,7 @@ def test_what_a_task_found_out_is_in_the_manifest(tuned: Callable[[str], Path], 
     (run / "silence.json").write_text('{"format": 1, "threshold": 1e9}')
     with pytest.raises(RunError, match=r"silence\.json: is not the file that was saved"):
         heedful.load(run, device="cpu")
-    write_manifest(run, read_manifest(run).without("silence.json"))
+    write_manifest(run, read_manifest(run).without_files("silence.json"))
     assert heedful.load(run, device="cpu").threshold == 1e9, "older runs name it in no manifest"
 
 
@@ -214,18 +217,18 @@ def test_a_kill_while_findings_are_written_leaves_a_run_that_opens(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    write_findings(run, {"found.json": {"a": 1}})
+    write_run_files(run, {"found.json": {"a": 1}})
 
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("heedful.store.digest", die)
+        patch.setattr("heedful.atomic_io.compute_digest", die)
         with pytest.raises(KeyboardInterrupt):
-            write_findings(run, {"found.json": {"a": 2}})
+            write_run_files(run, {"found.json": {"a": 2}})
     open_run(run)
-    write_findings(run, {"found.json": {"a": 3}})
-    assert read_manifest(run).files["found.json"] == digest(run / "found.json")
+    write_run_files(run, {"found.json": {"a": 3}})
+    assert read_manifest(run).files["found.json"] == compute_digest(run / "found.json")
     (run / "found.json").write_text("{}")
     with pytest.raises(RunError, match=r"found\.json: is not the file that was saved"):
         open_run(run)
@@ -234,11 +237,11 @@ def test_a_kill_while_findings_are_written_leaves_a_run_that_opens(
 def test_the_curve_is_on_the_disk_before_the_checkpoint_counts(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from heedful.runs.checkpoints import resume
+    from heedful.runs.checkpoints import load_snapshot
 
     run = tmp_path / "run"
     shutil.copytree(trained, run)
-    snapshot = resume(run)
+    snapshot = load_snapshot(run)
     assert snapshot is not None
     synced: list[str] = []
     sync = os.fsync
@@ -247,7 +250,7 @@ def test_the_curve_is_on_the_disk_before_the_checkpoint_counts(
         synced.append(Path(f"/proc/self/fd/{handle}").readlink().name)
         sync(handle)
 
-    monkeypatch.setattr("heedful.store.os.fsync", noted)
-    Checkpoints(run, keep=2).save(snapshot, None)
-    assert synced.index(METRICS) < synced.index("manifest.json")
+    monkeypatch.setattr("heedful.atomic_io.os.fsync", noted)
+    FolderCheckpointSaver(run, keep=2).save(snapshot, None)
+    assert synced.index(METRICS_FILE) < synced.index("manifest.json")
     assert "run" in synced[synced.index("manifest.json") :], "the entry of the manifest"

@@ -13,10 +13,10 @@ from heedful.__main__ import main
 from heedful.errors import DataError, HeedfulError, RecipeError
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.prepare import open_corpus, open_or_create
+from heedful.runs.prepare import open_corpus, open_or_create_run
 from heedful.runs.train import train
-from heedful.tasks.translation.directions import by_tags
-from heedful.tasks.translation.face import Translator
+from heedful.tasks.translation.directions import run_by_tags
+from heedful.tasks.translation.translator import Translator
 
 WORDS = {
     "en": ("one", "two", "three", "four"),
@@ -121,11 +121,11 @@ def test_a_language_must_be_said_and_known(translator: Translator) -> None:
 
 def test_answers_keep_their_order_whatever_is_asked(translator: Translator) -> None:
     asked = [("one two three", "de"), ("un deux trois", "en"), ("four one two", "de"), ("one one two", "fr")]
-    found = by_tags(
+    found = run_by_tags(
         translator,
         asked,
         tags=lambda each: (f"<2{each[1]}>",),
-        ask=lambda user, some: [each.text for each in user.translate([text for text, _ in some])],
+        run_group=lambda user, some: [each.text for each in user.translate([text for text, _ in some])],
     )
     assert found == ["eins zwei drei", "one two three", "vier eins zwei", "un un deux"]
 
@@ -220,7 +220,7 @@ def test_an_export_tells_of_tags(folder: Path, translator: Translator, tmp_path:
     pytest.importorskip("onnx")
     assert main(["export", str(folder / "run"), str(tmp_path / "graphs"), "--format", "onnx"]) == 0
     source = json.loads((tmp_path / "graphs" / "heedful.json").read_text())["source"]
-    assert (source["before"], source["tags"]) == ([], translator.source.tags)
+    assert (source["before"], source["tags"]) == ([], translator.source.tag_ids)
     assert translator.towards("de").source.encode("one")[0] == source["tags"]["<2de>"]
 
 
@@ -236,7 +236,7 @@ def test_each_text_is_scored_by_itself(folder: Path, told: list[str], capsys: py
 def test_a_run_goes_on_with_all_its_texts(folder: Path, told: list[str]) -> None:
     said: list[str] = []
     recipe = changed(folder, "--training.steps", "410")
-    assert open_corpus(open_or_create(recipe, say=said.append), "train", say=said.append).report.kept == 256
+    assert open_corpus(open_or_create_run(recipe, log=said.append), "train", log=said.append).report.kept == 256
     assert not [line for line in said if "encoding again" in line]
 
 
@@ -255,7 +255,7 @@ def test_weights_and_temperature_say_how_often_texts_are_read(
     texts = 'texts = { a = { source = "all.en", target = "all.de" }, b = { source = "all.en", target = "some.de" } }'
     plain = ["--data.validation={ source = 'a', target = 'b' }", "--data.test", "none"]
     recipe = changed(folder, table(", ".join(filter(None, (texts, settings)))), *plain)
-    found = recipe.data.amounts("train", [100, 900])
+    found = recipe.data.compute_epoch_tokens("train", [100, 900])
     assert found == pytest.approx(amounts)
     more = changed(
         folder,
@@ -263,7 +263,7 @@ def test_weights_and_temperature_say_how_often_texts_are_read(
         *plain,
         "--data.rehearse={ source = 'c', target = 'd', share = 0.2 }",
     )
-    both = more.data.amounts("train", [100, 900, 7])
+    both = more.data.compute_epoch_tokens("train", [100, 900, 7])
     assert both[:2] == pytest.approx(amounts)
     assert both[2] / math.fsum(both) == pytest.approx(0.2)
 

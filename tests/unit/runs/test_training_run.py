@@ -21,19 +21,19 @@ import torch
 
 import heedful
 from heedful import DataError, RunError, TrainingError, load_recipe, train
-from heedful import store as files
+from heedful import atomic_io as files
+from heedful.atomic_io import load_tensors, read_manifest
 from heedful.runs import train as training_run
-from heedful.runs.examine import measure
+from heedful.runs.evaluate import evaluate_run
 from heedful.runs.load import open_run
-from heedful.runs.prepare import claimed
-from heedful.store import load_tensors, read_manifest
-from heedful.training.listeners import Evaluation, Listener, Update
+from heedful.runs.prepare import lock_run_folder
+from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
 
 Another = Callable[[str], Path]
 LAST = "checkpoints/step-00000012"
 
 
-class Pull(Listener):
+class Pull(Callback):
     """Ends a run the hard way after an update."""
 
     def __init__(self, at: int, error: BaseException | None = None) -> None:
@@ -41,11 +41,11 @@ class Pull(Listener):
         self.error = error or KeyboardInterrupt()
         self.evaluated_at: list[int] = []
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         if update.step == self.at:
             raise self.error
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         self.evaluated_at.append(evaluation.progress.step)
 
 
@@ -78,7 +78,7 @@ def test_a_run_folder_holds_all_it_says_and_no_pickle(trained: Path) -> None:
     assert manifest.finished
     assert (manifest.checkpoints, manifest.last) == ((4, 8, 12), 12)
     for name in manifest.files:
-        files.verify(trained, name, manifest=manifest)
+        files.verify_file(trained, name, manifest=manifest)
     for path in trained.rglob("*"):
         if path.is_file():
             assert path.suffix in (".json", ".jsonl", ".safetensors", ".ids", ".starts", ""), path
@@ -109,7 +109,7 @@ def test_the_final_model_is_the_mean_of_the_last_two(trained: Path) -> None:
 def test_the_final_model_is_measured_as_it_will_be_used(small: Path, precision: str) -> None:
     """In single precision, as its weights are kept, whatever it was trained in."""
     folder = fit(small, "--training.precision", precision)
-    _, found = measure(open_run(folder), device="cpu", say=lambda _: None)
+    _, found = evaluate_run(open_run(folder), device="cpu", say=lambda _: None)
     final = measured(folder)[-1]
     # the same weights and batches; bf16, with 8 bits, is off by 1e-4 and more
     assert {name: final[name] for name in found} == pytest.approx(found, rel=1e-6)
@@ -190,12 +190,12 @@ def test_a_process_that_is_told_to_stop_saves_and_leaves(trained: Path, small: P
         "import signal, sys\n"
         "import torch\n"
         "from heedful.training.optimizers import Adam\n"
-        "update, done = Adam.update, []\n"
+        "update, done = Adam.step, []\n"
         "def stop(self, rate):\n"
         "    update(self, rate)\n"
         "    done.append(rate)\n"
         f"    if len(done) == 6: signal.raise_signal(signal.{name})\n"
-        "Adam.update = stop\n"
+        "Adam.step = stop\n"
         "torch.set_num_threads(1)\n"
         "from heedful.__main__ import main\n"
         f"sys.exit(main(['train', {str(small)!r}, '--device', 'cpu']))\n"
@@ -374,7 +374,7 @@ def test_a_crafted_checkpoint_is_refused_by_name(small: Path, kind: str) -> None
 
 def test_a_run_folder_belongs_to_one_process(small: Path) -> None:
     folder = small.parent / "run"
-    with claimed(folder), pytest.raises(RunError, match="another process is training in it; wait for its end"):
+    with lock_run_folder(folder), pytest.raises(RunError, match="another process is training in it; wait for its end"):
         fit(small)
     fit(small, "--training.steps", "1")
 
@@ -500,7 +500,7 @@ def test_config_of_another_version(trained: Path, tmp_path: Path, version: objec
     content = json.loads((folder / "config.json").read_text()) | {"format": version}
     files.write_json(folder / "config.json", content)
     manifest = read_manifest(folder)
-    files.write_manifest(folder, manifest.with_file("config.json", files.digest(folder / "config.json")))
+    files.write_manifest(folder, manifest.with_file("config.json", files.compute_digest(folder / "config.json")))
     with pytest.raises(RunError, match=r"config\.json: has format .*; install the version that wrote it"):
         heedful.load(folder)
 
@@ -578,7 +578,7 @@ def test_processes_end_when_torchrun_is_killed(small: Path) -> None:
     wait_until(lambda: "SIGTERM: saved" in told.read_text())
     last = read_manifest(folder).last
     assert last is not None
-    with claimed(folder):
+    with lock_run_folder(folder):
         assert read_manifest(folder).last == last
 
 
@@ -623,6 +623,6 @@ def test_training_is_not_left_to_chance(monkeypatch: pytest.MonkeyPatch, small: 
     made = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        monkeypatch.setattr(training_run, "keep_pages", lambda: False)
+        monkeypatch.setattr(training_run, "tune_malloc", lambda: False)
         made.append(contents(fit(small, "--output", str(small.parent / f"run{seed}"))))
     assert made[0] == made[1]

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.data.tokenizers import Tokenizer, Words, learn_sentencepiece
+from heedful.data.tokenizers import Tokenizer, WordTokenizer, learn_sentencepiece
 from heedful.errors import DataError, RecipeError
 from heedful.recipes.load import load_recipe
 from heedful.runs.checkpoints import read_weights
-from heedful.runs.initial import fresh as fresh_of
+from heedful.runs.initialization import init_model as fresh_of
 from heedful.runs.load import open_run
 from heedful.runs.train import train
-from heedful.tasks.kind import Run
+from heedful.tasks.task import Run
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.translation.run import SOURCE, TARGET
+from heedful.tasks.translation.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 D_MODEL = 8
 WORDS = ["dog", "cat", "house", "."]
@@ -43,7 +43,7 @@ def write(path: Path, vectors: dict[str, torch.Tensor]) -> Path:
 
 
 def in_order(tokenizer: Tokenizer) -> dict[str, int]:
-    return {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.size)))}
+    return {piece: number for number, piece in enumerate(tokenizer.to_pieces(range(tokenizer.size)))}
 
 
 @pytest.mark.parametrize("tie", ["three_way", "two_way", "none"])
@@ -51,11 +51,15 @@ def test_known_words_start_from_their_vectors_and_the_rest_stays_random(tmp_path
     """Directions and relative lengths are kept; the mean square of the lengths becomes 1, that of random rows."""
     vectors = {word: torch.randn(D_MODEL) * 3 for word in ("dog", "house", "unheard")}
     path = write(tmp_path / "v", vectors)
-    tokenizer = Words(WORDS, lowercase=False)
-    run = Run(tmp_path, recipe(tmp_path, tie=tie, source_vectors=path), {SOURCE: tokenizer, TARGET: tokenizer})
-    model, before = run.model(), run.model()
+    tokenizer = WordTokenizer(WORDS, lowercase=False)
+    run = Run(
+        tmp_path,
+        recipe(tmp_path, tie=tie, source_vectors=path),
+        {SOURCE_TOKENIZER: tokenizer, TARGET_TOKENIZER: tokenizer},
+    )
+    model, before = run.init_model(), run.init_model()
     said: list[str] = []
-    run.kind.warm(run, model, say=said.append)
+    run.task.init_weights(run, model, log=said.append)
     assert said == [f"2 of {tokenizer.size} pieces start from {path}"]
     ids = in_order(tokenizer)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
@@ -76,10 +80,12 @@ def test_both_sides_may_have_vectors_of_their_own(tmp_path: Path) -> None:
         "source_vectors": write(tmp_path / "s", ours),
         "target_vectors": write(tmp_path / "t", theirs),
     }
-    tokenizer = Words(WORDS, lowercase=False)
-    run = Run(tmp_path, recipe(tmp_path, tie="none", **paths), {SOURCE: tokenizer, TARGET: tokenizer})
-    model, row = run.model(), in_order(tokenizer)["dog"]
-    run.kind.warm(run, model, say=lambda _: None)
+    tokenizer = WordTokenizer(WORDS, lowercase=False)
+    run = Run(
+        tmp_path, recipe(tmp_path, tie="none", **paths), {SOURCE_TOKENIZER: tokenizer, TARGET_TOKENIZER: tokenizer}
+    )
+    model, row = run.init_model(), in_order(tokenizer)["dog"]
+    run.task.init_weights(run, model, log=lambda _: None)
     for stack, vectors in ((model.encoder.stack, ours), (model.decoder.stack, theirs)):
         found = stack.embedding.table.weight[row].detach()
         torch.testing.assert_close(found, vectors["dog"] / vectors["dog"].norm(), rtol=1e-4, atol=1e-5)
@@ -93,9 +99,11 @@ def test_the_end_of_a_word_is_not_the_word(tmp_path: Path) -> None:
     assert "▁dog" in ids
     vector = torch.randn(D_MODEL)
     path = write(tmp_path / "v", {"dog": vector, "s": torch.randn(D_MODEL)})
-    run = Run(tmp_path, recipe(tmp_path, source_vectors=path), {SOURCE: tokenizer, TARGET: tokenizer})
-    model, before = run.model(), run.model()
-    run.kind.warm(run, model, say=lambda _: None)
+    run = Run(
+        tmp_path, recipe(tmp_path, source_vectors=path), {SOURCE_TOKENIZER: tokenizer, TARGET_TOKENIZER: tokenizer}
+    )
+    model, before = run.init_model(), run.init_model()
+    run.task.init_weights(run, model, log=lambda _: None)
     table, random = (m.encoder.stack.embedding.table.weight.detach() for m in (model, before))
     assert not torch.equal(table[ids["▁dog"]], random[ids["▁dog"]])
     assert torch.equal(table[ids["s"]], random[ids["s"]]), "the s of dogs is not the word s"
@@ -110,10 +118,10 @@ def test_frozen_vectors_outlive_two_sittings_while_other_pieces_learn(small: Pat
     words += ["--training.precision", precision, "--training.ema", "0.5"]
     run = train(load_recipe(small, [*words, "--training.steps", "4"]), device="cpu").folder
     opened = open_run(run)
-    fresh = fresh_of(opened, say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    fresh = fresh_of(opened, log=lambda _: None).encoder.stack.embedding.table.weight.detach()
     train(load_recipe(small, words), device="cpu")
     found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
-    ids = in_order(opened.text(SOURCE))
+    ids = in_order(opened.get_tokenizer(SOURCE_TOKENIZER))
     frozen = [ids[str(digit)] for digit in range(0, 10, 2)]
     torch.testing.assert_close(found[frozen], fresh[frozen], rtol=0, atol=0)
     learned = [ids[str(digit)] for digit in range(1, 10, 2)]
@@ -124,9 +132,9 @@ def test_vectors_that_are_not_frozen_learn(small: Path) -> None:
     path = write(small.parent / "v", {"2": torch.randn(16)})
     run = train(load_recipe(small, ["--model.source_vectors", str(path)]), device="cpu").folder
     opened = open_run(run)
-    fresh = fresh_of(opened, say=lambda _: None).encoder.stack.embedding.table.weight.detach()
+    fresh = fresh_of(opened, log=lambda _: None).encoder.stack.embedding.table.weight.detach()
     found = read_weights(run, step=12)["encoder.stack.embedding.table.weight"]
-    assert (found != fresh).any(1)[in_order(opened.text(SOURCE))["2"]]
+    assert (found != fresh).any(1)[in_order(opened.get_tokenizer(SOURCE_TOKENIZER))["2"]]
 
 
 def test_a_file_without_any_known_word_freezes_nothing(small: Path) -> None:
@@ -188,7 +196,7 @@ def test_models_of_every_task_keep_the_vectors_that_they_start_from(tmp_path: Pa
         run = train(load_recipe(recipe_file, ["--output", str(tmp_path / freeze)]), device="cpu").folder
         opened = open_run(run)
         said: list[str] = []
-        begun = dict(fresh_of(opened, say=said.append).named_parameters())
+        begun = dict(fresh_of(opened, log=said.append).named_parameters())
         assert said == [f"2 of {opened.tokenizer.size} pieces start from {path}"]
         found = read_weights(run, step=4)
         (key,) = (key for key in found if key.endswith("embedding.table.weight"))

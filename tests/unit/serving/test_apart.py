@@ -27,25 +27,31 @@ from serving import opened, serving
 from torch import Tensor, nn
 
 import heedful
-from heedful.engines.arrange import engine_in
-from heedful.engines.int8 import Bytes, Int8Linear
+from heedful.engines.int8 import Int8Linear, Int8Matrix
+from heedful.engines.select_engine import detect_engine
 from heedful.errors import RecipeError, RunError
-from heedful.generation.search import Greedy
-from heedful.generation.start import Request
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import GreedySearch
 from heedful.models.interface import State
-from heedful.native import library
-from heedful.serving import capacity, loading
-from heedful.serving.apart.parts import Parts, parts_of
-from heedful.serving.apart.processes import Ended, Member, Processes, furnish_apart, settings_of_each
-from heedful.serving.house import House
-from heedful.serving.logs import LOGGER
-from heedful.serving.refusal import Refusal
-from heedful.serving.settings import Settings
-from heedful.serving.term import Gone, Term
-from heedful.serving.uses import uses_of
-from heedful.tasks.faces import in_batches
-from heedful.tasks.finding import Finder, grown, in_company
-from heedful.values import Tokens
+from heedful.native import load_library
+from heedful.serving import capacity, startup
+from heedful.serving.capabilities import list_capabilities
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.http_errors import HTTPError
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.request_log import SERVER_LOGGER
+from heedful.serving.settings import ServerSettings
+from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
+from heedful.serving.workers.worker_pool import (
+    WorkerDied,
+    WorkerPool,
+    WorkerProcess,
+    load_into_workers,
+    worker_settings,
+)
+from heedful.tasks.batch_executor import SearchCall, stream_one, use_executor
+from heedful.tasks.predictor import run_batched
+from heedful.tensors import Tokens
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 RUNS = {path.parent.name: path.parent / "run" for path in sorted(GOLDEN.glob("*/recipe.toml"))}
@@ -67,7 +73,7 @@ class Odd:
 
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
-    def begin(self, source: Sequence[int]) -> Tensor:
+    def init_state(self, source: Sequence[int]) -> Tensor:
         if 13 in source:
             raise ValueError("cannot read 13")
         if 14 in source:
@@ -93,22 +99,22 @@ class Strange(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Endless(Finder[int]):
+class Endless(SearchCall[int]):
     """Texts that never end by themselves."""
 
     limit: int = 12
 
-    def begun(self, batch: list[int]) -> tuple[State, Request]:
+    def start_search(self, batch: list[int]) -> tuple[State, GenerationRequest]:
         first = torch.zeros(len(batch), 1, dtype=torch.long)
-        return self.engine.begin(batch), Request(Tokens(first, first), self.limit)
+        return self.engine.init_state(batch), GenerationRequest(Tokens(first, first), self.limit)
 
 
 def endless(limit: int = 10**6) -> Endless:
-    return Endless(Odd(), Greedy(EOS), limit)
+    return Endless(Odd(), GreedySearch(EOS), limit)
 
 
-def texts(finder: Finder[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
-    found = in_batches(numbers, finder, size=lambda _: 1, tokens=64, rows=8, **given)
+def texts(finder: SearchCall[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
+    found = run_batched(numbers, finder, size=lambda _: 1, batch_tokens=64, max_rows=8, **given)
     return [hypotheses[0].ids for hypotheses in found]
 
 
@@ -120,123 +126,125 @@ def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def closing(house: House) -> Iterator[House]:
+def closing(house: ModelRegistry) -> Iterator[ModelRegistry]:
     try:
         yield house
     finally:
-        for model in house.all.values():
+        for model in house.models_and_indices.values():
             model.close()
 
 
-def apart(number: int, names: Sequence[str], **settings: Any) -> House:
+def apart(number: int, names: Sequence[str], **settings: Any) -> ModelRegistry:
     """A house of runs that so many processes compute."""
     models = {name: {"run": str(RUNS[name])} for name in names}
     table = {"models": models, "port": 0, "device": "cpu", "threads": 1, "log": "none", **settings}
-    house = House(Settings.model_validate(table), {}, {})
-    furnish_apart(house, lambda _: None, number)
+    house = ModelRegistry(ServerSettings.model_validate(table), {}, {})
+    load_into_workers(house, lambda _: None, number)
     house.state = "ready"
     return house
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[House]:
+def here() -> Iterator[ModelRegistry]:
     with closing(opened(RUNS, threads=1)) as house:
         yield house
 
 
 @pytest.fixture(scope="module")
-def there() -> Iterator[House]:
+def there() -> Iterator[ModelRegistry]:
     with closing(apart(2, [*RUNS])) as house:
         yield house
 
 
-def processes(house: House) -> Processes:
-    return next(iter(house.models.values())).answering._processes  # type: ignore[attr-defined,no-any-return]
+def processes(house: ModelRegistry) -> WorkerPool:
+    return next(iter(house.models.values())).backend._pool  # type: ignore[attr-defined,no-any-return]
 
 
-def members(house: House) -> list[Member]:
-    return processes(house)._members
+def members(house: ModelRegistry) -> list[WorkerProcess]:
+    return processes(house)._workers
 
 
-def company(house: House, term: Term | None = None) -> Any:
-    return in_company(next(iter(house.models.values())).answering.company(term or Term.of(30)))
+def company(house: ModelRegistry, term: RequestDeadline | None = None) -> Any:
+    return use_executor(
+        next(iter(house.models.values())).backend.build_executor(term or RequestDeadline.from_seconds(30))
+    )
 
 
-def idle(house: House) -> bool:
+def idle(house: ModelRegistry) -> bool:
     return not any(member.load for member in members(house))
 
 
-def first_answers(house: House) -> dict[str, str]:
+def first_answers(house: ModelRegistry) -> dict[str, str]:
     """What each model says to what it is asked first, or why it does not."""
     found = {}
     for name, model in house.models.items():
-        for use in uses_of(model.face):
-            if use.first is not None:
+        for use in list_capabilities(model.predictor):
+            if use.warm_up is not None:
                 try:
                     found[f"{name}: {use.name}"] = repr(
-                        asyncio.run(model.ask(Term.of(60), partial(use.first, model.face)))
+                        asyncio.run(model.run(RequestDeadline.from_seconds(60), partial(use.warm_up, model.predictor)))
                     )
                 except heedful.DataError as error:
                     found[f"{name}: {use.name}"] = f"{error}"
     return found
 
 
-def test_models_of_every_task_answer_there_as_here(here: House, there: House) -> None:
+def test_models_of_every_task_answer_there_as_here(here: ModelRegistry, there: ModelRegistry) -> None:
     expected = first_answers(here)
     assert {TASKS[name.partition(":")[0].partition("/")[0]] for name in expected} == set(TASKS.values())
     assert first_answers(there) == expected
     assert idle(there)
 
 
-def test_what_computes_there_is_counted_here(there: House) -> None:
+def test_what_computes_there_is_counted_here(there: ModelRegistry) -> None:
     first_answers(there)
-    told = there.meters.text().decode()
+    told = there.metrics.render_text().decode()
     assert 'heedful_batch_rows_count{model="translation-transformer"}' in told
     assert 'heedful_tokens_total{model="translation-transformer"}' in told
 
 
-def test_texts_are_heard_while_they_grow(there: House) -> None:
+def test_texts_are_heard_while_they_grow(there: ModelRegistry) -> None:
     heard = list[tuple[int, list[int]]]()
     finder = endless(5)
     with company(there):
-        found = texts(finder, [7, 8], heard=lambda place, ids: heard.append((place, list(ids))))
+        found = texts(finder, [7, 8], on_tokens=lambda place, ids: heard.append((place, list(ids))))
     assert found == texts(finder, [7, 8])
     assert [ids for place, ids in heard if place == 1] == [list(found[1][:size]) for size in (1, 2, 3, 4)]
 
 
-def test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work(there: House) -> None:
-    with company(there, Term.of(60)):
-        stream = grown(endless(), 3)
+def test_a_stream_that_is_closed_and_one_whose_reader_leaves_stop_the_work(there: ModelRegistry) -> None:
+    with company(there, RequestDeadline.from_seconds(60)):
+        stream = stream_one(endless(), 3)
         next(stream)
         assert sorted(member.load for member in members(there)) == [0, 1]
         stream.close()  # type: ignore[attr-defined]
         until(lambda: idle(there))
-    term = Term.of(60)
+    term = RequestDeadline.from_seconds(60)
 
     def left() -> None:
-        with company(there, term), pytest.raises(Gone):
+        with company(there, term), pytest.raises(ClientDisconnected):
             texts(endless(), [1])
 
     with ThreadPoolExecutor(1) as threads:
         gone = threads.submit(left)
         until(lambda: not idle(there))
-        term.leave()
+        term.cancel()
         gone.result(10)
     until(lambda: idle(there))
 
 
-def test_a_term_that_ends_stops_the_work(there: House) -> None:
-    with company(there, Term.of(0.3)), pytest.raises(Refusal) as refused:
+def test_a_term_that_ends_stops_the_work(there: ModelRegistry) -> None:
+    with company(there, RequestDeadline.from_seconds(0.3)), pytest.raises(HTTPError) as refused:
         texts(endless(), [1, 2])
     assert refused.value.status == 504
     until(lambda: idle(there))
 
 
-def test_what_goes_wrong_there_is_told_here(there: House) -> None:
+def test_what_goes_wrong_there_is_told_here(there: ModelRegistry) -> None:
     with company(there):
         with pytest.raises(ValueError, match="cannot read 13") as failed:
             texts(endless(3), [13])
-        assert "in begin" in failed.value.__notes__[0], "where it was"
+        assert "in init_state" in failed.value.__notes__[0], "where it was"
         with pytest.raises(Strange, match="str two") as strange:
             texts(endless(3), [14])
         assert strange.value.one == "made of"
@@ -250,41 +258,41 @@ def test_what_goes_wrong_there_is_told_here(there: House) -> None:
     until(lambda: idle(there))
 
 
-def test_those_that_have_least_to_do_are_asked(there: House) -> None:
-    terms = [Term.of(60) for _ in range(4)]
+def test_those_that_have_least_to_do_are_asked(there: ModelRegistry) -> None:
+    terms = [RequestDeadline.from_seconds(60) for _ in range(4)]
 
-    def ask(term: Term) -> None:
-        with company(there, term), pytest.raises(Gone):
+    def ask(term: RequestDeadline) -> None:
+        with company(there, term), pytest.raises(ClientDisconnected):
             texts(endless(), [1])
 
     with ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(ask, term) for term in terms]
         until(lambda: [member.load for member in members(there)] == [2, 2])
         for term in terms:
-            term.leave()
+            term.cancel()
         for each in asked:
             each.result(10)
     until(lambda: idle(there))
 
 
-def test_one_that_ends_fails_its_own_and_begins_again(there: House, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, logger=LOGGER.name)
+def test_one_that_ends_fails_its_own_and_begins_again(there: ModelRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger=SERVER_LOGGER.name)
     until(lambda: idle(there))
     with company(there):
-        stream = grown(endless(), 3)
+        stream = stream_one(endless(), 3)
         next(stream)
         ended, other = sorted(members(there), key=lambda member: -member.load)
         before = ended._process.pid
         os.kill(before, signal.SIGKILL)
-        with pytest.raises(Ended, match="signal 9"):
+        with pytest.raises(WorkerDied, match="signal 9"):
             list(stream)
         assert texts(endless(3), [4]) == texts(endless(3), [4]), "the other one answers"
         assert not ended.is_ready and other.is_ready
         until(lambda: ended.is_ready)
         assert ended._process.pid != before
     assert "ended (signal 9)" in caplog.text
-    with company(there, Term.of(60)):
-        streams = [grown(endless(3), 3) for _ in range(2)]
+    with company(there, RequestDeadline.from_seconds(60)):
+        streams = [stream_one(endless(3), 3) for _ in range(2)]
         assert [list(each)[-1].ids for each in streams] == [texts(endless(3), [3])[0]] * 2  # type: ignore[union-attr]
 
 
@@ -338,9 +346,9 @@ def test_signals_for_the_server_do_not_end_one_that_loads(monkeypatch: pytest.Mo
         assert texts(endless(3), [4]) == texts(endless(3), [4])
 
 
-def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: House) -> None:
-    parts = parts_of(here)
-    translator = here.models["translation-transformer"].face
+def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: ModelRegistry) -> None:
+    parts = collect_shared_objects(here)
+    translator = here.models["translation-transformer"].predictor
     assert parts.loads(parts.dumps(translator)) is translator
     say = parts.loads(parts.dumps(translator.translate))
     assert say.__self__ is translator
@@ -349,22 +357,26 @@ def test_what_a_model_is_made_of_is_named_and_all_else_is_copied(here: House) ->
     found = parts.loads(parts.dumps(other))
     assert found is not other and found.max_source == 7 and found.models[0] is translator.models[0]
     assert len(parts.dumps(other)) < 5_000
-    assert parts.dumps(copy(translator)._scores) == parts.dumps(copy(translator)._scores), "and are answered together"
-    mine, unlike = Parts({"a": [nn.Linear(2, 2)]}), Parts({"b": [nn.Linear(2, 2)]})
+    first, second = copy(translator)._score_batch, copy(translator)._score_batch
+    assert parts.dumps(first) == parts.dumps(second), "and are answered together"
+    mine, unlike = SharedObjects({"a": [nn.Linear(2, 2)]}), SharedObjects({"b": [nn.Linear(2, 2)]})
     with pytest.raises(KeyError, match=r"a.0."):
         unlike.loads(mine.dumps(mine["a[0]"]))
 
 
 def test_they_compute_with_the_engines_that_are_here() -> None:
-    known = [engine for engine in ("torch", "native") if engine == "torch" or library() is not None]
+    known = [engine for engine in ("torch", "native") if engine == "torch" or load_library() is not None]
     for engine in known:
         face = heedful.load(RUNS["translation-transformer"], device="cpu", engine=engine)
-        assert engine_in(part for part in Parts({"": face}).every() if isinstance(part, nn.Module)) == engine
+        assert (
+            detect_engine(part for part in SharedObjects({"": face}).iter_objects() if isinstance(part, nn.Module))
+            == engine
+        )
         house = opened({"a": {"run": str(RUNS["translation-transformer"]), "engine": engine}}, threads=None)
         with closing(house):
             house.settings.models["a"] = house.settings.models["a"].model_copy(update={"engine": "auto"})
-            assert settings_of_each(house, 2).models["a"].engine == engine
-    assert engine_in([Int8Linear(Bytes.of(torch.randn(256, 256)), None)]) == "int8"
+            assert worker_settings(house, 2).models["a"].engine == engine
+    assert detect_engine([Int8Linear(Int8Matrix.from_weight(torch.randn(256, 256)), None)]) == "int8"
 
 
 @pytest.mark.parametrize(("given", "cores", "number", "expected"), [(None, 16, 2, 7), (None, 2, 1, 1), (3, 2, 4, 3)])
@@ -372,7 +384,7 @@ def test_they_share_the_cores_that_http_leaves(
     monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, number: int, expected: int
 ) -> None:
     monkeypatch.setattr(torch, "get_num_threads", lambda: cores)
-    assert settings_of_each(House(Settings(threads=given), {}, {}), number).threads == expected
+    assert worker_settings(ModelRegistry(ServerSettings(threads=given), {}, {}), number).threads == expected
 
 
 @pytest.mark.parametrize(
@@ -389,9 +401,9 @@ def test_they_share_the_cores_that_http_leaves(
 def test_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, device: str, expected: int
 ) -> None:
-    monkeypatch.setattr(loading, "cores", lambda: cores)
+    monkeypatch.setattr(startup, "count_cores", lambda: cores)
     monkeypatch.setattr("heedful.runs.device.find_device", torch.device)
-    assert loading.usual_processes(Settings(processes=given, device=device)) == expected
+    assert startup.choose_num_processes(ServerSettings(processes=given, device=device)) == expected
 
 
 @pytest.mark.parametrize(
@@ -401,14 +413,14 @@ def test_how_many_there_are(
 def test_more_than_the_machine_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str
 ) -> None:
-    monkeypatch.setattr(capacity, "cores", lambda: 2)
-    monkeypatch.setattr(capacity, "memory", lambda: bytes_)
-    settings = Settings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
+    monkeypatch.setattr(capacity, "count_cores", lambda: 2)
+    monkeypatch.setattr(capacity, "read_total_memory", lambda: bytes_)
+    settings = ServerSettings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
     if word:
         with pytest.raises(RecipeError, match=word):
-            capacity.require_room(settings, number)
+            capacity.require_capacity(settings, number)
     else:
-        capacity.require_room(settings, number)
+        capacity.require_capacity(settings, number)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from held import WAIT, holding, request
 
-from heedful.serving import bodies
-from heedful.serving.bodies import SMALL, Body, BodyBudget
-from heedful.serving.refusal import Refusal
+from heedful.serving import body_budget
+from heedful.serving.body_budget import UNCOUNTED_BYTES, BodyBudget, RequestBody
+from heedful.serving.http_errors import HTTPError
 
 
 def receiving(*sizes: int, last: bool = False) -> Callable[[], Any]:
@@ -35,14 +35,14 @@ def receiving(*sizes: int, last: bool = False) -> Callable[[], Any]:
 
 def test_small_bodies_do_not_count() -> None:
     async def arrive() -> None:
-        budget = BodyBudget(SMALL)
+        budget = BodyBudget(UNCOUNTED_BYTES)
         for _ in range(5):
-            await budget.body().receive(receiving(SMALL))
-        assert budget.used == 0
-        body = budget.body()
-        await body.receive(receive := receiving(1, SMALL - 1))
+            await budget.start_body().receive(receiving(UNCOUNTED_BYTES))
+        assert budget.used_bytes == 0
+        body = budget.start_body()
+        await body.receive(receive := receiving(1, UNCOUNTED_BYTES - 1))
         await body.receive(receive)
-        assert budget.used == 0
+        assert budget.used_bytes == 0
 
     asyncio.run(asyncio.wait_for(arrive(), WAIT))
 
@@ -52,22 +52,22 @@ def test_the_slowest_body_loses_its_place() -> None:
 
     async def arrive() -> None:
         nonlocal now
-        budget = BodyBudget(4 * SMALL, clock=lambda: now)
-        slow, fast = budget.body(), budget.body()
-        await slow.receive(slowly := receiving(SMALL + 1))
-        await fast.receive(receiving(2 * SMALL))
+        budget = BodyBudget(4 * UNCOUNTED_BYTES, clock=lambda: now)
+        slow, fast = budget.start_body(), budget.start_body()
+        await slow.receive(slowly := receiving(UNCOUNTED_BYTES + 1))
+        await fast.receive(receiving(2 * UNCOUNTED_BYTES))
         waiting = asyncio.ensure_future(slow.receive(slowly))
         await asyncio.sleep(0)
         now = 10.0
-        newest = budget.body()
-        await newest.receive(receiving(SMALL + 2))
-        with pytest.raises(Refusal) as lost:
+        newest = budget.start_body()
+        await newest.receive(receiving(UNCOUNTED_BYTES + 2))
+        with pytest.raises(HTTPError) as lost:
             await waiting
         assert (lost.value.status, lost.value.retry_after) == (503, 5)
-        assert budget.used == 3 * SMALL + 2
+        assert budget.used_bytes == 3 * UNCOUNTED_BYTES + 2
         for each in (fast, newest, slow):
             each.release()
-        assert budget.used == 0
+        assert budget.used_bytes == 0
 
     asyncio.run(asyncio.wait_for(arrive(), WAIT))
 
@@ -77,17 +77,17 @@ def test_what_has_arrived_keeps_its_place() -> None:
 
     async def arrive() -> None:
         nonlocal now
-        budget = BodyBudget(2 * SMALL, clock=lambda: now)
-        whole = budget.body()
-        await whole.receive(receiving(2 * SMALL, last=True))
+        budget = BodyBudget(2 * UNCOUNTED_BYTES, clock=lambda: now)
+        whole = budget.start_body()
+        await whole.receive(receiving(2 * UNCOUNTED_BYTES, last=True))
         now = 10.0
-        newest = budget.body()
-        with pytest.raises(Refusal) as refused:
-            await newest.receive(receiving(SMALL + 1))
+        newest = budget.start_body()
+        with pytest.raises(HTTPError) as refused:
+            await newest.receive(receiving(UNCOUNTED_BYTES + 1))
         assert refused.value.status == 503
         newest.release()
         whole.release()
-        await budget.body().receive(receiving(SMALL + 1))
+        await budget.start_body().receive(receiving(UNCOUNTED_BYTES + 1))
 
     asyncio.run(asyncio.wait_for(arrive(), WAIT))
 
@@ -105,17 +105,17 @@ def _readable(connections: list[socket.socket]) -> list[socket.socket]:
 
 def test_unfinished_bodies_hold_no_more_than_the_server_grants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty clients send most of a large body each, and no end: others are answered, and no memory is lost."""
-    monkeypatch.setattr(bodies, "_PATIENCE", 0.0)
+    monkeypatch.setattr(body_budget, "_MIN_ARRIVAL_SECONDS", 0.0)
     granted, held_most, lock = 1_000_000, 0, threading.Lock()
-    hold = BodyBudget.hold
+    hold = BodyBudget.add_bytes
 
-    def counted(budget: BodyBudget, body: Body, size: int) -> None:
+    def counted(budget: BodyBudget, body: RequestBody, size: int) -> None:
         nonlocal held_most
         hold(budget, body, size)
         with lock:
-            held_most = max(held_most, budget.used)
+            held_most = max(held_most, budget.used_bytes)
 
-    monkeypatch.setattr(BodyBudget, "hold", counted)
+    monkeypatch.setattr(BodyBudget, "add_bytes", counted)
     with holding(monkeypatch, limits={"bodies": granted, "file": 900_000, "arrival": 60}) as held, ExitStack() as stack:
         held.face.go.set()
         content = request("/file", method="POST", Content_Length="600000") + b" " * 300_000

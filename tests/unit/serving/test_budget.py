@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from heedful.serving.budget import MemoryBudget
-from heedful.serving.refusal import Refusal
-from heedful.serving.term import Gone, Term
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.http_errors import HTTPError
+from heedful.serving.memory_budget import MemoryBudget
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -27,7 +27,7 @@ def test_the_sum_of_what_is_reserved_is_bounded() -> None:
 
     def decode(size: int) -> int:
         nonlocal most, held
-        with budget.reserve(size, Term.of(20), name="image"):
+        with budget.reserve(size, RequestDeadline.from_seconds(20), name="image"):
             with guarding:
                 held += size
                 most = max(most, held)
@@ -40,28 +40,28 @@ def test_the_sum_of_what_is_reserved_is_bounded() -> None:
     with ThreadPoolExecutor(20) as threads:
         assert list(threads.map(decode, sizes)) == sizes
     assert 6 <= most <= 10
-    assert budget.used == 0
+    assert budget.used_bytes == 0
 
 
 def test_what_never_fits_is_refused_with_the_numbers() -> None:
     budget = MemoryBudget(1_000)
-    with pytest.raises(Refusal, match=r"image: needs 1,001 bytes .* has 1,000 ") as refused:
-        budget.reserve(1_001, Term.of(20), name="image").__enter__()
-    assert (refused.value.status, budget.used) == (413, 0)
-    with budget.reserve(1_000, Term.of(20), name="image"):
-        assert budget.used == 1_000
+    with pytest.raises(HTTPError, match=r"image: needs 1,001 bytes .* has 1,000 ") as refused:
+        budget.reserve(1_001, RequestDeadline.from_seconds(20), name="image").__enter__()
+    assert (refused.value.status, budget.used_bytes) == (413, 0)
+    with budget.reserve(1_000, RequestDeadline.from_seconds(20), name="image"):
+        assert budget.used_bytes == 1_000
 
 
 def test_who_waits_does_so_until_the_deadline_and_in_order() -> None:
     budget, order = MemoryBudget(10), list[str]()
 
     def decode(name: str, size: int) -> None:
-        with budget.reserve(size, Term.of(20), name=name):
+        with budget.reserve(size, RequestDeadline.from_seconds(20), name=name):
             order.append(name)
 
     with ThreadPoolExecutor(2) as threads:
-        with budget.reserve(6, Term.of(20), name="first"):
-            with pytest.raises(Refusal) as late, budget.reserve(5, Term.of(0.01), name="late"):
+        with budget.reserve(6, RequestDeadline.from_seconds(20), name="first"):
+            with pytest.raises(HTTPError) as late, budget.reserve(5, RequestDeadline.from_seconds(0.01), name="late"):
                 pass
             assert late.value.status == 504
             large = threads.submit(decode, "large", 9)
@@ -71,12 +71,12 @@ def test_who_waits_does_so_until_the_deadline_and_in_order() -> None:
             assert order == [], "a small one does not pass a large one that came before"
         large.result(20)
         small.result(20)
-    assert (order, budget.used) == (["large", "small"], 0)
+    assert (order, budget.used_bytes) == (["large", "small"], 0)
 
 
 @pytest.mark.parametrize("in_thread", [True, False])
 def test_a_client_that_leaves_gives_up_its_place(in_thread: bool) -> None:
-    budget, term = MemoryBudget(10), Term.of(20)
+    budget, term = MemoryBudget(10), RequestDeadline.from_seconds(20)
 
     def wait() -> None:
         with budget.reserve(5, term, name="image"):
@@ -86,33 +86,33 @@ def test_a_client_that_leaves_gives_up_its_place(in_thread: bool) -> None:
         async with budget.reserve_async(5, term, name="file"):
             raise AssertionError("there is no room")
 
-    with ThreadPoolExecutor(1) as threads, budget.reserve(6, Term.of(20), name="first"):
+    with ThreadPoolExecutor(1) as threads, budget.reserve(6, RequestDeadline.from_seconds(20), name="first"):
         waiting = threads.submit(wait) if in_thread else threads.submit(lambda: asyncio.run(wait_in_loop()))
         until(lambda: len(budget._waiting) == 1)
-        term.leave()
-        with pytest.raises(Gone):
+        term.cancel()
+        with pytest.raises(ClientDisconnected):
             waiting.result(20)
-        with budget.reserve(4, Term.of(20), name="next"):  # nobody waits before it any more
-            assert budget.used == 10
-    assert budget.used == 0
+        with budget.reserve(4, RequestDeadline.from_seconds(20), name="next"):  # nobody waits before it any more
+            assert budget.used_bytes == 10
+    assert budget.used_bytes == 0
 
 
 def test_what_is_not_needed_any_more_is_returned_at_once() -> None:
     budget = MemoryBudget(10)
-    with budget.reserve(10, Term.of(20), name="sound") as reservation:
+    with budget.reserve(10, RequestDeadline.from_seconds(20), name="sound") as reservation:
         reservation.reduce(3)
         reservation.reduce(5)  # never more
-        assert budget.used == 3
-        with budget.reserve(7, Term.of(20), name="sound"):
-            assert budget.used == 10
-    assert budget.used == 0
+        assert budget.used_bytes == 3
+        with budget.reserve(7, RequestDeadline.from_seconds(20), name="sound"):
+            assert budget.used_bytes == 10
+    assert budget.used_bytes == 0
 
 
 def test_coroutines_wait_without_holding_up_the_loop() -> None:
     budget, order = MemoryBudget(4), list[int]()
 
     async def decode(number: int) -> None:
-        async with budget.reserve_async(3, Term.of(20), name="file"):
+        async with budget.reserve_async(3, RequestDeadline.from_seconds(20), name="file"):
             order.append(number)
             await asyncio.sleep(0)
 
@@ -120,4 +120,4 @@ def test_coroutines_wait_without_holding_up_the_loop() -> None:
         await asyncio.gather(*map(decode, range(5)))
 
     asyncio.run(asyncio.wait_for(all_of_them(), 20))
-    assert (order, budget.used) == ([0, 1, 2, 3, 4], 0)
+    assert (order, budget.used_bytes) == ([0, 1, 2, 3, 4], 0)

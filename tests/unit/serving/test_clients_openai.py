@@ -16,9 +16,9 @@ from shapes import unchecked
 from spoken import runs
 
 from heedful.__main__ import main
-from heedful.serving.keys import add_key
-from heedful.serving.refusal import full
-from heedful.tasks.conversation.data import Turn
+from heedful.serving.api_keys import add_key
+from heedful.serving.http_errors import queue_full
+from heedful.tasks.conversation.data import DialogueTurn
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_seed_is_a_text_and_no_seed_is_any(client: openai.OpenAI) -> None:
 
 
 def test_biases_and_penalties_change_what_is_written(client: openai.OpenAI, live: Live) -> None:
-    tokenizer = live.house.models["tales"].face.tokenizer
+    tokenizer = live.house.models["tales"].predictor.tokenizer
     (letter,) = tokenizer.encode("y")
 
     def text(**fields: Any) -> str:
@@ -155,7 +155,7 @@ def test_the_best_of_several_are_those_most_probable_by_token(client: openai.Ope
 
 
 def test_log_probabilities_are_those_of_the_model(client: openai.OpenAI, live: Live) -> None:
-    writer = live.house.models["odd/pieces"].face
+    writer = live.house.models["odd/pieces"].predictor
     for prompt in ("the cat sat", " A  dog"):
         found = client.completions.create(
             model="odd/pieces", prompt=prompt, max_tokens=6, temperature=0, echo=True, logprobs=3
@@ -199,7 +199,7 @@ def test_tokens_end_where_a_stop_string_ends_the_text(client: openai.OpenAI) -> 
 
 
 def test_tokens_that_may_begin_a_stop_string_wait(client: openai.OpenAI, live: Live) -> None:
-    one, two = live.house.models["tales"].face.tokenizer.encode("ad")
+    one, two = live.house.models["tales"].predictor.tokenizer.encode("ad")
     fields: dict[str, Any] = {"model": "tales", "prompt": "the", "temperature": 0, "max_tokens": 5, "logprobs": 1}
     fields |= {"frequency_penalty": 2, "logit_bias": {str(one): 100, str(two): 97}}
     assert client.completions.create(**fields).choices[0].text == "aadad"
@@ -218,7 +218,7 @@ def test_a_prompt_is_scored_without_writing(client: openai.OpenAI, live: Live) -
     found = client.completions.create(model="tales", prompt=texts, max_tokens=0, echo=True, logprobs=0)
     assert [choice.text for choice in found.choices] == texts
     assert {choice.finish_reason for choice in found.choices} == {"length"}
-    for choice, surprise in zip(found.choices, live.house.models["tales"].face.surprise(texts), strict=True):
+    for choice, surprise in zip(found.choices, live.house.models["tales"].predictor.surprise(texts), strict=True):
         assert choice.logprobs is not None
         assert choice.logprobs.token_logprobs == pytest.approx(surprise.token_log_probabilities, abs=1e-4)
     assert found.usage is not None
@@ -258,8 +258,8 @@ def test_a_prompt_that_is_too_long_is_told(client: openai.OpenAI) -> None:
 
 
 def test_a_conversation_goes_on_as_the_model_says(client: openai.OpenAI, live: Live) -> None:
-    partner = live.house.models["talk"].face
-    turns = [Turn("user", "hello"), Turn("system", "number 1"), Turn("user", "hello hello")]
+    partner = live.house.models["talk"].predictor
+    turns = [DialogueTurn("user", "hello"), DialogueTurn("system", "number 1"), DialogueTurn("user", "hello hello")]
     messages: list[Any] = [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "number 1"},
@@ -272,7 +272,7 @@ def test_a_conversation_goes_on_as_the_model_says(client: openai.OpenAI, live: L
     assert (choice.message.role, choice.message.content) == ("assistant", expected.text)
     assert choice.finish_reason == ("stop" if expected.finished else "length")
     assert found.usage is not None
-    assert found.usage.prompt_tokens == len(partner.script.read(turns))
+    assert found.usage.prompt_tokens == len(partner.encoder.encode_source(turns))
     assert found.usage.completion_tokens == len(expected.tokens)
     assert found.object == "chat.completion"
     usage = {"stream_options": {"include_usage": True}}
@@ -317,7 +317,7 @@ def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live:
     unnamed: list[Any] = [{"role": "user", "content": "hello"}]
     with pytest.raises(openai.BadRequestError, match=r"messages\.0\.name: several speak to this model \(Ann, Bob\)"):
         client.chat.completions.create(model="many", messages=unnamed)
-    (expected,) = live.house.models["many"].face.reply([[Turn("Bob", "hello")]])
+    (expected,) = live.house.models["many"].predictor.reply([[DialogueTurn("Bob", "hello")]])
     named: list[Any] = [{"role": "user", "name": "Bob", "content": "hello"}]
     found = client.chat.completions.create(model="many", messages=named, seed=1)
     assert found.choices[0].message.content == expected.text
@@ -325,7 +325,7 @@ def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live:
 
 def test_vectors_are_those_of_the_model_however_they_are_sent(client: openai.OpenAI, live: Live) -> None:
     texts = ["the cat", "a dog sat on the mat"]
-    expected = live.house.models["en-de"].face.embed(texts)
+    expected = live.house.models["en-de"].predictor.embed(texts)
     by_default = client.embeddings.create(model="en-de", input=texts)
     as_numbers = client.embeddings.create(model="en-de", input=texts, encoding_format="float")
     for found in (by_default, as_numbers):
@@ -358,15 +358,15 @@ def test_what_is_wrong_is_a_typed_exception(client: openai.OpenAI) -> None:
 
 def test_the_client_asks_again_when_it_is_told_to(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     model = live.house.models["en-de"]
-    ask, asked = model.ask, list[int]()
+    ask, asked = model.run, list[int]()
 
     async def refused_at_first(*given: Any) -> Any:
         asked.append(1)
         if len(asked) == 1:
-            raise full()
+            raise queue_full()
         return await ask(*given)
 
-    monkeypatch.setattr(model, "ask", refused_at_first)
+    monkeypatch.setattr(model, "run", refused_at_first)
     with openai.OpenAI(base_url=f"{live.url}/v1", api_key="none", max_retries=0) as once:
         with pytest.raises(openai.RateLimitError) as busy:
             once.embeddings.create(model="en-de", input="the")

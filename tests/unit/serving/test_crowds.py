@@ -10,9 +10,9 @@ from contextlib import ExitStack
 import pytest
 from held import WAIT, Held, holding, request, until_closed
 
-from heedful.serving import parting
-from heedful.serving.crowds import Crowds
-from heedful.serving.settings import Settings
+from heedful.serving import lingering_transport
+from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving.settings import ServerSettings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one loopback address")
 
@@ -64,7 +64,7 @@ def _heard(connection: socket.socket) -> bytes:
 
 
 def test_who_is_refused_and_stays_takes_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "LINGERING", WAIT)
+    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", WAIT)
     limits = {"connections": 6, "connections_per_address": 2}
     with holding(monkeypatch, limits=limits) as held, ExitStack() as stack:
         many = [stack.enter_context(connected(held)) for _ in range(30)]
@@ -81,10 +81,10 @@ def test_proxies_may_have_as_many_as_there_are(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_who_has_left_is_forgotten() -> None:
-    crowds = Crowds(Settings())
+    crowds = ConnectionCounter(ServerSettings())
     for number in range(1_000):
-        assert crowds.enter(f"2001:db8::{number:x}") == number % 10 + 1
+        assert crowds.add_connection(f"2001:db8::{number:x}") == number % 10 + 1
         if number % 10 == 9:
             for _ in range(10):
-                crowds.leave("2001:db8::1")
+                crowds.remove_connection("2001:db8::1")
     assert len(crowds) == 0

@@ -20,10 +20,10 @@ from held import WAIT, Held, Later, holding, request, until_closed
 from serving import Answer, serving
 
 import heedful
-from heedful.serving import loading
-from heedful.serving.guard import Guard
-from heedful.serving.house import House
-from heedful.serving.settings import Settings
+from heedful.serving import startup
+from heedful.serving.app import ServerApp
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.settings import ServerSettings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has other signals")
 
@@ -138,11 +138,11 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
 
 
 def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "furnish", lambda *_: None)
+    monkeypatch.setattr(startup, "load_into", lambda *_: None)
     said: list[str] = []
-    house = House(Settings(processes=0), {}, {})
+    house = ModelRegistry(ServerSettings(processes=0), {}, {})
     house.state = "ending"
-    late = loading.Loading(house, Guard(house), address="here", say=said.append, failed=lambda: None)
+    late = startup.ModelLoader(house, ServerApp(house), address="here", log=said.append, on_failure=lambda: None)
     late.run()
     assert (house.state, said, late.error) == ("ending", [], None)
 
@@ -187,9 +187,19 @@ def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:
         assert server.end()[0] == 0, "though its thread still waits"
 
 
+def test_a_signal_ends_it_while_a_file_is_parsed(folder: Path) -> None:
+    with running(folder, "--limits.drain", "0.3") as server:
+        waiting = Later(lambda: server.ask("/parsing"))
+        assert server.hear() == "begun"
+        server.process.send_signal(signal.SIGTERM)
+        answer = waiting.get()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+        assert server.end()[0] == 0
+
+
 def ending(held: Held) -> None:
     """Has the server drain, from now on."""
-    held.live.server.stop()
+    held.live.server.request_stop()
 
 
 def test_streams_are_finished(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 
 import heedful
-from heedful.generation import Multinomial, Wu
-from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
-from heedful.generation.start import Request
+from heedful.generation import GNMTLengthPenalty, MultinomialSampler
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
 from heedful.models.interface import State
-from heedful.serving.gathering import Gathering
-from heedful.serving.house import House
-from heedful.serving.opening import furnish
-from heedful.serving.refusal import Refusal
-from heedful.serving.settings import Settings
-from heedful.serving.term import Gone, Term
-from heedful.tasks.faces import in_batches
-from heedful.tasks.finding import Finder, grown, in_company
-from heedful.tasks.translation.glossary import Term as Held
-from heedful.values import Tokens
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.http_errors import HTTPError
+from heedful.serving.load_models import load_into
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.scheduler import Scheduler
+from heedful.serving.settings import ServerSettings
+from heedful.tasks.batch_executor import SearchCall, stream_one, use_executor
+from heedful.tasks.predictor import run_batched
+from heedful.tasks.translation.glossary import TargetTerm as Held
+from heedful.tensors import Tokens
 
 EOS, VOCABULARY = 1, 11
 
@@ -49,7 +49,7 @@ class Gated:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     ends: bool = True
 
-    def begin(self, source: Sequence[int]) -> Tensor:
+    def init_state(self, source: Sequence[int]) -> Tensor:
         if self.broken & set(source):
             raise ValueError(f"cannot read {sorted(self.broken & set(source))}")
         return torch.tensor(list(source))
@@ -67,26 +67,26 @@ class Gated:
 
 
 @dataclass(frozen=True)
-class Numbers(Finder[int]):
+class Numbers(SearchCall[int]):
     """Texts of numbers."""
 
     limit: int = 12
 
-    def begun(self, batch: list[int]) -> tuple[State, Request]:
+    def start_search(self, batch: list[int]) -> tuple[State, GenerationRequest]:
         first = torch.zeros(len(batch), 1, dtype=torch.long)
         streams = torch.tensor(batch)
-        return self.engine.begin(batch), Request(Tokens(first, first), self.limit, streams=streams)
+        return self.engine.init_state(batch), GenerationRequest(Tokens(first, first), self.limit, rng_streams=streams)
 
 
 @pytest.fixture
-def gathering() -> Iterator[Gathering]:
-    made = Gathering(rows=16)
+def gathering() -> Iterator[Scheduler]:
+    made = Scheduler(max_rows=16)
     yield made
     made.close()
 
 
-def texts(finder: Finder[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
-    found = in_batches(numbers, finder, size=lambda _: 1, tokens=64, rows=8, **given)
+def texts(finder: SearchCall[int], numbers: Sequence[int], **given: Any) -> list[tuple[int, ...]]:
+    found = run_batched(numbers, finder, size=lambda _: 1, batch_tokens=64, max_rows=8, **given)
     return [hypotheses[0].ids for hypotheses in found]
 
 
@@ -97,15 +97,15 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-SEARCHES: list[Search] = [
-    Greedy(EOS),
-    Sampling(EOS, Multinomial(seed=4)),
-    Beam(EOS, 3, Wu(0.6), 2),
-    Sampling(EOS, Multinomial(0.8, seed=5), 2),
+SEARCHES: list[SearchStrategy] = [
+    GreedySearch(EOS),
+    SamplingSearch(EOS, MultinomialSampler(seed=4)),
+    BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 2),
+    SamplingSearch(EOS, MultinomialSampler(0.8, seed=5), 2),
 ]
 
 
-def test_everybody_gets_what_he_gets_alone(gathering: Gathering) -> None:
+def test_everybody_gets_what_he_gets_alone(gathering: Scheduler) -> None:
     engine = Gated()
     engine.gate.set()
     dice = torch.Generator().manual_seed(1)
@@ -117,7 +117,7 @@ def test_everybody_gets_what_he_gets_alone(gathering: Gathering) -> None:
     engine.rows.clear()
 
     def ask(each: tuple[Numbers, list[int]]) -> list[tuple[int, ...]]:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             return texts(*each)
 
     with ThreadPoolExecutor(30) as threads:
@@ -125,65 +125,65 @@ def test_everybody_gets_what_he_gets_alone(gathering: Gathering) -> None:
     assert max(engine.rows) > 4, "some were read together"
 
 
-def test_who_comes_later_joins_what_runs(gathering: Gathering) -> None:
+def test_who_comes_later_joins_what_runs(gathering: Scheduler) -> None:
     engine = Gated(ends=False)
-    finder = Numbers(engine, Greedy(EOS), limit=30)
+    finder = Numbers(engine, GreedySearch(EOS), limit=30)
 
     def ask(number: int) -> list[tuple[int, ...]]:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             return texts(finder, [number])
 
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(ask, 5)
-        until(lambda: len(gathering._callers) == 1)  # and it waits at the gate, in its first step
+        until(lambda: len(gathering._queue) == 1)  # and it waits at the gate, in its first step
         later = [threads.submit(ask, number) for number in (6, 7, 8)]
-        until(lambda: gathering._coming.qsize() == 3)
+        until(lambda: gathering._inbox.qsize() == 3)
         engine.gate.set()
         found = [first.result(20), *(each.result(20) for each in later)]
     assert max(engine.rows) == 4, engine.rows
     assert found == [texts(finder, [number]) for number in (5, 6, 7, 8)]
 
 
-def test_a_term_that_ends_stops_the_work_and_frees_the_place(gathering: Gathering) -> None:
+def test_a_term_that_ends_stops_the_work_and_frees_the_place(gathering: Scheduler) -> None:
     engine = Gated(ends=False)
     engine.gate.set()
-    endless = Numbers(engine, Greedy(EOS), limit=10**6)
-    with in_company(gathering.company(Term.of(0.2))), pytest.raises(Refusal) as refused:
+    endless = Numbers(engine, GreedySearch(EOS), limit=10**6)
+    with use_executor(gathering.build_executor(RequestDeadline.from_seconds(0.2))), pytest.raises(HTTPError) as refused:
         texts(endless, [1, 2])
     assert refused.value.status == 504
-    until(lambda: not gathering._lanes or not any(lane.places for lane in gathering._lanes.values()))
+    until(lambda: not gathering._running or not any(lane.examples for lane in gathering._running.values()))
     count = len(engine.rows)
     time.sleep(0.05)
     assert len(engine.rows) <= count + 1
 
 
-def test_who_leaves_stops_his_own_work_alone(gathering: Gathering) -> None:
+def test_who_leaves_stops_his_own_work_alone(gathering: Scheduler) -> None:
     engine = Gated(ends=False)
     engine.gate.set()
-    term, endless = Term.of(60), Numbers(engine, Greedy(EOS), limit=10**6)
+    term, endless = RequestDeadline.from_seconds(60), Numbers(engine, GreedySearch(EOS), limit=10**6)
 
     def left() -> None:
-        with in_company(gathering.company(term)), pytest.raises(Gone):
+        with use_executor(gathering.build_executor(term)), pytest.raises(ClientDisconnected):
             texts(endless, [1])
 
     with ThreadPoolExecutor(2) as threads:
         gone = threads.submit(left)
         until(lambda: len(engine.rows) > 3)
-        short = Numbers(engine, Greedy(EOS), limit=9)
-        with in_company(gathering.company(Term.of(60))):
+        short = Numbers(engine, GreedySearch(EOS), limit=9)
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             found = texts(short, [3])
         assert max(engine.rows) == 2
-        term.leave()
+        term.cancel()
         gone.result(20)
     assert found == texts(short, [3])
 
 
-def test_what_fails_fails_for_whoever_asked_it(gathering: Gathering) -> None:
+def test_what_fails_fails_for_whoever_asked_it(gathering: Scheduler) -> None:
     engine = Gated(broken={13})
-    finder, outcomes = Numbers(engine, Greedy(EOS)), {}
+    finder, outcomes = Numbers(engine, GreedySearch(EOS)), {}
 
     def ask(number: int) -> None:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             try:
                 outcomes[number] = texts(finder, [number])
             except ValueError as error:
@@ -196,7 +196,7 @@ def test_what_fails_fails_for_whoever_asked_it(gathering: Gathering) -> None:
     assert outcomes == {number: texts(finder, [number]) for number in (11, 12, 14)}
 
 
-def test_a_step_that_fails_ends_those_in_it_and_no_others(gathering: Gathering) -> None:
+def test_a_step_that_fails_ends_those_in_it_and_no_others(gathering: Scheduler) -> None:
     engine = Gated()
     engine.gate.set()
     step, failing = engine.step, True
@@ -207,39 +207,42 @@ def test_a_step_that_fails_ends_those_in_it_and_no_others(gathering: Gathering) 
         return step(tokens, state)
 
     engine.step = fails  # type: ignore[method-assign]
-    finder = Numbers(engine, Greedy(EOS), limit=8)
-    with in_company(gathering.company(Term.of(60))), pytest.raises(RuntimeError, match="out of memory"):
-        texts(Numbers(engine, Greedy(EOS), limit=500), list(range(12)))
+    finder = Numbers(engine, GreedySearch(EOS), limit=8)
+    with (
+        use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))),
+        pytest.raises(RuntimeError, match="out of memory"),
+    ):
+        texts(Numbers(engine, GreedySearch(EOS), limit=500), list(range(12)))
     failing = False
-    with in_company(gathering.company(Term.of(60))):
+    with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
         assert texts(finder, [4]) == texts(finder, [4])
 
 
-def test_texts_are_heard_while_they_grow(gathering: Gathering) -> None:
+def test_texts_are_heard_while_they_grow(gathering: Scheduler) -> None:
     engine = Gated()
     engine.gate.set()
     heard: list[tuple[int, list[int]]] = []
-    finder = Numbers(engine, Greedy(EOS))
-    with in_company(gathering.company(Term.of(60))):
-        found = texts(finder, [70, 71], heard=lambda place, ids: heard.append((place, list(ids))))
+    finder = Numbers(engine, GreedySearch(EOS))
+    with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
+        found = texts(finder, [70, 71], on_tokens=lambda place, ids: heard.append((place, list(ids))))
     alone: list[tuple[int, list[int]]] = []
-    assert texts(finder, [70, 71], heard=lambda place, ids: alone.append((place, list(ids)))) == found
+    assert texts(finder, [70, 71], on_tokens=lambda place, ids: alone.append((place, list(ids)))) == found
     assert sorted(heard) == sorted(alone)
     assert all(list(found[place][: len(ids)]) == ids for place, ids in heard)
 
 
-def test_a_stream_that_is_closed_frees_its_place(gathering: Gathering) -> None:
+def test_a_stream_that_is_closed_frees_its_place(gathering: Scheduler) -> None:
     engine = Gated(ends=False)
     engine.gate.set()
-    with in_company(gathering.company(Term.of(60))):
-        stream = grown(Numbers(engine, Greedy(EOS), limit=10**6), 3)
+    with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
+        stream = stream_one(Numbers(engine, GreedySearch(EOS), limit=10**6), 3)
         first, second = next(stream), next(stream)
         assert list(second)[: len(list(first))] == list(first)
         stream.close()
-    until(lambda: not gathering._lanes)
+    until(lambda: not gathering._running)
 
 
-def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Gathering) -> None:
+def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Scheduler) -> None:
     sizes, gate = [], threading.Event()
 
     def say(batch: list[int]) -> list[int]:
@@ -252,19 +255,17 @@ def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Gathering) -> N
     outcomes: dict[int, Any] = {}
 
     def ask(number: int) -> None:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             try:
-                outcomes[number] = in_batches([number, number + 1], say, size=lambda each: each, tokens=10**6)
+                outcomes[number] = run_batched([number, number + 1], say, size=lambda each: each, batch_tokens=10**6)
             except ValueError as error:
                 outcomes[number] = str(error)
 
     with ThreadPoolExecutor(5) as threads:
         waiting = [threads.submit(ask, 1)]
-        until(
-            lambda: gathering._thread.is_alive() and not gathering._callers[0].places if gathering._callers else False
-        )
+        until(lambda: gathering._thread.is_alive() and not gathering._queue[0].examples if gathering._queue else False)
         waiting += [threads.submit(ask, number) for number in (20, 30, 12)]
-        until(lambda: gathering._coming.qsize() == 3)
+        until(lambda: gathering._inbox.qsize() == 3)
         gate.set()
         for each in waiting:
             each.result(20)
@@ -272,52 +273,57 @@ def test_what_is_asked_alike_is_answered_in_one_batch(gathering: Gathering) -> N
     assert sizes[:2] == [2, 6], "those that waited together, and then each by itself, since one failed"
 
 
-def test_many_short_questions_do_not_wait_for_a_long_one(gathering: Gathering) -> None:
+def test_many_short_questions_do_not_wait_for_a_long_one(gathering: Scheduler) -> None:
     """Who asks for many texts shares the rows with who asks for one."""
     engine = Gated(ends=False)
-    finder, steps = Numbers(engine, Greedy(EOS), limit=60), {}
+    finder, steps = Numbers(engine, GreedySearch(EOS), limit=60), {}
 
     def ask(name: str, numbers: list[int]) -> None:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             texts(finder, numbers)
         steps[name] = len(engine.rows)
 
     with ThreadPoolExecutor(2) as threads:
         waiting = [threads.submit(ask, "many", list(range(100)))]
-        until(lambda: len(gathering._lanes) > 0 or len(gathering._callers) > 0)
+        until(lambda: len(gathering._running) > 0 or len(gathering._queue) > 0)
         waiting.append(threads.submit(ask, "one", [500]))
-        until(lambda: gathering._coming.qsize() == 1 or len(gathering._callers) > 1)
+        until(lambda: gathering._inbox.qsize() == 1 or len(gathering._queue) > 1)
         engine.gate.set()
         for each in waiting:
             each.result(20)
     assert steps["one"] < steps["many"] / 2
 
 
-APART = Diverse(EOS, 8, 2, 0.5, Wu(0.6))
+APART = DiverseBeamSearch(EOS, 8, 2, 0.5, GNMTLengthPenalty(0.6))
 """A search that no other may join."""
 
 
 @pytest.mark.parametrize(
     "one",
-    [Greedy(EOS), Beam(EOS, 3, Wu(0.6)), Diverse(EOS, 4, 2, 0.5, Wu(0.6)), None],
+    [
+        GreedySearch(EOS),
+        BeamSearch(EOS, 3, GNMTLengthPenalty(0.6)),
+        DiverseBeamSearch(EOS, 4, 2, 0.5, GNMTLengthPenalty(0.6)),
+        None,
+    ],
     ids=["", "beam", "apart", "say"],
 )
-def test_a_search_of_its_own_lets_others_have_their_turn(gathering: Gathering, one: Search | None) -> None:
+def test_a_search_of_its_own_lets_others_have_their_turn(gathering: Scheduler, one: SearchStrategy | None) -> None:
     engine = Gated(ends=False)
     many, steps = Numbers(engine, APART, limit=12), {}
 
     def ask(name: str, say: Any, numbers: list[int]) -> Any:
-        with in_company(gathering.company(Term.of(60))):
-            found = in_batches(numbers, say, size=lambda _: 1, tokens=64, rows=8)
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
+            found = run_batched(numbers, say, size=lambda _: 1, batch_tokens=64, max_rows=8)
         steps[name] = len(engine.rows)
         return found
 
     asked = (lambda batch: [2 * each for each in batch]) if one is None else Numbers(engine, one, limit=12)
     with ThreadPoolExecutor(2) as threads:
         waiting = threads.submit(ask, "many", many, list(range(24)))
-        until(lambda: bool(gathering._searching))
+        until(lambda: bool(gathering._separate_examples))
         other = threads.submit(ask, "one", asked, [500])
-        until(lambda: gathering._coming.qsize() == 1)
+        until(lambda: gathering._inbox.qsize() == 1)
         engine.gate.set()
         found, answer = waiting.result(20), other.result(20)
     assert steps["one"] <= steps["many"] / 2, "it does not wait for all pieces"
@@ -328,22 +334,25 @@ def test_a_search_of_its_own_lets_others_have_their_turn(gathering: Gathering, o
 
 
 def test_a_closed_gathering_ends_a_search_of_its_own() -> None:
-    gathering, engine = Gathering(rows=16), Gated(ends=False)
+    gathering, engine = Scheduler(max_rows=16), Gated(ends=False)
 
     def ask() -> None:
-        with in_company(gathering.company(Term.of(60))), pytest.raises(Gone):
+        with (
+            use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))),
+            pytest.raises(ClientDisconnected),
+        ):
             texts(Numbers(engine, APART, limit=10**6), [1])
 
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(ask)
-        until(lambda: bool(gathering._searching))
+        until(lambda: bool(gathering._separate_examples))
         threading.Timer(0.05, engine.gate.set).start()
         gathering.close()
         waiting.result(20)
     assert not gathering._thread.is_alive()
 
 
-def test_terms_of_one_leave_the_searches_of_others_as_they_are(trained: Path, gathering: Gathering) -> None:
+def test_terms_of_one_leave_the_searches_of_others_as_they_are(trained: Path, gathering: Scheduler) -> None:
     """Callers whose texts must hold terms have searches of their own, others with the same options go on as ever."""
     translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
     held, free = ["1 2", "3 4 5"], ["6 7", "8 9 1"]
@@ -354,7 +363,7 @@ def test_terms_of_one_leave_the_searches_of_others_as_they_are(trained: Path, ga
     ]
 
     def ask(sentences: list[str], **given: Any) -> list[str]:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             return [each.text for each in translator.translate(sentences, **given)]
 
     with ThreadPoolExecutor(8) as threads:
@@ -366,15 +375,20 @@ def test_the_threads_of_the_settings_are_those_that_compute(monkeypatch: pytest.
     """Also in the thread that answers, from which native code takes their number."""
     before = torch.get_num_threads()
     try:
-        furnish(House(Settings(threads=before + 2), {}, {}), lambda _: None)
-        with closing(Gathering(rows=1)) as gathering, in_company(gathering.company(Term.of(60))):
-            found = in_batches([1], lambda batch: [torch.get_num_threads() for _ in batch], size=lambda _: 1, tokens=1)
+        load_into(ModelRegistry(ServerSettings(threads=before + 2), {}, {}), lambda _: None)
+        with (
+            closing(Scheduler(max_rows=1)) as gathering,
+            use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))),
+        ):
+            found = run_batched(
+                [1], lambda batch: [torch.get_num_threads() for _ in batch], size=lambda _: 1, batch_tokens=1
+            )
         assert list(found) == [before + 2]
     finally:
         torch.set_num_threads(before)
 
 
-def test_only_what_is_asked_alike_is_answered_together(gathering: Gathering) -> None:
+def test_only_what_is_asked_alike_is_answered_together(gathering: Scheduler) -> None:
     """Callers without a search that is shared get the answers of what they asked, whoever waits beside them."""
     gate, begun = threading.Event(), threading.Event()
 
@@ -387,25 +401,25 @@ def test_only_what_is_asked_alike_is_answered_together(gathering: Gathering) -> 
         return said
 
     def ask(factor: int) -> list[int]:
-        with in_company(gathering.company(Term.of(60))):
-            return list(in_batches([1, 2], say(factor), size=lambda _: 1, tokens=64))
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
+            return list(run_batched([1, 2], say(factor), size=lambda _: 1, batch_tokens=64))
 
     with ThreadPoolExecutor(4) as threads:
         waiting = [threads.submit(ask, 1)]
         assert begun.wait(20)
         waiting += [threads.submit(ask, factor) for factor in (10, 100, 1000)]
-        until(lambda: gathering._coming.qsize() == 3)
+        until(lambda: gathering._inbox.qsize() == 3)
         gate.set()
         assert [each.result(20) for each in waiting] == [[1, 2], [10, 20], [100, 200], [1000, 2000]]
 
 
-def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Gathering) -> None:
+def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: Scheduler) -> None:
     translator = heedful.load(trained, kind=heedful.Translator, device="cpu")
     sentences = [" ".join("0123456789"[(at * 7 + k) % 10] for k in range(1 + at % 6)) for at in range(40)]
     expected = [each.text for each in translator.translate(sentences)]
 
     def ask(sentence: str) -> str:
-        with in_company(gathering.company(Term.of(60))):
+        with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
             return translator.translate([sentence])[0].text
 
     with ThreadPoolExecutor(20) as threads:
@@ -414,20 +428,20 @@ def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: G
 
 def test_memory_is_given_back_in_a_rest_once_and_at_times_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
     given = list[float]()
-    monkeypatch.setattr("heedful.serving.gathering.give_back_pages", lambda: given.append(time.monotonic()))
-    monkeypatch.setattr("heedful.serving.gathering._REST", 0.05)
+    monkeypatch.setattr("heedful.serving.scheduler.trim_malloc", lambda: given.append(time.monotonic()))
+    monkeypatch.setattr("heedful.serving.scheduler._IDLE_SECONDS", 0.05)
     engine = Gated(ends=False)
     engine.gate.set()
-    rested, working = Gathering(rows=4), Gathering(rows=4)
+    rested, working = Scheduler(max_rows=4), Scheduler(max_rows=4)
     try:
-        with in_company(rested.company(Term.of(60))):
-            texts(Numbers(engine, Greedy(EOS)), [1])
+        with use_executor(rested.build_executor(RequestDeadline.from_seconds(60))):
+            texts(Numbers(engine, GreedySearch(EOS)), [1])
         until(lambda: len(given) == 1)
         time.sleep(0.2)
         assert len(given) == 1
-        monkeypatch.setattr("heedful.serving.gathering._WORK", 0.05)
-        with in_company(working.company(Term.of(0.4))), pytest.raises(Refusal):
-            texts(Numbers(engine, Greedy(EOS), limit=10**6), [1])
+        monkeypatch.setattr("heedful.serving.scheduler._BUSY_SECONDS", 0.05)
+        with use_executor(working.build_executor(RequestDeadline.from_seconds(0.4))), pytest.raises(HTTPError):
+            texts(Numbers(engine, GreedySearch(EOS), limit=10**6), [1])
         assert 3 <= len(given) <= 10
     finally:
         rested.close()

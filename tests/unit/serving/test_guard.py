@@ -15,9 +15,9 @@ from held import WAIT, Face, Held, holding, house_of, request, until_closed
 from serving import Answer, serving
 
 from heedful.errors import DataError, MissingExtraError, RunError
-from heedful.serving import app
-from heedful.serving.house import House
-from heedful.serving.refusal import unanswerable
+from heedful.serving import asgi
+from heedful.serving.http_errors import model_error
+from heedful.serving.registry import ModelRegistry
 from heedful.serving.routes import Route
 
 
@@ -222,7 +222,7 @@ def test_what_a_model_says_of_a_text_hides_folders(held: Held) -> None:
     answer = held.live.ask("/held", {"text": "a"})
     assert answer.status == 400
     assert answer.json["error"]["message"] == "x.png: is no picture; see https://a.example/b/c and/or <b>d</b>/e"
-    assert unanswerable(DataError(r"C:\Users\me\x.txt:3: is odd")).message == "x.txt:3: is odd"
+    assert model_error(DataError(r"C:\Users\me\x.txt:3: is odd")).message == "x.txt:3: is odd"
 
 
 def test_failures_in_the_middle_of_a_stream_cut_it(held: Held) -> None:
@@ -273,7 +273,7 @@ def test_each_method_has_its_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return answer
 
-    def made(_: House) -> Iterator[Route]:
+    def made(_: ModelRegistry) -> Iterator[Route]:
         for path, method in (
             ("/both", "GET"),
             ("/both", "POST"),
@@ -281,9 +281,9 @@ def test_each_method_has_its_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
             ("/a/b", "POST"),
             ("/one", "GET"),
         ):
-            yield Route(path=path, method=method, answer=answering(f"{method} {path}"), about="", free=True)  # type: ignore[arg-type]
+            yield Route(path=path, method=method, handler=answering(f"{method} {path}"), summary="", public=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(app, "routes_of", lambda house: tuple(made(house)))
+    monkeypatch.setattr(asgi, "collect_routes", lambda house: tuple(made(house)))
     with serving(house_of(Face())) as live:
         said = {(m, p): live.ask(p, method=m).json["said"] for p in ("/both", "/a/b") for m in ("GET", "POST")}
         assert said == {
@@ -305,7 +305,7 @@ def test_refusals_while_the_queue_is_full_come_at_once(monkeypatch: pytest.Monke
         held.face.await_begun(2)
         refused = [held.live.ask("/held", {"text": "a"}) for _ in range(10)]
         assert {each.status for each in refused} == {429}
-        assert held.house.models["held"].waiting == 2, (
+        assert held.house.models["held"].num_waiting == 2, (
             "those that came first are still there, so nobody waited for them"
         )
         assert refused[0].headers["retry-after"] == "1"
@@ -320,10 +320,10 @@ def test_a_client_that_leaves_gives_its_place_back(monkeypatch: pytest.MonkeyPat
             connection.sendall(request("/held", method="POST", body=b'{"text": "a"}'))
             held.face.await_begun()
         for _ in range(500):  # the server learns of it as soon as its loop looks
-            if not held.house.models["held"].waiting:
+            if not held.house.models["held"].num_waiting:
                 break
             held.live.ask("/health")
-        assert held.house.models["held"].waiting == 0
+        assert held.house.models["held"].num_waiting == 0
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from heedful.serving.interruption import interruptible
-from heedful.serving.refusal import Refusal
-from heedful.serving.term import Gone, Term
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.http_errors import HTTPError
+from heedful.serving.interruption import run_interruptible
 
 
 def endless(begun: threading.Event | None = None) -> None:
@@ -24,32 +24,32 @@ def endless(begun: threading.Event | None = None) -> None:
 
 
 def test_a_deadline_stops_it() -> None:
-    with pytest.raises(Refusal) as late:
-        interruptible(Term.of(0.05), endless)
+    with pytest.raises(HTTPError) as late:
+        run_interruptible(RequestDeadline.from_seconds(0.05), endless)
     assert late.value.status == 504
 
 
 def test_a_client_that_leaves_stops_it() -> None:
-    term, begun = Term.of(60), threading.Event()
+    term, begun = RequestDeadline.from_seconds(60), threading.Event()
 
     def leave() -> None:
         begun.wait(20)
-        term.leave()
+        term.cancel()
 
     threading.Thread(target=leave, daemon=True).start()
-    with pytest.raises(Gone):
-        interruptible(term, endless, begun)
+    with pytest.raises(ClientDisconnected):
+        run_interruptible(term, endless, begun)
 
 
 def test_what_ends_in_time_is_answered_and_nothing_is_interrupted_later() -> None:
-    term = Term.of(0.1)
-    assert interruptible(term, lambda number: number + 1, 2) == 3
+    term = RequestDeadline.from_seconds(0.1)
+    assert run_interruptible(term, lambda number: number + 1, 2) == 3
     until = time.monotonic() + 0.3
     while time.monotonic() < until:  # past its end, nothing is raised here
         sum(range(100))
-    term.leave()
+    term.cancel()
     with pytest.raises(ZeroDivisionError):
-        interruptible(Term.of(60), lambda: 1 / 0)
+        run_interruptible(RequestDeadline.from_seconds(60), lambda: 1 / 0)
 
 
 def test_many_that_end_at_their_deadline_end_in_one_way_or_the_other() -> None:
@@ -63,6 +63,6 @@ def test_many_that_end_at_their_deadline_end_in_one_way_or_the_other() -> None:
 
     for _ in range(60):
         try:
-            assert interruptible(Term.of(0.002), work, 0.002) == "done"
-        except Refusal as late:
+            assert run_interruptible(RequestDeadline.from_seconds(0.002), work, 0.002) == "done"
+        except HTTPError as late:
             assert late.status == 504

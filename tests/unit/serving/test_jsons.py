@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from heedful.serving.forms import multipart
-from heedful.serving.jsons import parse_json
-from heedful.serving.refusal import Refusal
+from heedful.serving.forms import open_form
+from heedful.serving.http_errors import HTTPError
+from heedful.serving.json_input import parse_json
 
 
 def nested(depth: int, opening: str = "[", closing: str = "]") -> str:
@@ -39,7 +39,7 @@ def nested(depth: int, opening: str = "[", closing: str = "]") -> str:
     ids=range(14),
 )
 def test_what_is_refused(content: bytes, word: str) -> None:
-    with pytest.raises(Refusal, match=word) as refused:
+    with pytest.raises(HTTPError, match=word) as refused:
         parse_json(content, name="the body")
     assert refused.value.status == 400
 
@@ -60,18 +60,18 @@ async def _parsed(charset: str, name: str = "a.txt") -> list[tuple[str, Any]]:
         return {"type": "http.request", "body": content, "more_body": False}
 
     scope = {"type": "http", "method": "POST", "headers": headers, "path": "/", "query_string": b""}
-    async with multipart(Request(scope, receive), files=1, fields=1) as form:
+    async with open_form(Request(scope, receive), max_files=1, max_fields=1) as form:
         return [(key, value.filename) for key, value in form.multi_items()]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "undefined", "utf-16", "unicode_escape", "no-such", "\0"])
 def test_forms_are_utf_8(charset: str) -> None:
-    with pytest.raises(Refusal, match=r"charset .* is not read here; send the form in UTF-8"):
+    with pytest.raises(HTTPError, match=r"charset .* is not read here; send the form in UTF-8"):
         asyncio.run(_parsed(f'; charset="{charset}"'))
     assert asyncio.run(_parsed("; charset=UTF-8")) == asyncio.run(_parsed("")) == [("q", "a.txt")]
 
 
 def test_names_of_files_are_as_long_as_file_systems_have_them() -> None:
     assert asyncio.run(_parsed("", "ä" * 127)) == [("q", "ä" * 127)]
-    with pytest.raises(Refusal, match="q: the name of the file has 256 bytes"):
+    with pytest.raises(HTTPError, match="q: the name of the file has 256 bytes"):
         asyncio.run(_parsed("", "ä" * 128))

@@ -17,8 +17,8 @@ from served import runs
 from serving import Answer, Live, opened, serving
 
 from heedful.errors import RecipeError
-from heedful.serving.app import routes_of
-from heedful.serving.keys import Keys, add_key, line_of, new_key
+from heedful.serving.api_keys import KeyFile, add_key, format_key_line, generate_key
+from heedful.serving.asgi import collect_routes
 from heedful.serving.routes import Route
 
 
@@ -29,18 +29,18 @@ def _shapes(unchecked: None) -> None:
 
 def test_keys_are_random_and_their_file_has_none(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
-    path.write_text("# ours\n\n" + line_of("old", "old key").rstrip("\n"), encoding="utf-8")
+    path.write_text("# ours\n\n" + format_key_line("old", "old key").rstrip("\n"), encoding="utf-8")
     name, key = add_key(path, "laptop")
     number, another = add_key(path, None)
     assert (name, number) == ("laptop", "key-1")
     assert re.fullmatch(r"heedful-[\w-]{43}", key)
-    assert key != another != new_key()
+    assert key != another != generate_key()
     content = path.read_text(encoding="utf-8")
     assert key not in content
     assert another not in content
-    keys = Keys(path)
-    assert [keys.name_of(each) for each in ("old key", key, another)] == ["old", "laptop", "key-1"]
-    assert [keys.name_of(each) for each in ("", key[:-1], key + " ", "ä\ud800", content.split()[2])] == [None] * 5
+    keys = KeyFile(path)
+    assert [keys.find_name(each) for each in ("old key", key, another)] == ["old", "laptop", "key-1"]
+    assert [keys.find_name(each) for each in ("", key[:-1], key + " ", "ä\ud800", content.split()[2])] == [None] * 5
 
 
 def test_only_its_owner_reads_a_file_that_was_made(tmp_path: Path) -> None:
@@ -51,17 +51,17 @@ def test_only_its_owner_reads_a_file_that_was_made(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_file_of_keys(tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     with pytest.raises(RecipeError, match="cannot be read"):
-        Keys(path)
+        KeyFile(path)
     path.write_text("# none yet\n")
     with pytest.raises(RecipeError, match=r"holds no key; add one with: heedful serve --access.keys .* --new-key NAME"):
-        Keys(path)
+        KeyFile(path)
     path.write_text("heedful-abc\n")
     with pytest.raises(RecipeError, match=r"keys.txt:1: is no `sha256:HASH NAME`") as told:
-        Keys(path)
+        KeyFile(path)
     assert "heedful-abc" not in str(told.value), "it may be a key"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(RecipeError, match="is no text"):
-        Keys(path)
+        KeyFile(path)
     with pytest.raises(RecipeError, match="cannot be"):
         add_key(tmp_path, None)
     with pytest.raises(RecipeError, match="cannot be written"):
@@ -72,42 +72,42 @@ def test_what_is_wrong_with_a_file_of_keys(tmp_path: Path) -> None:
         add_key(path, "one")
     for odd in ("a b", "#", "", "a" * 65):
         with pytest.raises(RecipeError, match="is no name of a key"):
-            line_of(odd, "k")
+            format_key_line(odd, "k")
 
 
 @pytest.mark.parametrize("how", ["in place", "replaced", "replaced with its time"])
 def test_a_file_of_equal_length_is_noticed(tmp_path: Path, how: str) -> None:
     """As where one key is exchanged for another: names and hashes are as long as before."""
     path, other = tmp_path / "keys.txt", tmp_path / "other.txt"
-    path.write_text(line_of("laptop", "old key"), encoding="utf-8")
-    keys, before = Keys(path), path.stat()
-    assert keys.name_of("old key") == "laptop"
+    path.write_text(format_key_line("laptop", "old key"), encoding="utf-8")
+    keys, before = KeyFile(path), path.stat()
+    assert keys.find_name("old key") == "laptop"
     new = path if how == "in place" else other
-    new.write_text(line_of("laptop", "new key"), encoding="utf-8")
+    new.write_text(format_key_line("laptop", "new key"), encoding="utf-8")
     if how == "replaced with its time":
         os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
     if new is other:
         other.replace(path)
     assert path.stat().st_size == before.st_size
-    assert (keys.name_of("old key"), keys.name_of("new key")) == (None, "laptop")
+    assert (keys.find_name("old key"), keys.find_name("new key")) == (None, "laptop")
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "keys.txt"
     _, first = add_key(path, "first")
-    keys = Keys(path)
+    keys = KeyFile(path)
     _, second = add_key(path, "second")
-    assert keys.name_of(second) == "second"
-    path.write_text(line_of("third", "3"))
-    assert (keys.name_of(first), keys.name_of("3")) == (None, "third")
+    assert keys.find_name(second) == "second"
+    path.write_text(format_key_line("third", "3"))
+    assert (keys.find_name(first), keys.find_name("3")) == (None, "third")
     for spoil in (lambda: path.write_text("half a li"), path.unlink):
         spoil()
         caplog.clear()
-        assert (keys.name_of(first), keys.name_of("3")) == (None, "third")
-        assert keys.name_of("3") == "third"
+        assert (keys.find_name(first), keys.find_name("3")) == (None, "third")
+        assert keys.find_name("3") == "third"
         assert [each.levelname for each in caplog.records] == ["ERROR"], "once"
     path.write_text("# nobody\n")
-    assert keys.name_of("3") is None
+    assert keys.find_name("3") is None
 
 
 KEY = "a key of mine"
@@ -117,7 +117,7 @@ KEY = "a key of mine"
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """Every route that there is, behind keys."""
     folder = tmp_path_factory.mktemp("locked")
-    (folder / "keys.txt").write_text(line_of("mine", KEY), encoding="utf-8")
+    (folder / "keys.txt").write_text(format_key_line("mine", KEY), encoding="utf-8")
     (folder / "served").mkdir()
     spoken = {"source_language": "en", "target_language": "de"}
     models = {
@@ -129,7 +129,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def routes(live: Live) -> list[Route]:
-    return list(routes_of(live.house))
+    return list(collect_routes(live.house))
 
 
 def filled(path: str) -> str:
@@ -193,18 +193,18 @@ BODY = {"q": "1", "source": "en", "target": "de", "texts": "1", "text": "1", "in
 
 
 def test_no_route_answers_who_has_no_key(locked: Live) -> None:
-    free = {route.path for route in routes(locked) if route.free}
+    free = {route.path for route in routes(locked) if route.public}
     assert {"/health"} <= free
     assert len(free) < len(routes(locked))
     for route in routes(locked):
-        if route.free:
+        if route.public:
             continue
         for path, method in product(spellings(filled(route.path)), {route.method, "HEAD", "PUT"}):
             content = None if method in ("GET", "HEAD") else json.dumps(BODY).encode()
             status, answer = asked(locked, method, path, content, {"Content-Type": "application/json"})
             assert status in (400, 401, 403, 404, 405, 421), (method, path, status, answer)
             if path == filled(route.path) and method == route.method:
-                assert status == route.barred, (path, status)
+                assert status == route.unauthorized_status, (path, status)
 
 
 def test_nothing_but_what_is_free_is_told(locked: Live) -> None:
@@ -212,7 +212,7 @@ def test_nothing_but_what_is_free_is_told(locked: Live) -> None:
     for path, method in product(("/nowhere", "/metrics", "/v1/models"), ("GET", "POST", "DELETE", "OPTIONS")):
         assert asked(locked, method, path, None, {})[0] == 401
     for route in routes(locked):
-        if route.free:
+        if route.public:
             status, _ = asked(locked, route.method, filled(route.path), None, {})
             assert status in (200, 404), route.path
 
@@ -225,9 +225,9 @@ def test_nothing_but_what_is_free_is_told(locked: Live) -> None:
 )
 def test_a_body_that_is_broken_lets_nobody_in(locked: Live, kind: str, body: bytes) -> None:
     for route in routes(locked):
-        if route.method == "POST" and not route.free:
+        if route.method == "POST" and not route.public:
             status, _ = asked(locked, "POST", filled(route.path), body, {"Content-Type": kind})
-            assert status == route.barred, (route.path, status)
+            assert status == route.unauthorized_status, (route.path, status)
 
 
 def test_keys_where_clients_put_them(locked: Live) -> None:
@@ -319,7 +319,7 @@ def test_rates_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rates_of_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
-    path.write_text(line_of("one", "1") + line_of("two", "2"), encoding="utf-8")
+    path.write_text(format_key_line("one", "1") + format_key_line("two", "2"), encoding="utf-8")
 
     def status(held: Held, key: str) -> int:
         return held.live.ask("/held", {"text": "a"}, headers={"X-Api-Key": key}).status

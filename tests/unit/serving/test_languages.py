@@ -12,10 +12,10 @@ from serving import Live, opened, serving
 from untrained import untrained_writer
 
 from heedful import RecipeError
-from heedful.serving.house import House
-from heedful.serving.languages import called, found_in
-from heedful.serving.opening import open_house
-from heedful.serving.settings import Settings
+from heedful.serving.languages import language_name, match_language
+from heedful.serving.load_models import load_registry
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.settings import ServerSettings
 
 
 @pytest.fixture(autouse=True)
@@ -25,17 +25,17 @@ def _shapes(unchecked: None) -> None:
 
 @pytest.fixture(autouse=True)
 def _anew() -> Iterator[None]:
-    called.cache_clear()
+    language_name.cache_clear()
     yield
-    called.cache_clear()
+    language_name.cache_clear()
 
 
-def told(models: Mapping[str, Any]) -> tuple[House, str]:
+def told(models: Mapping[str, Any]) -> tuple[ModelRegistry, str]:
     """A house, and what was said when it was opened."""
     said: list[str] = []
     given = {name: {"run": str(each)} if isinstance(each, Path) else each for name, each in models.items()}
-    settings = Settings.model_validate({"models": given, "port": 0, "device": "cpu", "log": "none"})
-    return open_house(settings, said.append), "\n".join(said)
+    settings = ServerSettings.model_validate({"models": given, "port": 0, "device": "cpu", "log": "none"})
+    return load_registry(settings, said.append), "\n".join(said)
 
 
 def ask(live: Live, **sent: Any) -> Any:
@@ -44,23 +44,23 @@ def ask(live: Live, **sent: Any) -> Any:
 
 def test_a_recipe_says_the_ways(interpreting: Mapping[str, Path]) -> None:
     house, said = told(interpreting)
-    assert house.models["both"].spoken.ways == (("en", "de"), ("de", "en"))
-    assert house.models["french"].spoken.ways == (("fr", "de"),)
-    assert house.models["french"].languages == ("fr", "de") and house.models["both"].languages == (None, None)
+    assert house.models["both"].model_languages.pairs == (("en", "de"), ("de", "en"))
+    assert house.models["french"].model_languages.pairs == (("fr", "de"),)
+    assert house.models["french"].language_pair == ("fr", "de") and house.models["both"].language_pair == (None, None)
     assert said == ""
 
 
 def test_settings_say_what_a_recipe_does_not(trained: Path) -> None:
     given = {"run": str(trained), "source_language": "en", "target_language": "de"}
     house, said = told({"mine": given})
-    assert house.models["mine"].spoken.ways == (("en", "de"),) and said == ""
-    assert house.models["mine"].spoken.profiles is None
+    assert house.models["mine"].model_languages.pairs == (("en", "de"),) and said == ""
+    assert house.models["mine"].model_languages.profiles is None
 
 
 def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, Path]) -> None:
     run = str(interpreting["both"])
     house, _ = told({"mine": {"run": run, "target_language": "en"}})
-    assert house.models["mine"].spoken.ways == (("de", "en"),)
+    assert house.models["mine"].model_languages.pairs == (("de", "en"),)
     with pytest.raises(
         RecipeError, match=r"models\.mine: is to translate fr to anything, and has learned en to de, de"
     ):
@@ -72,14 +72,14 @@ def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, P
 )
 def test_a_name_says_the_way(trained: Path, name: str, way: tuple[str, str]) -> None:
     house, said = told({name: trained})
-    assert house.models[name].spoken.ways == (way,)
+    assert house.models[name].model_languages.pairs == (way,)
     assert said == f"{name}: is taken to translate {way[0]} to {way[1]}, by its name"
 
 
 @pytest.mark.parametrize("name", ["mine", "my-model", "pt-BR", "en-en"])
 def test_where_nobody_says_it_nothing_is_served(trained: Path, name: str) -> None:
     house, said = told({name: trained})
-    assert house.models[name].spoken.ways == ()
+    assert house.models[name].model_languages.pairs == ()
     assert f"name its languages, as in heedful serve en-sw={trained}, or write source_language and" in said
     with serving(house) as live:
         assert live.ask("/languages").status == live.ask("/translate", {"q": "1"}).status == 404
@@ -87,14 +87,14 @@ def test_where_nobody_says_it_nothing_is_served(trained: Path, name: str) -> Non
 
 def test_what_does_not_translate_has_no_languages(tmp_path: Path) -> None:
     house, said = told({"en-de": untrained_writer(tmp_path, ["once upon a time"])})
-    assert house.models["en-de"].spoken.ways == () and said == ""
+    assert house.models["en-de"].model_languages.pairs == () and said == ""
 
 
 def test_of_two_models_for_one_way_the_first_is_asked(trained: Path, interpreting: Mapping[str, Path]) -> None:
     given = {"run": str(trained), "source_language": "fr", "target_language": "de"}
     with serving(told({"first": given, "second": interpreting["french"]})[0]) as live:
-        first = live.house.models["first"].face.translate(["1 2"])[0].text
-        second = live.house.models["second"].face.translate(["1 2"])[0].text
+        first = live.house.models["first"].predictor.translate(["1 2"])[0].text
+        second = live.house.models["second"].predictor.translate(["1 2"])[0].text
         assert ask(live, source="fr", target="de")["translatedText"] == first != second
 
 
@@ -116,7 +116,7 @@ def test_without_profiles_of_all_auto_is_refused(trained: Path, interpreting: Ma
 
 
 def test_languages_are_called_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [called(each) for each in ("de", "pt-BR", "zh_Hans", "deu", "xx", "digits")] == [
+    assert [language_name(each) for each in ("de", "pt-BR", "zh_Hans", "deu", "xx", "digits")] == [
         "German",
         "Portuguese (Brazil)",
         "Chinese (Simplified)",
@@ -124,9 +124,9 @@ def test_languages_are_called_in_english(monkeypatch: pytest.MonkeyPatch) -> Non
         "xx",
         "digits",
     ]
-    called.cache_clear()
+    language_name.cache_clear()
     monkeypatch.setitem(sys.modules, "babel", None)
-    assert [called(each) for each in ("de", "deu", "digits")] == ["German", "German", "digits"]
+    assert [language_name(each) for each in ("de", "deu", "digits")] == ["German", "German", "digits"]
 
 
 def test_languages_are_found_however_they_are_written() -> None:
@@ -144,4 +144,4 @@ def test_languages_are_found_however_they_are_written() -> None:
         "xx": None,
         "": None,
     }.items():
-        assert found_in(asked, languages) == found
+        assert match_language(asked, languages) == found

@@ -16,7 +16,7 @@ from untrained import untrained
 
 from heedful import Translator
 from heedful.cli import translate as command
-from heedful.tasks.searches import build_search
+from heedful.tasks.search_factory import build_search
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 WAY = {"source_language": "en", "target_language": "de"}
@@ -35,7 +35,7 @@ def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
 
 
 def face(live: Live, name: str, target: str) -> Translator:
-    whole: Translator = live.house.models[name].face
+    whole: Translator = live.house.models[name].predictor
     return whole.towards(target) if whole.languages else whole
 
 
@@ -150,7 +150,7 @@ def test_what_is_written_for_a_sentence_is_bounded(interpreting: Mapping[str, Pa
     long, short = "one two three four five six .", "seven eight nine ."
     with serving(opened({"both": interpreting["both"]}, limits={"tokens": 4})) as bounded:
         translator = face(bounded, "both", "de")
-        found = translator.translate([long, short], length=replace(translator.length, most=4))
+        found = translator.translate([long, short], length=replace(translator.length, max_length=4))
         begun, whole = (each.text for each in found)
         assert (begun, whole) == ("eins zwei drei vier", "sieben acht neun.")
         assert asked(bounded, f"{long}\n{short}") == {"translatedText": f"{begun}\n{whole}"}
@@ -196,7 +196,7 @@ def test_sentences_of_a_text_follow_each_other(following: Path, monkeypatch: pyt
     monkeypatch.setattr(Translator, "translate", translate)
     lines = ["one two .", "three .", "", "four ."]
     with serving(opened({"following": following})) as live:
-        own: Translator = live.house.models["following"].face
+        own: Translator = live.house.models["following"].predictor
         asked(live, ["\n".join(lines), lines[1]])
         assert seen.pop() == [*own.following(lines), lines[1]] != [*lines, lines[1]]
         asked(live, ["<p>one two .</p><p>three .</p>", "<p>three .</p>"], format="html")

@@ -9,20 +9,22 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from documents import OFFICE, SAMPLES, zipped
-from held import Later, request
+from held import WAIT, Later, request
 from serving import Live, opened, serving
 
 from heedful.cli import translate as command
-from heedful.localisation.files import ENDINGS
+from heedful.localisation.files import DOCUMENT_SUFFIXES
+from heedful.serving import startup
+from heedful.serving.http_errors import HTTPError
 from heedful.serving.libretranslate import interface
-from heedful.serving.libretranslate.files import FORMATS, Kept, Shelf
-from heedful.serving.refusal import Refusal
+from heedful.serving.libretranslate.files import FORMATS, StoredFile, TranslatedFileStore
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'
 SRT = "1\n00:00:01,000 --> 00:00:02,000\none two .\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>three</i> four .\n"
@@ -165,7 +167,7 @@ class Endless:
 
 
 def test_parsing_ends_at_the_deadline(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interface, "opened", endless := Endless())
+    monkeypatch.setattr(interface, "open_translatable", endless := Endless())
     fields = {"source": "en", "target": "de"}
     answer = requests.post(
         f"{live.url}/translate_file",
@@ -176,11 +178,11 @@ def test_parsing_ends_at_the_deadline(live: Live, monkeypatch: pytest.MonkeyPatc
     )
     assert (answer.status_code, answer.json()["error"][:23]) == (504, "no answer within 0.2 se")
     assert endless.ended.wait(20), "it goes on"
-    assert live.house.decoding.used == 0
+    assert live.house.decoding_memory.used_bytes == 0
 
 
 def test_parsing_ends_when_the_client_leaves(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interface, "opened", endless := Endless())
+    monkeypatch.setattr(interface, "open_translatable", endless := Endless())
     content = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\none .\r\n--x'
     content += b'\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x'
     content += b'\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n--x--\r\n'
@@ -188,13 +190,66 @@ def test_parsing_ends_when_the_client_leaves(live: Live, monkeypatch: pytest.Mon
     with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
         connection.sendall(asked)
         assert endless.begun.wait(20)
-        assert live.house.files.waiting == 1
+        assert live.house.file_queue.num_waiting == 1
     assert endless.ended.wait(20), "it goes on"
+
+
+@dataclass
+class Stopped:
+    """Stands for a file of which one step never ends."""
+
+    endless: Endless
+
+    def sample_text(self) -> str:
+        return "one ."
+
+    def translate(self, job: Any) -> Any:
+        return self.endless(job)
+
+
+@pytest.mark.parametrize("step", ["parsing", "translating"])
+def test_a_server_ends_though_a_file_is_worked_on(
+    interpreting: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    endless = Endless()
+    monkeypatch.setattr(
+        interface, "open_translatable", endless if step == "parsing" else lambda *_, **__: Stopped(endless)
+    )
+    house = opened({"both": interpreting["both"]}, limits={"drain": 0.1})
+    with serving(house) as live:
+        answer = Later(lambda: sent(live, "a.txt", b"one ."))
+        assert endless.begun.wait(WAIT)
+        live.server.request_stop()
+        found = answer.get()
+        assert (found.status_code, found.headers["Retry-After"]) == (503, "5")
+        assert "the server is ending" in found.json()["error"]
+        assert endless.ended.wait(WAIT), "it goes on"
+    assert startup.close_models(house), "a thread works on"
+    assert house.decoding_memory.used_bytes == 0
+
+
+def test_no_address_is_told_under_which_nothing_will_be(
+    interpreting: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, parse = threading.Event(), threading.Event(), interface.open_translatable
+
+    def held(*given: Any, **named: Any) -> Any:
+        begun.set()
+        assert go.wait(WAIT)
+        return parse(*given, **named)
+
+    monkeypatch.setattr(interface, "open_translatable", held)
+    with serving(opened({"both": interpreting["both"]})) as live:
+        answer = Later(lambda: sent(live, "a.txt", b"one ."))
+        assert begun.wait(WAIT)
+        live.server.request_stop()
+        go.set()
+        assert answer.get().status_code == 503
 
 
 def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(opened({"both": interpreting["both"]}, limits={"queue": 1, "deadline": 30})) as live:
-        go, parse = threading.Event(), interface.opened
+        go, parse = threading.Event(), interface.open_translatable
 
         def held(*given: Any, **named: Any) -> Any:
             begun.set()
@@ -202,7 +257,7 @@ def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: py
             return parse(*given, **named)
 
         begun = threading.Event()
-        monkeypatch.setattr(interface, "opened", held)
+        monkeypatch.setattr(interface, "open_translatable", held)
         first = Later(lambda: sent(live, "a.txt", b"one ."))
         assert begun.wait(20)
         refused = sent(live, "a.txt", b"one .")
@@ -248,28 +303,28 @@ def test_what_is_not_there_is_not_found(live: Live) -> None:
 
 
 def test_all_formats_are_told() -> None:
-    assert set(FORMATS) == {*ENDINGS, ".txt"}
+    assert set(FORMATS) == {*DOCUMENT_SUFFIXES, ".txt"}
 
 
 def test_a_shelf_has_an_end() -> None:
     async def fill() -> None:
-        shelf = Shelf(size=100, most=3, seconds=600)
-        names = [shelf.put(Kept("a.txt", bytes(10))) for _ in range(4)]
+        shelf = TranslatedFileStore(max_bytes=100, max_files=3, seconds=600)
+        names = [shelf.add_file(StoredFile("a.txt", bytes(10))) for _ in range(4)]
         assert len(shelf) == 3 and len(set(names)) == 4
-        with pytest.raises(Refusal, match="10 minutes"):
-            shelf.get(names[0])
-        last = shelf.put(Kept("a.txt", bytes(85)))
-        assert len(shelf) == 2 and shelf.get(last).content == bytes(85)
-        whole = shelf.put(Kept("a.txt", bytes(1000)))
-        assert len(shelf) == 1 and len(shelf.get(whole).content) == 1000
+        with pytest.raises(HTTPError, match="10 minutes"):
+            shelf.get_file(names[0])
+        last = shelf.add_file(StoredFile("a.txt", bytes(85)))
+        assert len(shelf) == 2 and shelf.get_file(last).content == bytes(85)
+        whole = shelf.add_file(StoredFile("a.txt", bytes(1000)))
+        assert len(shelf) == 1 and len(shelf.get_file(whole).content) == 1000
 
     asyncio.run(fill())
 
 
 def test_what_nobody_fetches_goes() -> None:
     async def wait() -> None:
-        shelf = Shelf(size=100, seconds=0.01)
-        shelf.put(Kept("a.txt", b""))
+        shelf = TranslatedFileStore(max_bytes=100, seconds=0.01)
+        shelf.add_file(StoredFile("a.txt", b""))
         until = time.monotonic() + 20
         while len(shelf) and time.monotonic() < until:
             await asyncio.sleep(0.01)

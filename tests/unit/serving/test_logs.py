@@ -14,9 +14,9 @@ import pytest
 from held import Held, holding
 from pydantic import BaseModel
 
-from heedful.serving.keys import line_of
-from heedful.serving.logs import LOGGER, logging_as, tell_failure
-from heedful.serving.settings import Settings
+from heedful.serving.api_keys import format_key_line
+from heedful.serving.request_log import SERVER_LOGGER, log_failure, use_server_logging
+from heedful.serving.settings import ServerSettings
 
 SECRET = "what nobody may read"
 Told = Callable[[], list[str]]
@@ -28,7 +28,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
     @contextmanager
     def run(**settings: object) -> Iterator[tuple[Held, Told]]:
-        with holding(monkeypatch, **settings) as held, logging_as(held.house.settings):
+        with holding(monkeypatch, **settings) as held, use_server_logging(held.house.settings):
             held.face.go.set()
             capfd.readouterr()
             yield held, partial(_lines, held, capfd)
@@ -38,7 +38,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 def _lines(held: Held, capfd: pytest.CaptureFixture[str]) -> list[str]:
     held.live.ask("/health")  # an answer is sent before its line is written, and both before the next is
-    LOGGER.handlers[-1].flush()
+    SERVER_LOGGER.handlers[-1].flush()
     return [line for line in capfd.readouterr().err.splitlines() if "/health" not in line]
 
 
@@ -56,7 +56,7 @@ def test_a_line_for_each_request(logged: Callable[..., object]) -> None:
 
 def test_lines_as_json(logged: Callable[..., object], tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
-    path.write_text(line_of("laptop", "k"))
+    path.write_text(format_key_line("laptop", "k"))
     with logged(log="json", access={"keys": path}) as (held, told):
         held.live.ask("/held", {"text": SECRET}, headers={"X-Api-Key": "k", "X-Request-Id": "mine"})
         held.live.ask("/held", {"text": SECRET})
@@ -109,40 +109,40 @@ def test_texts_where_they_are_wanted_but_never_keys(logged: Callable[..., object
 
 
 def test_keys_in_messages_are_no_texts() -> None:
-    from heedful.serving.logs import Visit
+    from heedful.serving.request_log import RequestLog
 
     class Asked(BaseModel):
         q: str
         api_key: str
 
-    visit = Visit("1", "POST", "/translate", asked=Asked(q="a", api_key="a secret"))
-    assert visit.told(texts=True)["asked"] == '{"q": "a"}'
-    assert "asked" not in visit.told(texts=False)
+    visit = RequestLog("1", "POST", "/translate", message=Asked(q="a", api_key="a secret"))
+    assert visit.to_json(include_texts=True)["asked"] == '{"q": "a"}'
+    assert "asked" not in visit.to_json(include_texts=False)
 
 
 def test_a_failure_outside_of_a_request(capfd: pytest.CaptureFixture[str]) -> None:
-    with logging_as(Settings()):
+    with use_server_logging(ServerSettings()):
         try:
             raise ValueError("a mistake")
         except ValueError:
-            tell_failure("7")
+            log_failure("7")
     assert "request 7 failed" in capfd.readouterr().err
 
 
 def test_the_log_is_as_before_when_a_server_has_ended(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, LOGGER.name)
-    before = LOGGER.level, LOGGER.propagate, list(LOGGER.handlers)
-    with logging_as(Settings()):
-        assert LOGGER.isEnabledFor(logging.INFO)
-    assert (LOGGER.level, LOGGER.propagate, LOGGER.handlers) == before
+    caplog.set_level(logging.CRITICAL, SERVER_LOGGER.name)
+    before = SERVER_LOGGER.level, SERVER_LOGGER.propagate, list(SERVER_LOGGER.handlers)
+    with use_server_logging(ServerSettings()):
+        assert SERVER_LOGGER.isEnabledFor(logging.INFO)
+    assert (SERVER_LOGGER.level, SERVER_LOGGER.propagate, SERVER_LOGGER.handlers) == before
 
 
 def test_what_the_event_loop_says_is_in_the_log_too(capfd: pytest.CaptureFixture[str]) -> None:
     loop = logging.getLogger("asyncio")
     before = loop.propagate
-    with logging_as(Settings(log="json")):
+    with use_server_logging(ServerSettings(log="json")):
         loop.error("a task was lost")
-        LOGGER.handlers[-1].flush()
+        SERVER_LOGGER.handlers[-1].flush()
     line = json.loads(capfd.readouterr().err)
     assert (line["level"], line["message"]) == ("error", "a task was lost")
     assert not loop.handlers and loop.propagate == before

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families as families
 from serving import opened, serving
 
-from heedful.serving.meters import Meters
+from heedful.serving.metrics import ServerMetrics
 
 
 @pytest.fixture
@@ -71,10 +71,10 @@ def test_queues(held: Held) -> None:
 
 
 def test_batches_and_tokens(held: Held) -> None:
-    held.house.meters.batch("held", 3)
-    held.house.meters.batch("held", 64)
-    held.house.meters.tokens("held", 40)
-    held.house.meters.tokens("held", 2)
+    held.house.metrics.record_batch("held", 3)
+    held.house.metrics.record_batch("held", 64)
+    held.house.metrics.count_tokens("held", 40)
+    held.house.metrics.count_tokens("held", 2)
     found = told(held)
     assert (found["heedful_batch_rows_count", "held"], found["heedful_batch_rows_sum", "held"]) == (2, 67)
     assert found["heedful_batch_rows_bucket", "4.0", "held"] == 1
@@ -98,21 +98,21 @@ def test_the_format_of_prometheus(held: Held) -> None:
 
 
 def test_houses_count_apart_and_nothing_is_global() -> None:
-    first, second = Meters({}), Meters({})
-    first.tokens("a", 1)
-    assert b'heedful_tokens_total{model="a"} 1.0' in first.text()
-    assert b"heedful_tokens_total{" not in second.text()
+    first, second = ServerMetrics({}), ServerMetrics({})
+    first.count_tokens("a", 1)
+    assert b'heedful_tokens_total{model="a"} 1.0' in first.render_text()
+    assert b"heedful_tokens_total{" not in second.render_text()
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("heedful")]
 
 
 def test_threads_count_together() -> None:
-    meters = Meters({})
-    threads = [threading.Thread(target=lambda: [meters.tokens("a", 1) for _ in range(500)]) for _ in range(8)]
+    meters = ServerMetrics({})
+    threads = [threading.Thread(target=lambda: [meters.count_tokens("a", 1) for _ in range(500)]) for _ in range(8)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert numbers(meters.text())["heedful_tokens_total", "a"] == 4_000
+    assert numbers(meters.render_text())["heedful_tokens_total", "a"] == 4_000
 
 
 def test_batches_and_tokens_of_a_real_model_are_counted(trained: Path, unchecked: None) -> None:

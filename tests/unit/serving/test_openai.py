@@ -16,9 +16,9 @@ from shapes import unchecked
 from spoken import runs
 
 from heedful.errors import RunError
-from heedful.serving.openai.tokens import Entry, Ledger
-from heedful.tasks.conversation.face import Partner
-from heedful.tasks.language.face import Writer
+from heedful.serving.openai.token_logprobs import TokenEntry, TokenTracker
+from heedful.tasks.conversation.predictor import ChatPredictor
+from heedful.tasks.language.predictor import TextGenerator
 
 NEVER_ENDS = {"2": -100}
 
@@ -234,7 +234,7 @@ def test_a_dialogue_without_turns_is_begun(live: Live) -> None:
     answer = live.ask(
         "/v1/chat/completions", {"model": "talk", "messages": [], "seed": 1, "response_format": {"type": "text"}}
     )
-    (expected,) = live.house.models["talk"].face.reply([[]])
+    (expected,) = live.house.models["talk"].predictor.reply([[]])
     assert answer.json["choices"][0]["message"] == {"role": "assistant", "content": expected.text}
 
 
@@ -251,7 +251,9 @@ def test_the_bound_of_the_server_is_that_of_a_model_too(folders: dict[str, Path]
 class Slow:
     """A model whose steps take a while, and are counted."""
 
-    def __init__(self, face: Writer | Partner, patch: pytest.MonkeyPatch, *, fails: int | None = None) -> None:
+    def __init__(
+        self, face: TextGenerator | ChatPredictor, patch: pytest.MonkeyPatch, *, fails: int | None = None
+    ) -> None:
         self.steps = 0
         step = face.model.step
 
@@ -289,8 +291,8 @@ def generous(folders: dict[str, Path]) -> Iterator[Live]:
     """A server that grants much."""
     talk = {"run": str(folders["talk"])}
     with unchecked(), serving(opened({"tales": folders["tales"], "talk": talk}, limits={"tokens": 4000})) as found:
-        partner = found.house.models["talk"].face
-        object.__setattr__(partner.script, "max_length", 10_000)
+        partner = found.house.models["talk"].predictor
+        object.__setattr__(partner.encoder, "max_length", 10_000)
         yield found
 
 
@@ -298,7 +300,7 @@ def generous(folders: dict[str, Path]) -> Iterator[Live]:
 def test_a_deadline_ends_the_work_and_is_no_answer(
     generous: Live, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Slow(generous.house.models[body["model"]].face, monkeypatch)
+    slow = Slow(generous.house.models[body["model"]].predictor, monkeypatch)
     answer = generous.ask(path, body, headers={"Heedful-Deadline": "0.3"})
     assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
     assert settled(lambda: slow.steps) < 60
@@ -308,7 +310,7 @@ def test_a_deadline_ends_the_work_and_is_no_answer(
 def test_a_stream_whose_deadline_passes_ends_with_an_error(
     generous: Live, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Slow(generous.house.models[body["model"]].face, monkeypatch)
+    slow = Slow(generous.house.models[body["model"]].predictor, monkeypatch)
     answer = generous.ask(path, {**body, "stream": True}, headers={"Heedful-Deadline": "0.5"})
     assert answer.status == 200
     *pieces, last = map(json.loads, events(answer))
@@ -327,34 +329,34 @@ READ: dict[str, Any] = {"model": "tales", "echo": True, "logprobs": 1, "max_toke
 def test_tokens_are_told_until_the_deadline(
     generous: Live, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named, told = Ledger._entry, list[str]()
+    named, told = TokenTracker._build_entry, list[str]()
 
-    def slowly(ledger: Ledger, *given: Any) -> Entry:
+    def slowly(ledger: TokenTracker, *given: Any) -> TokenEntry:
         time.sleep(0.05)
         told.append("")
         return named(ledger, *given)
 
-    monkeypatch.setattr(Ledger, "_entry", slowly)
+    monkeypatch.setattr(TokenTracker, "_build_entry", slowly)
     answer = generous.ask("/v1/completions", {**READ, **more}, headers={"Heedful-Deadline": "0.5"})
     assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
     assert len(told) <= 11
 
 
 def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, read = generous.house.models["tales"].face, list[int]()
-    reading = writer.reading
+    writer, read = generous.house.models["tales"].predictor, list[int]()
+    reading = writer.build_incremental_predictor
 
-    def begun(*, most: int) -> Any:
-        found = reading(most=most)
+    def begun(*, top_k: int) -> Any:
+        found = reading(top_k=top_k)
 
         def slowly(ids: Sequence[int]) -> Any:
             read.append(len(ids))
             time.sleep(0.3)
-            return found.on(ids)
+            return found.predict_next(ids)
 
-        return SimpleNamespace(on=slowly)
+        return SimpleNamespace(predict_next=slowly)
 
-    monkeypatch.setattr(writer, "reading", begun)
+    monkeypatch.setattr(writer, "build_incremental_predictor", begun)
     fields = {**READ, "prompt": "the " * 3_000, "stream": True}
     answer = generous.ask("/v1/completions", fields, headers={"Heedful-Deadline": "0.4"})
     assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
@@ -365,7 +367,7 @@ def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: Live, monkeyp
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "logprobs": 1}], ids=str)
 def test_work_ends_when_who_asked_leaves(generous: Live, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     model = generous.house.models["tales"]
-    slow = Slow(model.face, monkeypatch)
+    slow = Slow(model.predictor, monkeypatch)
     body = json.dumps({"model": "tales", **LONG, **more})
     connection = http.client.HTTPConnection("127.0.0.1", generous.port, timeout=30)
     connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
@@ -377,14 +379,14 @@ def test_work_ends_when_who_asked_leaves(generous: Live, more: dict[str, Any], m
         until = time.monotonic() + 20
         while slow.steps < 3 and time.monotonic() < until:
             time.sleep(0.01)
-    assert model.waiting == 1
+    assert model.num_waiting == 1
     connection.close()
     assert 0 < settled(lambda: slow.steps) < 1000
-    assert model.waiting == 0
+    assert model.num_waiting == 0
 
 
 def test_what_fails_in_the_midst_of_a_stream_is_an_event(generous: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    face = generous.house.models["tales"].face
+    face = generous.house.models["tales"].predictor
     with monkeypatch.context() as patch:
         Slow(face, patch, fails=4)
         answer = generous.ask("/v1/completions", {**ASKED[0][1], "stream": True})

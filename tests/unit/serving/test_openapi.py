@@ -13,8 +13,8 @@ import pytest
 from served import runs
 from serving import Live, opened, serving
 
-from heedful.serving.app import routes_of
-from heedful.serving.keys import add_key
+from heedful.serving.api_keys import add_key
+from heedful.serving.asgi import collect_routes
 
 EXCLUDED = (
     "positive_data_acceptance",  # models refuse texts that a schema allows: too long for them, of unknown speakers
@@ -52,7 +52,7 @@ def test_everything_that_is_served_is_described(live: Live) -> None:
     spec = live.ask("/spec").json
     assert spec["openapi"].startswith("3.1")
     found = {(method.upper(), path) for path, methods in spec["paths"].items() for method in methods}
-    assert found == {(each.method, each.path.replace(":path}", "}")) for each in routes_of(live.house)}
+    assert found == {(each.method, each.path.replace(":path}", "}")) for each in collect_routes(live.house)}
     translate = spec["paths"]["/v1/heedful/translate"]["post"]
     assert "text/event-stream" in translate["responses"]["200"]["content"]
     assert {"400", "404", "413", "429", "500", "503", "504"} <= translate["responses"].keys()

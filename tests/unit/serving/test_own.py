@@ -17,18 +17,18 @@ from serving import Live, opened, serving
 
 from heedful import load
 from heedful.errors import DataError, RunError
-from heedful.generation.hypotheses import NoTokenError
-from heedful.generation.running import Running
+from heedful.generation.continuous_batch import ContinuousBatch
+from heedful.generation.results import NoTokenError
 from heedful.inspection.record_files import load_record
 from heedful.recipes.generation import SamplingConfig
-from heedful.retrieval.collection import PassageLines
-from heedful.retrieval.folder import build_index
-from heedful.serving.app import routes_of
-from heedful.serving.own.inspected import Kept
-from heedful.serving.refusal import Refusal, late
-from heedful.serving.routes import refusal_of
-from heedful.tasks.faces import Lines
-from heedful.tasks.searches import build_search
+from heedful.retrieval.index_folder import build_index
+from heedful.retrieval.passages import PassageLines
+from heedful.serving.api.inspection import InspectionPageStore
+from heedful.serving.asgi import collect_routes
+from heedful.serving.http_errors import HTTPError, deadline_exceeded
+from heedful.serving.routes import to_http_error
+from heedful.tasks.predictor import LineFormat
+from heedful.tasks.search_factory import build_search
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +71,8 @@ def as_json(value: Any) -> Any:
 
 def said(run: Path, *texts: Any, **fields: Any) -> list[Any]:
     """What the command of a run writes of these inputs."""
-    lines: Lines[Any, Any] = load(run, device="cpu").lines()
-    return as_json([lines.record(each) for each in lines.answers(texts, first=1)])
+    lines: LineFormat[Any, Any] = load(run, device="cpu").line_format()
+    return as_json([lines.to_json(each) for each in lines.answer_inputs(texts, start=1)])
 
 
 # --- answers ----------------------------------------------------------------------------------------------
@@ -90,9 +90,9 @@ def test_what_is_served_is_told(live: Live) -> None:
 
 
 def test_translations_are_those_of_the_command(live: Live, made: dict[str, Path]) -> None:
-    lines = load(made["translate"], device="cpu").lines()
-    inputs = lines.inputs(iter(["1 2", "3", ""]), name="here")
-    expected = as_json([lines.record(each) for each in lines.answers(list(inputs), first=1)])
+    lines = load(made["translate"], device="cpu").line_format()
+    inputs = lines.parse_lines(iter(["1 2", "3", ""]), source_name="here")
+    expected = as_json([lines.to_json(each) for each in lines.answer_inputs(list(inputs), start=1)])
     assert answers(live, "translate", texts=["1 2", "3", ""]) == expected
     assert answers(live, "translate", texts="3") == expected[1:2]
 
@@ -290,22 +290,22 @@ def test_a_record_as_a_file_and_a_page_behind_a_link(live: Live, folder: Path) -
 
 def test_pages_are_kept_for_a_while() -> None:
     now = [0.0]
-    kept = Kept(lambda: now[0])
-    first = kept.keep(b"first")
+    kept = InspectionPageStore(lambda: now[0])
+    first = kept.add_page(b"first")
     now[0] = 599.0
-    second = kept.keep(b"second")
-    assert kept.page(first) == b"first"
+    second = kept.add_page(b"second")
+    assert kept.get_page(first) == b"first"
     now[0] = 601.0
-    with pytest.raises(Refusal):
-        kept.page(first)
-    assert kept.page(second) == b"second"
-    names = [kept.keep(bytes([number])) for number in range(64)]
-    assert kept.page(names[0]) == b"\x00"
-    with pytest.raises(Refusal):
-        kept.page(second)
-    kept.keep(b"x" * 70_000_000)
-    with pytest.raises(Refusal):
-        kept.page(names[-1])
+    with pytest.raises(HTTPError):
+        kept.get_page(first)
+    assert kept.get_page(second) == b"second"
+    names = [kept.add_page(bytes([number])) for number in range(64)]
+    assert kept.get_page(names[0]) == b"\x00"
+    with pytest.raises(HTTPError):
+        kept.get_page(second)
+    kept.add_page(b"x" * 70_000_000)
+    with pytest.raises(HTTPError):
+        kept.get_page(names[-1])
 
 
 def test_pictures_can_be_looked_at(live: Live, folder: Path) -> None:
@@ -428,11 +428,11 @@ def test_whoever_leaves_a_stream_stops_its_work(live: Live) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)
     connection.request("POST", "/v1/heedful/generate", json.dumps(asked), {"Content-Type": "application/json"})
     assert connection.getresponse().read(20).startswith(b"event: growing")
-    assert model.waiting == 1
+    assert model.num_waiting == 1
     connection.sock.close() if connection.sock else None
     connection.close()
     until = time.monotonic() + 20
-    while model.waiting:
+    while model.num_waiting:
         assert time.monotonic() < until, "the work goes on"
         time.sleep(0.01)
 
@@ -452,9 +452,9 @@ _NUMBERS = ("1e308", "-1e308", "1e400", "-1e400", "5e-324", "-0.0", "1" + "0" * 
     ],
 )
 def test_no_number_in_any_field_fails(live: Live, name: str, fields: dict[str, Any], number: str) -> None:
-    route = next(each for each in routes_of(live.house) if each.path == f"/v1/heedful/{name}")
-    assert route.takes is not None
-    for field in route.takes.model_fields:
+    route = next(each for each in collect_routes(live.house) if each.path == f"/v1/heedful/{name}")
+    assert route.request_type is not None
+    for field in route.request_type.model_fields:
         given = {key: json.dumps(value) for key, value in fields.items()} | {field: number}
         body = "{" + ", ".join(f"{json.dumps(key)}: {value}" for key, value in given.items()) + "}"
         answer = live.ask(f"/v1/heedful/{name}", body.encode())
@@ -472,20 +472,20 @@ def test_factors_that_would_overflow_are_named(live: Live, name: str, search: st
 
 def test_a_deadline_ends_the_work(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search takes no step any more soon after the answer says that it is late."""
-    advance, steps = Running.advance, 0
+    advance, steps = ContinuousBatch.step, 0
 
-    def counted(running: Running) -> Any:
+    def counted(running: ContinuousBatch) -> Any:
         nonlocal steps
         steps += 1
         time.sleep(0.002)
         return advance(running)
 
-    monkeypatch.setattr(Running, "advance", counted)
+    monkeypatch.setattr(ContinuousBatch, "step", counted)
     asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}
     answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
     assert answer.status == 504
     until = time.monotonic() + 20
-    while live.house.models["a-generate"].waiting or live.house.models["a-generate"].answering._lanes:  # type: ignore[attr-defined]
+    while live.house.models["a-generate"].num_waiting or live.house.models["a-generate"].backend._running:  # type: ignore[attr-defined]
         assert time.monotonic() < until, "the work goes on"
         time.sleep(0.005)
     before = steps
@@ -507,10 +507,10 @@ def test_a_deadline_that_is_over_before_the_work_begins(live: Live, stream: bool
         (DataError("text 3: is too long"), 400),
         (RunError("/runs/a: is gone"), 500),
         (ValueError("a mistake"), 500),
-        (late(1.0), 504),
+        (deadline_exceeded(1.0), 504),
     ],
 )
 def test_what_whoever_asked_can_mend_is_told(error: Exception, status: int) -> None:
-    refusal = refusal_of(error, "7")
+    refusal = to_http_error(error, "7")
     assert refusal.status == status
     assert ("/runs" in refusal.message, "mistake" in refusal.message) == (False, False)

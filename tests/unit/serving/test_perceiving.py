@@ -23,9 +23,9 @@ from serving import Answer, Live, opened, serving
 from untrained import untrained
 
 from heedful import load
-from heedful.data.pictures import png
-from heedful.serving.own import seeing, sent
-from heedful.serving.warming import warm
+from heedful.data.pictures import encode_png
+from heedful.serving.api import captioning, uploads
+from heedful.serving.warmup import warm_up_models
 
 MANY = 60_000
 """Bytes of a file that the server takes."""
@@ -93,8 +93,8 @@ def form(live: Live, name: str, parts: list[tuple[str, str | bytes]]) -> Any:
 
 def written(run: Path, *inputs: Any) -> list[Any]:
     """What the command of a run writes of these."""
-    lines: Any = load(run, device="cpu").lines()
-    told = [lines.record(each) for each in lines.answers(inputs, first=1)]
+    lines: Any = load(run, device="cpu").line_format()
+    told = [lines.to_json(each) for each in lines.answer_inputs(inputs, start=1)]
     found: list[Any] = json.loads(json.dumps(told))
     return found
 
@@ -109,7 +109,7 @@ def near(found: Any, expected: Any) -> bool:
 
 
 def frames(count: int, *, size: int = 12) -> list[bytes]:
-    return [png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
+    return [encode_png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
 
 
 # --- memory -----------------------------------------------------------------------------------------------
@@ -122,37 +122,37 @@ def test_memory_is_reserved_before_anything_is_decoded(
     live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
 ) -> None:
     used: list[int] = []
-    for decode in ("decoded_picture", "decoded_sound"):
-        found = getattr(sent, decode)
+    for decode in ("decode_picture", "decode_sound"):
+        found = getattr(uploads, decode)
 
         def decoded(*given: Any, found: Any = found, **named: Any) -> Any:
-            used.append(live.house.decoding.used)
+            used.append(live.house.decoding_memory.used_bytes)
             return found(*given, **named)
 
-        monkeypatch.setattr(sent, decode, decoded)
+        monkeypatch.setattr(uploads, decode, decoded)
     answers(live, name, **({"sound": sound(folder)} if name == "transcribe" else {"image": picture(folder)}))
     assert len(used) == 1 and least <= used[0] < 10**8
-    assert live.house.decoding.used == 0
+    assert live.house.decoding_memory.used_bytes == 0
 
 
 def test_clips_are_read_in_memory_that_is_reserved(live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    face, used = live.house.models["watch"].face, list[int]()
-    read = face.read
+    face, used = live.house.models["watch"].predictor, list[int]()
+    read = face.read_clip
 
     def reading(path: Path) -> Any:
-        used.append(live.house.decoding.used)
+        used.append(live.house.decoding_memory.used_bytes)
         return read(path)
 
-    monkeypatch.setattr(face, "read", reading)
+    monkeypatch.setattr(face, "read_clip", reading)
     answers(live, "caption", clip=clip(folder))
     answers(live, "caption", frames=frames(3, size=40))
     assert used[0] > 2 * 12 * 12 * 3 and used[1] == 32 * 40 * 40
-    assert live.house.decoding.used == 0
+    assert live.house.decoding_memory.used_bytes == 0
 
 
 def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     size, at_once, most, guarding = 32 * 64 * 64, 0, 0, threading.Lock()
-    decode = sent.decoded_picture
+    decode = uploads.decode_picture
 
     def decoded(*given: Any, **named: Any) -> Any:
         nonlocal at_once, most
@@ -166,7 +166,7 @@ def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkey
             with guarding:
                 at_once -= 1
 
-    monkeypatch.setattr(sent, "decoded_picture", decoded)
+    monkeypatch.setattr(uploads, "decode_picture", decoded)
     with serving(opened({"look": made["look"]}, limits={"decoding": size})) as running:
         with ThreadPoolExecutor(6) as threads:
             found = threads.map(lambda content: ask(running, "look", image=content), frames(6, size=64))
@@ -241,7 +241,7 @@ def test_clips_are_captioned_however_they_are_sent(live: Live, made: dict[str, P
     expected = {**expected, "clip": "1"}
     assert near(answers(live, "caption", clip=content), [expected])
     assert near(form(live, "caption", [("clip", content)]), [expected])
-    several = [png(each) for each in np.load(path)["frames"]]
+    several = [encode_png(each) for each in np.load(path)["frames"]]
     assert near(answers(live, "caption", frames=several), [expected])
     assert near(form(live, "caption", [("frames", each) for each in several]), [expected])
 
@@ -304,7 +304,7 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
     (expected,) = written(run, str(tmp_path / "a.safetensors"))
     house = opened({"watch": run})
     said: list[str] = []
-    warm(house, said.append)
+    warm_up_models(house, said.append)
     assert said == []
     with serving(house) as live:
         assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
@@ -318,7 +318,7 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
 def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.video.run.load_trained", lambda _, network: network.eval())
+    monkeypatch.setattr("heedful.tasks.video.task.load_backbone_weights", lambda _, network: network.eval())
     shown = np.stack([np.full((16, 24, 3), 40 * number, np.uint8) for number in range(6)])
     content = video(tmp_path / "a.mp4", shown)
     frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}
@@ -334,11 +334,11 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
 
 
 def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
-    lines = load(made["look"], device="cpu").lines()
+    lines = load(made["look"], device="cpu").line_format()
     content = picture(made["look"].parent)
     (tmp_path / "a.png").write_bytes(content)
-    inputs = list(lines.inputs([str(tmp_path / "a.png")], name="here"))
-    (expected,) = json.loads(json.dumps([lines.record(each) for each in lines.answers(inputs, first=1)]))
+    inputs = list(lines.parse_lines([str(tmp_path / "a.png")], source_name="here"))
+    (expected,) = json.loads(json.dumps([lines.to_json(each) for each in lines.answer_inputs(inputs, start=1)]))
     assert len(expected["glimpses"]) == 3
     assert near(answers(live, "look", image=content), [{**expected, "picture": "1"}])
     assert near(form(live, "look", [("image", content)]), [{**expected, "picture": "1"}])
@@ -453,7 +453,7 @@ def test_files_have_a_limit_of_their_own(live: Live) -> None:
         answer = ask(live, name, **{field: bytes(MANY + 1)})
         assert answer.status == 400
         assert f"{field}: {MANY + 1:,} bytes" in answer.json["error"]["message"]
-    answer = ask(live, "caption", frames=[png(np.zeros((8, 8, 3), np.uint8)), bytes(MANY - 10)])
+    answer = ask(live, "caption", frames=[encode_png(np.zeros((8, 8, 3), np.uint8)), bytes(MANY - 10)])
     assert answer.status == 400
     assert f"frames.2: {MANY - 10:,} bytes" in answer.json["error"]["message"]
 
@@ -463,7 +463,7 @@ def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pyt
     np.savez_compressed(held, frames=np.zeros((400, 40, 40, 3), np.uint8))
     assert len(held.getvalue()) < MANY
     assert ask(live, "caption", clip=held.getvalue()).status == 200
-    monkeypatch.setattr(seeing, "_HELD", 400 * 40 * 40)
+    monkeypatch.setattr(captioning, "_MAX_ARRAY_BYTES", 400 * 40 * 40)
     for name in ("caption", "inspect"):
         answer = ask(live, name, clip=held.getvalue(), model="watch")
         assert answer.status == 400
@@ -471,7 +471,7 @@ def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pyt
 
 
 def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sent, "_ALL_PIXELS", 3 * 12 * 12)
+    monkeypatch.setattr(uploads, "_MAX_TOTAL_PIXELS", 3 * 12 * 12)
     assert ask(live, "caption", frames=frames(3)).status == 200
     answer = ask(live, "caption", frames=frames(4))
     assert answer.status == 400

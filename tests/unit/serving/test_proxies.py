@@ -9,8 +9,8 @@ from held import Held, holding
 from starlette.datastructures import Headers
 
 from heedful.errors import RecipeError
-from heedful.serving.proxies import Proxies
-from heedful.serving.settings import Access, load_settings
+from heedful.serving.settings import AccessSettings, load_settings
+from heedful.serving.trusted_proxies import TrustedProxies
 
 OURS = ("10.0.0.0/8", "192.0.2.1", "2001:db8::/64")
 
@@ -20,7 +20,7 @@ def seen(peer: str, *chain: str, schemes: Sequence[str] = ()) -> tuple[str, str]
     raw = [(b"x-forwarded-for", each.encode()) for each in chain]
     raw += [(b"x-forwarded-proto", each.encode()) for each in schemes]
     scope = {"client": (peer, 1234), "scheme": "http", "headers": raw}
-    found = Proxies(Access(proxies=OURS)).seen(scope, Headers(scope=scope))
+    found = TrustedProxies(AccessSettings(proxies=OURS)).apply_headers(scope, Headers(scope=scope))
     assert scope["client"] == (peer, 1234), "what others hold stays as it is"
     return found["client"][0], found["scheme"]
 
@@ -71,7 +71,7 @@ def test_how_it_was_asked(peer: str, chain: Sequence[str], schemes: Sequence[str
 
 
 def test_without_settings_nobody_is_believed() -> None:
-    assert "127.0.0.1" not in Proxies(Access())
+    assert "127.0.0.1" not in TrustedProxies(AccessSettings())
 
 
 def statuses(held: Held, *addresses: str) -> list[int]:

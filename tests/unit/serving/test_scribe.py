@@ -16,9 +16,9 @@ from typing import TextIO
 import pytest
 from held import WAIT, holding
 
-from heedful.serving import scribe
-from heedful.serving.logs import logging_as
-from heedful.serving.scribe import Scribe
+from heedful.serving import log_writer
+from heedful.serving.log_writer import LogWriter
+from heedful.serving.request_log import use_server_logging
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no such pipes")
 
@@ -59,7 +59,7 @@ def record(text: str) -> logging.LogRecord:
 def test_answers_do_not_wait_for_who_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     with unread() as (reading, stream):
         monkeypatch.setattr(sys, "stderr", stream)
-        with holding(monkeypatch, log="text") as held, logging_as(held.house.settings):
+        with holding(monkeypatch, log="text") as held, use_server_logging(held.house.settings):
             held.face.go.set()
             for _ in range(20):
                 assert held.live.ask("/held", {"text": "a"}).json == {"text": "a"}
@@ -68,9 +68,9 @@ def test_answers_do_not_wait_for_who_reads_the_log(monkeypatch: pytest.MonkeyPat
 
 def test_what_is_left_out_is_counted_where_it_is_missing() -> None:
     with unread() as (reading, stream):
-        writing = Scribe(stream, most=3)
+        writing = LogWriter(stream, max_records=3)
         writing.handle(record("0"))
-        until(writing._waiting.empty)  # the thread has it, and cannot write it
+        until(writing._queue.empty)  # the thread has it, and cannot write it
         for number in range(1, 10):
             writing.handle(record(str(number)))
         assert read(reading, lines=4) == ["0", "1", "2", "3"]
@@ -83,9 +83,9 @@ def test_what_is_left_out_is_counted_where_it_is_missing() -> None:
 
 def test_what_is_left_out_at_last_is_told_in_the_end() -> None:
     with unread() as (reading, stream):
-        writing = Scribe(stream, most=1)
+        writing = LogWriter(stream, max_records=1)
         writing.handle(record("0"))
-        until(writing._waiting.empty)
+        until(writing._queue.empty)
         for number in range(1, 4):
             writing.handle(record(str(number)))
         assert read(reading, lines=2) == ["0", "1"]
@@ -94,9 +94,9 @@ def test_what_is_left_out_at_last_is_told_in_the_end() -> None:
 
 
 def test_nobody_waits_for_long_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scribe, "_PARTING", 0.1)
+    monkeypatch.setattr(log_writer, "_FLUSH_SECONDS", 0.1)
     with unread() as (reading, stream):
-        writing = Scribe(stream, most=1)
+        writing = LogWriter(stream, max_records=1)
         for _ in range(3):
             writing.handle(record("a"))
         writing.flush()
@@ -107,7 +107,7 @@ def test_nobody_waits_for_long_in_the_end(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_file_that_is_gone_harms_nobody() -> None:
     with unread() as (reading, stream):
-        writing = Scribe(stream)
+        writing = LogWriter(stream)
         reading.close()
         writing.handle(record("a"))
         writing.flush()
@@ -118,7 +118,7 @@ def test_a_file_that_is_gone_harms_nobody() -> None:
 def test_a_file_that_does_not_wait_gets_all() -> None:
     with unread() as (reading, stream):
         os.set_blocking(stream.fileno(), False)
-        writing = Scribe(stream)
+        writing = LogWriter(stream)
         writing.handle(record("a" * 100_000))
         writing.handle(record("ä\ud800"))
         assert read(reading, lines=2) == ["a" * 100_000, "ä\\ud800"]
@@ -127,7 +127,7 @@ def test_a_file_that_does_not_wait_gets_all() -> None:
 
 def test_what_is_no_file_is_written_to() -> None:
     stream = io.StringIO()
-    writing = Scribe(stream)
+    writing = LogWriter(stream)
     writing.handle(record("a"))
     writing.close()
     assert stream.getvalue() == "a\n"
@@ -135,10 +135,10 @@ def test_what_is_no_file_is_written_to() -> None:
 
 def test_a_process_ends_though_nobody_reads_its_log() -> None:
     code = (
-        "from heedful.serving.logs import LOGGER, logging_as\n"
-        "from heedful.serving.settings import Settings\n"
-        "with logging_as(Settings()):\n"
-        "    for _ in range(3_000): LOGGER.info('a' * 100)\n"
+        "from heedful.serving.request_log import SERVER_LOGGER, use_server_logging\n"
+        "from heedful.serving.settings import ServerSettings\n"
+        "with use_server_logging(ServerSettings()):\n"
+        "    for _ in range(3_000): SERVER_LOGGER.info('a' * 100)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
         try:

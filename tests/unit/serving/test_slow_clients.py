@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 from held import WAIT, Held, holding, request, until_closed
 
-from heedful.serving import parting
+from heedful.serving import lingering_transport
 
 FAST = {"arrival": 0.3, "idle": 0.3}
 """Limits so short that a test need not wait for them."""
@@ -30,7 +30,7 @@ def told(held: Held, content: bytes) -> bytes:
 
 
 def test_two_hundred_that_send_a_byte_at_a_time_harm_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "LINGERING", WAIT)
+    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", WAIT)
     with holding(monkeypatch, limits={"arrival": 1.0}) as held, ExitStack() as stack:
         held.face.go.set()
         content = request("/held", method="POST", body=b'{"text": "a"}' + b" " * 2_000, X_Padding="a" * 2_000)
@@ -134,7 +134,9 @@ def test_what_is_too_much_or_no_request(monkeypatch: pytest.MonkeyPatch, content
 def test_refusals_of_the_protocol_are_known_by_an_id(monkeypatch: pytest.MonkeyPatch) -> None:
     """That of the request, where its header has come, and the same in the log."""
     seen: list[str] = []
-    monkeypatch.setattr("heedful.serving.protocol.tell", lambda visit: seen.append(f"{visit.id} {visit.status}"))
+    monkeypatch.setattr(
+        "heedful.serving.http_protocol.log_request", lambda visit: seen.append(f"{visit.id} {visit.status}")
+    )
     with holding(monkeypatch, limits={**FAST, "connections_per_address": 4}) as held:
         assert b"x-request-id: my-own.1\r\n" in told(held, request(X_Request_Id="my-own.1", X="a" * 40_000))
         assert b"x-request-id: my-own.2\r\n" in told(
@@ -211,7 +213,7 @@ def _comes_back(held: Held) -> bool:
 
 @pytest.mark.parametrize("path", ["/large", "/endless"])
 def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(parting, "LINGERING", 0.3)
+    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", 0.3)
     asked = request(path, method="POST", body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}')
     with holding(monkeypatch, limits={"idle": 0.3}) as held, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -225,7 +227,7 @@ def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch, p
 
 
 def test_who_is_refused_and_stays_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parting, "LINGERING", 0.3)
+    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", 0.3)
     with holding(monkeypatch) as held, held.connect() as connection:
         connection.sendall(b"hello\r\n\r\n")
         assert status_of(connection.recv(100)) == 400

@@ -20,13 +20,13 @@ import pytest
 
 import heedful
 from heedful.errors import RecipeError
-from heedful.serving.settings import Settings, load_settings
-from heedful.serving.spread import Replica, build
+from heedful.serving.ray_serve import Replica, build
+from heedful.serving.settings import ServerSettings, load_settings
 
 without_ray = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 
 
-def lived(settings: Settings, requests: Sequence[Sequence[tuple[bytes, bytes]]]) -> list[int]:
+def lived(settings: ServerSettings, requests: Sequence[Sequence[tuple[bytes, bytes]]]) -> list[int]:
     """The statuses of requests with these headers to a replica that begins before and ends behind them."""
 
     async def live() -> list[int]:
@@ -50,7 +50,7 @@ def lived(settings: Settings, requests: Sequence[Sequence[tuple[bytes, bytes]]])
 
 
 def test_a_replica_has_the_log_and_the_limits_of_the_settings(capfd: pytest.CaptureFixture[str]) -> None:
-    settings = Settings.model_validate({"log": "json", "limits": {"headers": 3, "header_bytes": 60}})
+    settings = ServerSettings.model_validate({"log": "json", "limits": {"headers": 3, "header_bytes": 60}})
     host = (b"host", b"localhost")
     given = [[host], [host] * 4, [host, (b"x", b"a" * 100)], [host, (b"x-request-id", b"mine")]]
     assert lived(settings, given) == [200, 431, 431, 200]
@@ -174,4 +174,4 @@ def test_configurations_of_ray_name_a_file(tmp_path: Path) -> None:
         build({})
     with pytest.raises(RecipeError, match=r"ray\.most"):
         load_settings(None, ["--ray.replicas", "3", "--ray.most", "2"], {})
-    assert Settings().ray.most is None
+    assert ServerSettings().ray.most is None

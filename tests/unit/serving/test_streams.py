@@ -59,7 +59,7 @@ def test_the_end_of_the_server_is_told(held: Held) -> None:
     with closing(held.connect()) as connection:
         connection.sendall(request("/watched"))
         begun = until_begun(held, connection)
-        held.live.server.stop()
+        held.live.server.request_stop()
         assert lines(begun + until_closed(connection)) == ["data: begun", "error: unavailable"]
 
 
@@ -75,5 +75,5 @@ def test_an_answer_that_is_no_stream_of_events_is_cut(held: Held) -> None:
     with closing(held.connect()) as connection:
         connection.sendall(request("/stream", method="POST", body=b'{"text": "a"}'))
         held.face.await_begun()
-        held.live.server.stop()
+        held.live.server.request_stop()
         assert until_closed(connection).endswith(b"begun\n\r\n")

@@ -12,13 +12,13 @@ import pytest
 import torch
 from serving import opened
 
-from heedful.catalogue import tasks
 from heedful.errors import DataError
-from heedful.serving.house import House
-from heedful.serving.uses import uses_of
-from heedful.serving.warming import warm
+from heedful.registry import list_tasks
+from heedful.serving.capabilities import list_capabilities
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.warmup import warm_up_models
+from heedful.tasks.batch_executor import BatchJob, use_executor
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.finding import Questions, in_company
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ADDED = "heedful."
@@ -39,7 +39,7 @@ def trained() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
+def house() -> Iterator[ModelRegistry]:
     found = opened({name: GOLDEN / name / "run" for name in sorted(trained())})
     yield found
     for model in found.models.values():
@@ -47,27 +47,27 @@ def house() -> Iterator[House]:
 
 
 def test_there_is_a_run_of_every_task() -> None:
-    assert set(trained().values()) == {task for task, place in tasks().items() if place.startswith(ADDED)}
+    assert set(trained().values()) == {task for task, place in list_tasks().items() if place.startswith(ADDED)}
 
 
-def test_every_run_is_asked_before_anybody_asks(house: House) -> None:
+def test_every_run_is_asked_before_anybody_asks(house: ModelRegistry) -> None:
     said: list[str] = []
-    warm(house, said.append)
+    warm_up_models(house, said.append)
     assert said == []
 
 
-def test_every_face_can_be_asked_and_looked_at(house: House) -> None:
+def test_every_face_can_be_asked_and_looked_at(house: ModelRegistry) -> None:
     for name, model in house.models.items():
-        does = uses_of(model.face)
-        assert any(use.first is not None for use in does), name
-        assert any(use.look is not None for use in does), name
+        does = list_capabilities(model.predictor)
+        assert any(use.warm_up is not None for use in does), name
+        assert any(use.inspect is not None for use in does), name
 
 
-def test_every_kind_of_face_does_something_of_its_own(house: House) -> None:
+def test_every_kind_of_face_does_something_of_its_own(house: ModelRegistry) -> None:
     """That it makes vectors of texts is no reason to serve what can do more."""
     for name, model in house.models.items():
-        does = {use.name for use in uses_of(model.face)}
-        assert (does == {"embed"}) == isinstance(model.face, Embedder), name
+        does = {use.name for use in list_capabilities(model.predictor)}
+        assert (does == {"embed"}) == isinstance(model.predictor, Embedder), name
 
 
 class Overhearing:
@@ -76,24 +76,24 @@ class Overhearing:
     def __init__(self) -> None:
         self.says = list[Any]()
 
-    def answers(self, questions: Questions[Any, Any]) -> list[Any]:
-        self.says.append(questions.say)
+    def run_job(self, job: BatchJob[Any, Any]) -> list[Any]:
+        self.says.append(job.answer_batch)
         with torch.inference_mode():
-            return list(questions.say(list(questions.examples)))
+            return list(job.answer_batch(list(job.examples)))
 
-    def grown(self, finder: Any, example: Any) -> Iterator[Any]:
-        yield self.answers(Questions([example], finder, len, 1, 1))[0][0]
+    def stream_example(self, search_call: Any, example: Any) -> Iterator[Any]:
+        yield self.run_job(BatchJob([example], search_call, len, 1, 1))[0][0]
 
 
-def test_what_two_ask_alike_may_be_answered_together(house: House) -> None:
+def test_what_two_ask_alike_may_be_answered_together(house: ModelRegistry) -> None:
     """A function that is made anew for each call is equal to no other, and its callers wait for each other."""
     for name, model in house.models.items():
-        for use in uses_of(model.face):
-            if use.first is None:
+        for use in list_capabilities(model.predictor):
+            if use.warm_up is None:
                 continue
             one, other = Overhearing(), Overhearing()
             for each in (one, other):
-                with in_company(each), suppress(DataError):  # of a vector of one text, where two are read together
-                    use.first(model.face)
+                with use_executor(each), suppress(DataError):  # of a vector of one text, where two are read together
+                    use.warm_up(model.predictor)
             assert one.says == other.says, f"{name}: {use.name}"
             assert one.says or use.name == "embed", f"{name}: {use.name}"

@@ -11,9 +11,9 @@ from served import runs
 from serving import opened
 
 from heedful.errors import DataError, RecipeError
-from heedful.serving import warming
-from heedful.serving.house import Model
-from heedful.serving.warming import warm
+from heedful.serving import warmup
+from heedful.serving.registry import LoadedModel
+from heedful.serving.warmup import warm_up_models
 
 
 @pytest.fixture(autouse=True)
@@ -25,16 +25,16 @@ def test_every_kind_that_can_be_asked_is_warmed(tmp_path: Path, monkeypatch: pyt
     house = opened(runs(tmp_path))
     said: list[str] = []
     answered: list[str] = []
-    ask = Model.ask
+    ask = LoadedModel.run
 
-    async def counted(self: Model[Any], *given: Any) -> Any:
+    async def counted(self: LoadedModel[Any], *given: Any) -> Any:
         found = await ask(self, *given)
         assert len(found) if isinstance(found, list) else found is not None
         answered.append(self.name)
         return found
 
-    monkeypatch.setattr(Model, "ask", counted)
-    warm(house, said.append)
+    monkeypatch.setattr(LoadedModel, "run", counted)
+    warm_up_models(house, said.append)
     assert answered == list(house.models)
     assert said == []
     for model in house.models.values():
@@ -45,12 +45,12 @@ def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pyte
     def refuses() -> None:
         raise DataError("sentence 1: has no labels")
 
-    monkeypatch.setattr(warming, "_first", lambda *_: refuses)
+    monkeypatch.setattr(warmup, "_build_warm_up", lambda *_: refuses)
     said: list[str] = []
-    warm(house_of(Face()), said.append)
+    warm_up_models(house_of(Face()), said.append)
     assert said == ["held: is not warm, its first request will take longer (sentence 1: has no labels)"]
 
 
 def test_what_nobody_can_ask_is_refused() -> None:
     with pytest.raises(RecipeError, match="held: is a Face, which cannot be asked over HTTP; leave it out"):
-        warm(house_of(Face()), print)
+        warm_up_models(house_of(Face()), print)

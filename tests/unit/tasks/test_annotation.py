@@ -6,11 +6,11 @@ import pytest
 
 from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import RecipeError
-from heedful.tasks.translation.annotation import Annotation, Marks, has
-from heedful.tasks.translation.glossary import Glossary
+from heedful.tasks.translation.glossary import TermGlossary
+from heedful.tasks.translation.term_annotation import AnnotationMarks, TermAnnotator, contains_term
 
-GLOSSARY = Glossary(
-    [(1, "cat", "Katze"), (2, "black cats", "schwarze Katze"), (3, "Duck", "Ente"), (4, "dog", "Hund")], place="x"
+GLOSSARY = TermGlossary(
+    [(1, "cat", "Katze"), (2, "black cats", "schwarze Katze"), (3, "Duck", "Ente"), (4, "dog", "Hund")], path="x"
 )
 
 
@@ -34,16 +34,16 @@ GLOSSARY = Glossary(
     ],
 )
 def test_terms_stand_behind_their_sources_or_in_their_place(text: str, append: str, replace: str) -> None:
-    assert Annotation(GLOSSARY).sentence(text) == append
-    assert Annotation(GLOSSARY, "replace").sentence(text) == replace
+    assert TermAnnotator(GLOSSARY).annotate_sentence(text) == append
+    assert TermAnnotator(GLOSSARY, "replace").annotate_sentence(text) == replace
 
 
 def test_a_pair_gets_those_terms_that_its_target_has() -> None:
-    annotation = Annotation(GLOSSARY)
-    assert annotation.source("a cat and a dog", "zwei Katzen und ein Wolf") == "a ⟦ cat ⟶ Katze ⟧ and a dog"
-    assert annotation.source("black cats", "der schwarzen Katzen") == "⟦ black cats ⟶ schwarze Katze ⟧"
-    assert annotation.source("black cats", "die Katzen sind schwarz") == "black cats"
-    assert annotation.source("a cat", "") == "a cat"
+    annotation = TermAnnotator(GLOSSARY)
+    assert annotation.annotate_source("a cat and a dog", "zwei Katzen und ein Wolf") == "a ⟦ cat ⟶ Katze ⟧ and a dog"
+    assert annotation.annotate_source("black cats", "der schwarzen Katzen") == "⟦ black cats ⟶ schwarze Katze ⟧"
+    assert annotation.annotate_source("black cats", "die Katzen sind schwarz") == "black cats"
+    assert annotation.annotate_source("a cat", "") == "a cat"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_pair_gets_those_terms_that_its_target_has() -> None:
     ],
 )
 def test_a_text_has_a_term_with_another_ending(text: str, term: str) -> None:
-    assert has(text, term)
+    assert contains_term(text, term)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_a_text_has_a_term_with_another_ending(text: str, term: str) -> None:
     ],
 )
 def test_a_text_has_not_what_is_another_word(text: str, term: str) -> None:
-    assert not has(text, term)
+    assert not contains_term(text, term)
 
 
 def test_marks_are_single_pieces_of_every_vocabulary_that_has_read_them() -> None:
     texts = ["two ⟦ black cats ⟶ schwarze Katze ⟧ and a dog", "a ⟦ dog ⟶ Hund ⟧", "cats and dogs"] * 30
-    marks = Marks()
+    marks = AnnotationMarks()
     learned = [
         learn_sentencepiece(texts, kind="bpe", size=70, lowercase=True),
         learn_sentencepiece(texts, kind="unigram", size=60, lowercase=False),
@@ -97,7 +97,7 @@ def test_marks_are_single_pieces_of_every_vocabulary_that_has_read_them() -> Non
     ]
     for tokenizer in learned:
         marks.require_known(tokenizer)
-        surfaces = [each for each in tokenizer.surfaces(texts[0]) if each]
+        surfaces = [each for each in tokenizer.get_surfaces(texts[0]) if each]
         for mark in (marks.begin, marks.between, marks.end):
             assert surfaces.count(mark) == 1
     ignorant = learn_words(["cats and dogs"], size=None, lowercase=False)

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.data.labelled import Labelled
-from heedful.metrics.bootstrap import Sampling
-from heedful.tasks.benchmarks.definitions import Definition
-from heedful.tasks.classification.exam import class_exam
-from heedful.tasks.labelled import LabelledExam, LabelledReport
-from heedful.tasks.report import System
+from heedful.data.labelled import LabelledExample
+from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
+from heedful.tasks.classification.evaluation import build_classification_evaluator
+from heedful.tasks.label_evaluation import LabelEvaluator, LabelReport
+from heedful.tasks.report import EvaluatedSystem
 
 RECIPE = """\
 {head}
@@ -58,20 +58,20 @@ layers = 1
 NOT_BETTER = "warning: the model is not better than the same answer to everything: it has "
 
 
-def exam(golds: Sequence[str | float], *, train: Sequence[str | float] | None = None) -> LabelledExam:
+def exam(golds: Sequence[str | float], *, train: Sequence[str | float] | None = None) -> LabelEvaluator:
     head: Any = "regression" if isinstance(golds[0], float) else "classes"
     metrics: Any = ("pearson",) if head == "regression" else ("accuracy", "macro_f1")
-    definition = Definition(
-        name="", title="", head=head, metrics=metrics, folders=(), sources={}, texts="", labels=("a", "b")
+    definition = BenchmarkDefinition(
+        name="", title="", head=head, metrics=metrics, folders=(), files={}, texts="", labels=("a", "b")
     )
-    seen = [Labelled(("x",), label, "here") for label in (train or golds)]
-    return class_exam(definition, train=seen, examples=[Labelled(("x",), label, "here") for label in golds]).placed(
-        "test", "test.tsv", table="data"
-    )
+    seen = [LabelledExample(("x",), label, "here") for label in (train or golds)]
+    return build_classification_evaluator(
+        definition, train=seen, examples=[LabelledExample(("x",), label, "here") for label in golds]
+    ).with_location("test", "test.tsv", table="data")
 
 
-def report(exam: LabelledExam, answers: Sequence[Any]) -> LabelledReport:
-    return LabelledReport(exam, System("model"), answers, Sampling())
+def report(exam: LabelEvaluator, answers: Sequence[Any]) -> LabelReport:
+    return LabelReport(exam, EvaluatedSystem("model"), answers, BootstrapOptions())
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,14 @@ def test_classes_are_compared_with_the_most_frequent_one(answers: str, reached: 
     told = report(exam(list("aaba")), list(answers))
     (warning,) = told.warnings
     assert warning.startswith(f"{NOT_BETTER}{reached}, and always a has 0.7500; ")
-    assert told.text().endswith(warning)
-    assert told.content()["warnings"] == [warning]
+    assert told.format_text().endswith(warning)
+    assert told.to_json()["warnings"] == [warning]
 
 
 def test_nothing_is_said_of_a_better_model() -> None:
     told = report(exam(list("aaba")), list("aaba"))
     assert told.warnings == ()
-    assert "warning" not in told.text()
+    assert "warning" not in told.format_text()
     assert report(exam([1.0, 2.0, 3.0]), [1.5, 2.0, 2.5]).warnings == ()
 
 
@@ -97,8 +97,8 @@ def test_numbers_are_compared_with_the_mean_by_squared_error() -> None:
     (warning,) = report(exam([1.0, 2.0, 3.0]), [11.0, 12.0, 13.0]).warnings
     assert f"{NOT_BETTER}a mean squared error of 100, and always 2 has 0.6667; " in warning
     asked = exam([1.0, 2.0, 3.0], train=[0.0, 0.0])
-    assert asked.verdict({"pearson": 0.1}, error=4.0) == ""
-    assert "a mean squared error of 4.7, and always 0 has 4.667" in asked.verdict({"pearson": 0.9}, error=4.7)
+    assert asked.describe_failure({"pearson": 0.1}, error=4.0) == ""
+    assert "a mean squared error of 4.7, and always 0 has 4.667" in asked.describe_failure({"pearson": 0.9}, error=4.7)
 
 
 def test_examples_of_one_class_tell_nothing() -> None:
@@ -110,16 +110,16 @@ def test_examples_of_one_class_tell_nothing() -> None:
 
 def test_where_less_is_more_less_is_better() -> None:
     asked = exam(list("aaba"))
-    asked.measure, asked.main = lambda answers: {"error": asked_error(answers)}, "error"
-    assert asked.verdict({"error": 0.2}) == ""
-    assert "it has error 0.3000, and always a has 0.2500" in asked.verdict({"error": 0.3})
-    assert asked.verdict({"something else": 0.0}) == "", "what both have is compared"
+    asked.measure, asked.main_metric = lambda answers: {"error": asked_error(answers)}, "error"
+    assert asked.describe_failure({"error": 0.2}) == ""
+    assert "it has error 0.3000, and always a has 0.2500" in asked.describe_failure({"error": 0.3})
+    assert asked.describe_failure({"something else": 0.0}) == "", "what both have is compared"
 
 
 def asked_error(answers: Any) -> Any:
-    from heedful.metrics.metric import mean
+    from heedful.metrics.metric import build_mean_metric
 
-    return mean([gold != answer for gold, answer in zip("aaba", answers, strict=True)])
+    return build_mean_metric([gold != answer for gold, answer in zip("aaba", answers, strict=True)])
 
 
 Told = Callable[..., list[str]]
@@ -215,9 +215,11 @@ def test_all_words_of_one_tag_are_told(told: Told) -> None:
 
 def test_each_of_several_tasks_is_compared(tmp_path: Path) -> None:
     exams = {"one": exam(list("aab")), "two": exam(list("ab"))}
-    from heedful.tasks.multitask.exam import TasksExam, TasksReport
+    from heedful.tasks.multitask.evaluation import MultitaskEvaluator, MultitaskReport
 
     answers = {"one": list("aaa"), "two": list("ab")}
-    text = TasksReport(TasksExam(exams), System("model"), answers, Sampling()).text()
+    text = MultitaskReport(
+        MultitaskEvaluator(exams), EvaluatedSystem("model"), answers, BootstrapOptions()
+    ).format_text()
     assert text.count("warning: ") == 1
     assert json.dumps(text).index("always a has 0.6667") < json.dumps(text).index("two:")

@@ -17,39 +17,46 @@ from safetensors.torch import save_file
 
 import heedful
 from heedful.data.corpus import Corpus, write_corpus
-from heedful.data.pictures import Framing, png, read_picture
-from heedful.data.tokenizers import Words, learn_words
+from heedful.data.pictures import SquareResize, encode_png, read_picture
+from heedful.data.tokenizers import WordTokenizer, learn_words
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
-from heedful.generation import Wu
-from heedful.generation.search import Beam, Greedy
+from heedful.generation import GNMTLengthPenalty
+from heedful.generation.search import BeamSearch, GreedySearch
 from heedful.models.pictures import ResNet
 from heedful.recipes.load import load_recipe
-from heedful.runs.examine import answers_of, exam_of
+from heedful.runs.evaluate import build_run_evaluator, compute_answers
 from heedful.runs.load import open_run
-from heedful.tasks.caption_writer import Looked
+from heedful.tasks.base_captioner import CaptionAttention
 from heedful.tasks.captioning.data import (
-    Box,
+    BoundingBox,
     CaptionColumns,
-    Captioned,
+    CaptionedPicture,
     CocoCaptions,
     collate_captions,
-    seen_by,
+    make_picture_loader,
 )
-from heedful.tasks.captioning.exam import Told, caption_exam
-from heedful.tasks.captioning.face import Captioner
-from heedful.tasks.captioning.scenes import coco, scenes
-from heedful.tasks.captions import CAPTIONS, NUMBERS, SEEN, by_caption, caption_encoding, unseen
-from heedful.tasks.exam import PLAIN
-from heedful.tasks.faces import Asked
-from heedful.tasks.sight import Pixels
+from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
+from heedful.tasks.captioning.predictor import Captioner
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
+from heedful.tasks.captions import (
+    CAPTION_SIDE,
+    INPUT_SIDE,
+    NUMBER_SIDE,
+    build_caption_encoding,
+    explain_unreadable,
+    split_by_caption,
+)
+from heedful.tasks.evaluation import DEFAULT_OPTIONS
+from heedful.tasks.picture_features import PixelFeatures
+from heedful.tasks.predictor import InspectRequest
 
 
 def grey(folder: Path, *names: str, size: int = 8) -> None:
     for number, name in enumerate(names):
-        (folder / name).write_bytes(png(np.full((size, size, 3), 20 * number, dtype=np.uint8)))
+        (folder / name).write_bytes(encode_png(np.full((size, size, 3), 20 * number, dtype=np.uint8)))
 
 
-def words(*texts: str) -> Words:
+def words(*texts: str) -> WordTokenizer:
     return learn_words(texts, size=None, lowercase=False)
 
 
@@ -98,7 +105,7 @@ def test_coco_with_boxes_in_one_file_or_two(tmp_path: Path) -> None:
     grey(tmp_path, "a.png", "b.png")
     whole = list(CocoCaptions(coco_file(tmp_path / "both.json")))
     assert [(each.picture.name, each.captions) for each in whole] == [("b.png", ("a dog",)), ("a.png", ("a cat",))]
-    assert whole[0].boxes == (Box("dog", 1, 2.5, 3, 4),)
+    assert whole[0].boxes == (BoundingBox("dog", 1, 2.5, 3, 4),)
     texts = coco_file(tmp_path / "t.json", annotations=[{"image_id": 8, "caption": "a dog"}], categories=[])
     reader = CocoCaptions(texts, instances=tmp_path / "both.json")
     assert [each.boxes for each in reader] == [whole[0].boxes]
@@ -135,30 +142,32 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
 # --- corpora ----------------------------------------------------------------------------------------------
 
 
-def encoded(folder: Path, examples: list[Captioned], *, longest: int = 5) -> tuple[Corpus, Words]:
+def encoded(folder: Path, examples: list[CaptionedPicture], *, longest: int = 5) -> tuple[Corpus, WordTokenizer]:
     tokenizer = words(*(caption for each in examples for caption in each.captions))
-    sight = Pixels(8)
-    encoding = caption_encoding(tokenizer, items=sight.items, see=seen_by(sight, Framing(8)), longest=longest)
-    return write_corpus(folder / "corpus", enumerate(examples), encoding=encoding), tokenizer
+    sight = PixelFeatures(8)
+    encoding = build_caption_encoding(
+        tokenizer, input_spec=sight.array_spec, extract=make_picture_loader(sight, SquareResize(8)), max_length=longest
+    )
+    return write_corpus(folder / "corpus", enumerate(examples), encoder=encoding), tokenizer
 
 
 def test_a_picture_is_stored_once_and_shared_by_its_captions(tmp_path: Path) -> None:
     grey(tmp_path, "a.png", "b.png", "c.png")
     examples = [
-        Captioned(tmp_path / "a.png", ("x y", "z")),
-        Captioned(tmp_path / "b.png", ("y",)),
-        Captioned(tmp_path / "c.png", ("z z z", "x x", "y y")),
+        CaptionedPicture(tmp_path / "a.png", ("x y", "z")),
+        CaptionedPicture(tmp_path / "b.png", ("y",)),
+        CaptionedPicture(tmp_path / "c.png", ("z z z", "x x", "y y")),
     ]
     corpus, tokenizer = encoded(tmp_path, examples)
-    assert corpus[SEEN].stream.shape == (3, 8, 8, 3)
+    assert corpus[INPUT_SIDE].stream.shape == (3, 8, 8, 3)
     special = tokenizer.special
-    captions = by_caption(corpus, eos=special.eos)
+    captions = split_by_caption(corpus, eos=special.eos)
     assert len(captions) == 6
-    assert captions[SEEN].stream is corpus[SEEN].stream
+    assert captions[INPUT_SIDE].stream is corpus[INPUT_SIDE].stream
     told = [(each, text) for each in examples for text in each.captions]
     for row, (each, text) in enumerate(told):
-        assert captions[CAPTIONS][row].tolist() == [*tokenizer.encode(text), special.eos]
-        assert np.array_equal(captions[SEEN][row][0], read_picture(each.picture))
+        assert captions[CAPTION_SIDE][row].tolist() == [*tokenizer.encode(text), special.eos]
+        assert np.array_equal(captions[INPUT_SIDE][row][0], read_picture(each.picture))
     rows = np.array([5, 0, 3])
     batch = collate_captions(captions, rows, bos=special.bos)
     for place, row in enumerate(rows):
@@ -174,19 +183,19 @@ def test_what_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> None:
     grey(tmp_path, "a.png", "d.png", "e.png", "f.png")
     (tmp_path / "b.png").write_bytes(b"no picture")
     examples = [
-        Captioned(tmp_path / "a.png", ("x", "x x x x x", "y y y y")),
-        Captioned(tmp_path / "b.png", ("x",)),
-        Captioned(tmp_path / "c.png", ("x",)),
-        Captioned(tmp_path / "d.png", ("x x x x x",)),
-        Captioned(tmp_path / "e.png", ()),
-        Captioned(tmp_path / "f.png", ("y",)),
+        CaptionedPicture(tmp_path / "a.png", ("x", "x x x x x", "y y y y")),
+        CaptionedPicture(tmp_path / "b.png", ("x",)),
+        CaptionedPicture(tmp_path / "c.png", ("x",)),
+        CaptionedPicture(tmp_path / "d.png", ("x x x x x",)),
+        CaptionedPicture(tmp_path / "e.png", ()),
+        CaptionedPicture(tmp_path / "f.png", ("y",)),
     ]
     corpus, tokenizer = encoded(tmp_path, examples)
-    assert corpus[NUMBERS].stream.tolist() == [0, 5]
+    assert corpus[NUMBER_SIDE].stream.tolist() == [0, 5]
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (2, 3, 1)
-    captions = by_caption(corpus, eos=tokenizer.special.eos)
-    assert [len(captions[CAPTIONS][row]) for row in range(3)] == [2, 5, 2], "too long ones alone are left out"
-    said = list(unseen(examples, corpus, see=lambda each: read_picture(each.picture)))
+    captions = split_by_caption(corpus, eos=tokenizer.special.eos)
+    assert [len(captions[CAPTION_SIDE][row]) for row in range(3)] == [2, 5, 2], "too long ones alone are left out"
+    said = list(explain_unreadable(examples, corpus, extract=lambda each: read_picture(each.picture)))
     assert len(said) == 2
     assert "b.png: is no picture" in said[0]
     assert "c.png: there is no such picture" in said[1]
@@ -230,7 +239,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("captioning")
     (made / "pictures").mkdir()
     for part, count in (("train", 40), ("test", 10)):
-        files, table = coco(scenes(part, count, size=32), stem=part)
+        files, table = build_coco_files(generate_scenes(part, count, size=32), stem=part)
         for name, content in files.items():
             (made / "pictures" / name).write_bytes(content)
         (made / f"{part}.json").write_text(table)
@@ -283,7 +292,7 @@ def test_files_arrays_and_batches_give_the_same_captions(captioner: Captioner, f
 def test_searches_and_scores_agree(captioner: Captioner, folder: Path) -> None:
     paths = shown(folder, 3)
     special = captioner.target.tokenizer.special
-    found = captioner.caption(paths, search=Beam(special.eos, 3, Wu(0.6), 2))
+    found = captioner.caption(paths, search=BeamSearch(special.eos, 3, GNMTLengthPenalty(0.6), 2))
     for path, each in zip(paths, found, strict=True):
         assert len(each.candidates) == 2
         best = each.candidates[0]
@@ -304,20 +313,20 @@ def test_attention_is_a_distribution_over_regions(captioner: Captioner, folder: 
 
 def test_a_record_has_the_picture_and_all_its_regions(captioner: Captioner, folder: Path) -> None:
     path = shown(folder)[0]
-    record = captioner.look(Asked(str(path), "a red circle"))
-    axis = record.axis("source")
+    record = captioner.inspect_request(InspectRequest(str(path), "a red circle"))
+    axis = record.get_axis("source")
     assert (axis.kind, axis.columns, len(axis.tokens)) == ("grid", 4, 16)
     assert np.array_equal(axis.pictures[0], read_picture(path))
     assert [each.token for each in record.written] == ["a", "red", "circle", "</s>"]
     looked = captioner.attend([(path, "a red circle")])[0].weights
     found = next(each for each in record.maps if each.role == "cross")
     np.testing.assert_allclose(found.weights[0].reshape(4, 4, 4), looked, atol=1e-5)
-    own = captioner.look(Asked(str(path)))
+    own = captioner.inspect_request(InspectRequest(str(path)))
     assert "".join(f"{each.token} " for each in own.written[:-1]).strip() == captioner.caption([path])[0].text
     with pytest.raises(RecipeError, match="--tokens: belongs to language models"):
-        captioner.look(Asked(str(path), tokens=3))
+        captioner.inspect_request(InspectRequest(str(path), max_tokens=3))
     with pytest.raises(RecipeError, match="--beam: this run's recipe does not search"):
-        captioner.look(Asked(str(path), beam=3))
+        captioner.inspect_request(InspectRequest(str(path), beam=3))
 
 
 def test_training_is_deterministic_and_resumes(trained: tuple[Path, list[str]], folder: Path) -> None:
@@ -345,9 +354,9 @@ def test_all_ways_to_look_are_trained_and_examined(folder: Path, options: list[s
     steps = ["--training.steps", "2", "--training.evaluate_every", "1"]
     run, _ = train(folder, str(tmp_path / "run"), *options, *steps)
     opened = open_run(run)
-    exam = exam_of(run, opened.recipe, PLAIN)
-    told = answers_of(opened, exam, device="cpu")
-    metrics = exam.metrics(told)
+    exam = build_run_evaluator(run, opened.recipe, DEFAULT_OPTIONS)
+    told = compute_answers(opened, exam, device="cpu")
+    metrics = exam.compute_metrics(told)
     attentive = options[1].find("context") < 0
     assert ("pointing" in metrics) == ("unread" in metrics) == attentive
     assert all(np.isfinite(metric.value) for metric in metrics.values())
@@ -356,20 +365,20 @@ def test_all_ways_to_look_are_trained_and_examined(folder: Path, options: list[s
 def test_the_exam_names_what_it_leaves_out(folder: Path, captioner: Captioner) -> None:
     pictures = [*CocoCaptions(folder / "test.json", pictures=folder / "pictures")]
     broken = replace(pictures[0], picture=folder / "pictures/train00003.png")
-    exam = caption_exam([broken, *pictures[1:]], train=pictures)
+    exam = build_caption_evaluator([broken, *pictures[1:]], train=pictures)
     assert exam.size == len(pictures) - 1
-    assert "train00003.png: is no picture" in exam.remarks[0]
+    assert "train00003.png: is no picture" in exam.data_warnings[0]
     with pytest.raises(DataError, match="not a single picture"):
-        caption_exam([broken], train=pictures)
+        build_caption_evaluator([broken], train=pictures)
 
 
 def test_captions_that_are_right_have_all_points(folder: Path) -> None:
     pictures = [*CocoCaptions(folder / "test.json", pictures=folder / "pictures")]
-    exam = caption_exam(pictures, train=pictures)
-    metrics = exam.metrics(Told([each.captions[-1] for each in pictures]))
+    exam = build_caption_evaluator(pictures, train=pictures)
+    metrics = exam.compute_metrics(CaptioningOutputs([each.captions[-1] for each in pictures]))
     for name in ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "exact match"):
         assert metrics[name].value == pytest.approx(100)
-    assert exam.metrics(exam.baseline)["exact match"].value < 50
+    assert exam.compute_metrics(exam.baseline_answers)["exact match"].value < 50
 
 
 class Pointer(Captioner):
@@ -379,33 +388,33 @@ class Pointer(Captioner):
         vars(self).update(vars(captioner))
         self.where = look
 
-    def attend(self, pairs: Any, *, together: int = 32) -> list[Looked]:
+    def attend(self, pairs: Any, *, together: int = 32) -> list[CaptionAttention]:
         found = []
         for _, text in pairs:
             tokens = (*text.split(), "</s>")
             weights = np.zeros((len(tokens), 4, 4))
             for step, token in enumerate(tokens):
                 weights[(step, *self.where(token))] = 1
-            found.append(Looked(tokens, weights))
+            found.append(CaptionAttention(tokens, weights))
         return found
 
 
 def test_the_pointing_game_is_won_by_who_looks_at_what_is_named(captioner: Captioner, tmp_path: Path) -> None:
     grey(tmp_path, "a.png", size=64)
     # of 64 pixels framed to 32, a region is 16 wide: the box of the dog holds the middle of region (1, 2)
-    boxes = (Box("dog", 36, 20, 8, 8), Box("old cat", 0, 48, 16, 16), Box("cow", 0, 0, 64, 64))
-    picture = Captioned(tmp_path / "a.png", ("a dog and an Old cat", "hotdog"), boxes)
-    exam = caption_exam([picture], train=[picture])
+    boxes = (BoundingBox("dog", 36, 20, 8, 8), BoundingBox("old cat", 0, 48, 16, 16), BoundingBox("cow", 0, 0, 64, 64))
+    picture = CaptionedPicture(tmp_path / "a.png", ("a dog and an Old cat", "hotdog"), boxes)
+    exam = build_caption_evaluator([picture], train=[picture])
     places = {"dog": (1, 2), "Old": (3, 0), "cat": (3, 0)}
     right = Pointer(captioner, lambda token: places.get(token, (0, 0)))
-    told = exam.ask(right)
-    assert told.pointed.tolist() == [[2, 2]], "hotdog is no dog, and nobody named the cow"
+    told = exam.predict_labels(right)
+    assert told.pointing_counts.tolist() == [[2, 2]], "hotdog is no dog, and nobody named the cow"
     wrong = Pointer(captioner, lambda token: places.get(token, (0, 0)) if token != "dog" else (2, 1))
-    assert exam.ask(wrong).pointed.tolist() == [[1, 2]]
+    assert exam.predict_labels(wrong).pointing_counts.tolist() == [[1, 2]]
     # 7 and 2 tokens, of which most look at region (0, 0): sums of 4, 1, 2 and of 2 by hand
     first = ((1 - 4) ** 2 + (1 - 1) ** 2 + (1 - 2) ** 2 + 13) / 16
     second = ((1 - 2) ** 2 + 15) / 16
-    assert told.unread.tolist() == pytest.approx([(first + second) / 2])
+    assert told.unattended.tolist() == pytest.approx([(first + second) / 2])
 
 
 # --- a network that learns nothing, and one that learns on -------------------------------------------------
@@ -445,19 +454,19 @@ def test_a_frozen_network_is_a_file_of_the_run(folder: Path, weights: Path) -> N
     opened = open_run(run)
     assert (run / "tokenizer/pictures").is_file()
     corpus = Corpus.open(run / "data/train")
-    assert corpus[SEEN].stream.shape == (39, 4, 4, 128)
-    assert corpus[SEEN].stream.dtype == np.float16
+    assert corpus[INPUT_SIDE].stream.shape == (39, 4, 4, 128)
+    assert corpus[INPUT_SIDE].stream.dtype == np.float16
     weights.rename(weights.with_suffix(".gone"))  # the run needs nothing but itself
     try:
         captioner = heedful.load(run, device="cpu")
         path = shown(folder)[0]
         network = ResNet(18, stride=8)
-        assert captioner.sight.network.state_dict().keys() == network.state_dict().keys()
-        assert captioner.see(path).shape == (4, 4, 128)
+        assert captioner.picture_features.network.state_dict().keys() == network.state_dict().keys()
+        assert captioner.extract_features(path).shape == (4, 4, 128)
         assert captioner.caption([path])[0].text == captioner.caption([read_picture(path)])[0].text
     finally:
         weights.with_suffix(".gone").rename(weights)
-    names = [name for name, _ in opened.build().named_parameters()]
+    names = [name for name, _ in opened.build_model().named_parameters()]
     assert not [name for name in names if "vision" in name], "nothing of it learns"
     damaged = bytearray((run / "tokenizer/pictures").read_bytes())
     damaged[-1] ^= 1
@@ -467,14 +476,14 @@ def test_a_frozen_network_is_a_file_of_the_run(folder: Path, weights: Path) -> N
 
 
 def test_a_network_that_learns_on_begins_with_its_weights(folder: Path, weights: Path) -> None:
-    from heedful.foreign.pictures import load_vision
-    from heedful.runs.initial import begin_run, fresh
+    from heedful.foreign.vision_weights import load_vision_weights
+    from heedful.runs.initialization import create_run, init_model
 
     recipe = load_recipe(folder / "recipe.toml", ["--output", str(folder / "on"), *of_weights(weights, frozen=False)])
     said: list[str] = []
-    model = fresh(begin_run(folder / "on", recipe), say=said.append)
+    model = init_model(create_run(folder / "on", recipe), log=said.append)
     expected = ResNet(18, stride=8)
-    load_vision(expected, weights)
+    load_vision_weights(expected, weights)
     for name, tensor in expected.state_dict().items():
         assert torch.equal(tensor, model.encoder.vision.state_dict()[name])
     assert any("begins with these weights" in line for line in said)
@@ -517,4 +526,4 @@ def test_unknown_words_and_nothing_to_look_at(captioner: Captioner, folder: Path
         captioner.caption([tmp_path / "none.png"])
     assert captioner.score([(shown(folder)[0], "a zebra")])[0].count == 3
     assert captioner.score([(shown(folder)[0], "")])[0].count == 1
-    assert isinstance(captioner.search, Greedy)
+    assert isinstance(captioner.search, GreedySearch)

@@ -13,33 +13,33 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
-from heedful.architectures.build_fine_tuning import build_span_finder
+from heedful.architectures.build_fine_tuning import build_span_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import write_corpus
-from heedful.data.labelled import Choice, Labelled
-from heedful.data.labels import Labels
-from heedful.data.questions import Answer, Question
-from heedful.data.sequences import Window
-from heedful.data.tokenizers import Characters
+from heedful.data.encoder_inputs import ContextWindow
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.labels import LabelVocabulary
+from heedful.data.questions import ExtractiveQuestion, ReferenceAnswer
+from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
-from heedful.inspection.watch import watch
-from heedful.metrics.answers import answer_metrics
+from heedful.inspection.watch import watch_attention
+from heedful.metrics.answers import compute_answer_metrics
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.exam import own_definition
-from heedful.tasks.classification.examples import example_encoding
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.classification.problem import Classification
-from heedful.tasks.classification.recipe import ClassificationDataConfig, Verdict
-from heedful.tasks.spans.face import Answerer, best_answer
-from heedful.tasks.spans.problem import Spans
-from heedful.tasks.spans.windows import Cutting, question_windows, target_encoding, targets
+from heedful.tasks.classification.evaluation import define_custom_task
+from heedful.tasks.classification.examples import build_example_encoding
+from heedful.tasks.classification.objective import ClassificationObjective
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
+from heedful.tasks.spans.objective import SpanObjective
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, choose_best_answer
+from heedful.tasks.spans.windows import WindowSettings, build_window_encoding, label_windows, split_into_windows
 
 CPU = torch.device("cpu")
-LETTERS = Characters("abcdefg ", lowercase=False)
-LABELS = Labels(["x", "y", "z"])
+LETTERS = CharacterTokenizer("abcdefg ", lowercase=False)
+LABELS = LabelVocabulary(["x", "y", "z"])
 HOPS = SelfAttentiveConfig(hops=3, d_alignment=4)
 CONFIGS: list[ClassifierConfig] = [
     EncoderClassifierConfig(d_model=8, heads=2, layers=1, dropout=0.0),
@@ -48,8 +48,8 @@ CONFIGS: list[ClassifierConfig] = [
     EncoderClassifierConfig(d_model=8, heads=2, layers=1, dropout=0.0, summary=HOPS),
 ]
 KINDS = ["transformer", "recurrent", "hops", "hops-on-transformer"]
-CUTTING = Cutting(max_length=14, stride=4, max_question=4)
-ANSWERER = partial(Answerer, tokenizer=LETTERS, cutting=CUTTING, max_answer=4)
+CUTTING = WindowSettings(max_length=14, stride=4, max_question=4)
+ANSWERER = partial(QuestionAnsweringPredictor, tokenizer=LETTERS, settings=CUTTING, max_answer=4)
 
 
 def classifier(config: ClassifierConfig, outputs: int) -> TextClassifier:
@@ -64,39 +64,41 @@ def text(dice: random.Random) -> str:
     return "".join(dice.choices("abcdefg", k=dice.randint(1, 9)))
 
 
-def example(dice: random.Random, answered: Verdict) -> Labelled | Choice:
+def example(dice: random.Random, answered: AnswerType) -> LabelledExample | MultipleChoiceExample:
     if answered == "choice":
         count = dice.randint(2, 4)
         candidates = tuple((text(dice), text(dice)) for _ in range(count))
-        return Choice(candidates, ("n",) * count, tuple(dice.sample(range(count), dice.randint(1, 2))), (), "f:1")
+        return MultipleChoiceExample(
+            candidates, ("n",) * count, tuple(dice.sample(range(count), dice.randint(1, 2))), (), "f:1"
+        )
     texts = tuple(text(dice) for _ in range(dice.randint(1, 2)))
-    return Labelled(texts, dice.choice("xyz") if answered == "class" else dice.gauss(0, 1), "f:1")
+    return LabelledExample(texts, dice.choice("xyz") if answered == "class" else dice.gauss(0, 1), "f:1")
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
 @pytest.mark.parametrize("answered", ["class", "number", "choice"])
 @torch.no_grad()
 def test_loss_and_metrics_are_those_of_each_example_alone(
-    tmp_path: Path, config: ClassifierConfig, answered: Verdict
+    tmp_path: Path, config: ClassifierConfig, answered: AnswerType
 ) -> None:
     dice = random.Random(2)
     examples = [example(dice, answered) for _ in range(25)]
     labels = LABELS if answered == "class" else None
-    encoding = example_encoding(LETTERS, labels, answered=answered, max_length=20)
-    corpus = write_corpus(tmp_path / "c", examples, encoding=encoding)
+    encoding = build_example_encoding(LETTERS, labels, answer_type=answered, max_length=20)
+    corpus = write_corpus(tmp_path / "c", examples, encoder=encoding)
     made = classifier(config, 3 if answered == "class" else 1)
-    what = Classification(
-        corpus, corpus, answered=answered, labels=labels, batch_tokens=90, seed=1, device=CPU,
+    what = ClassificationObjective(
+        corpus, corpus, answer_type=answered, labels=labels, batch_tokens=90, seed=1, device=CPU,
         positive="y" if answered == "class" else None,
     )  # fmt: skip
-    user = Classifier(made, tokenizer=LETTERS, answered=answered, labels=labels, max_length=20)
+    user = Classifier(made, tokenizer=LETTERS, answer_type=answered, labels=labels, max_length=20)
     total, right = 0.0, []
     for each in examples:
-        if isinstance(each, Choice):
-            assert each.right is not None
+        if isinstance(each, MultipleChoiceExample):
+            assert each.correct_indices is not None
             chosen = user.choose([each.candidates])[0]
-            total -= math.log(sum(chosen.probabilities[number] for number in each.right))
-            right.append(chosen.number in each.right)
+            total -= math.log(sum(chosen.probabilities[number] for number in each.correct_indices))
+            right.append(chosen.number in each.correct_indices)
             continue
         found = user.classify([each.texts])[0]
         if isinstance(each.label, float):
@@ -106,10 +108,10 @@ def test_loss_and_metrics_are_those_of_each_example_alone(
             right.append(found.label == each.label)
     measured = what.evaluate(made)
     assert measured["loss"] == pytest.approx(total / len(examples), rel=1e-4)
-    assert {*measured} == what.metrics
+    assert {*measured} == what.metric_names
     if right:
         assert measured["accuracy"] == pytest.approx(sum(right) / len(right))
-    losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
+    losses = [what.loss(made, what.build_batch(rows)) for rows in what.plan_epoch(0)]
     assert len(losses) > 1
     assert sum(loss.count for loss in losses) == len(examples)
     assert sum(float(loss.total) for loss in losses) == pytest.approx(total, rel=1e-4)
@@ -118,16 +120,23 @@ def test_loss_and_metrics_are_those_of_each_example_alone(
 def test_the_penalty_on_hops_is_added_and_told(tmp_path: Path) -> None:
     """Its weight times the sum over texts, which is not measured on validation texts; its gradient as well."""
     dice = random.Random(3)
-    encoding = example_encoding(LETTERS, LABELS, answered="class", max_length=20)
-    corpus = write_corpus(tmp_path / "c", [example(dice, "class") for _ in range(9)], encoding=encoding)
+    encoding = build_example_encoding(LETTERS, LABELS, answer_type="class", max_length=20)
+    corpus = write_corpus(tmp_path / "c", [example(dice, "class") for _ in range(9)], encoder=encoding)
     made = classifier(CONFIGS[2], 3)
     assert made.summary is not None
     losses, gradients, tasks = {}, {}, {}
     for weight in (0.0, 0.5):
-        tasks[weight] = Classification(
-            corpus, corpus, answered="class", labels=LABELS, decorrelation=weight, batch_tokens=900, seed=1, device=CPU
+        tasks[weight] = ClassificationObjective(
+            corpus,
+            corpus,
+            answer_type="class",
+            labels=LABELS,
+            decorrelation=weight,
+            batch_tokens=900,
+            seed=1,
+            device=CPU,
         )
-        batch = tasks[weight].batch(tasks[weight].plan(0)[0])
+        batch = tasks[weight].build_batch(tasks[weight].plan_epoch(0)[0])
         losses[weight] = tasks[weight].loss(made, batch)
         made.zero_grad()
         losses[weight].total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
@@ -135,7 +144,7 @@ def test_the_penalty_on_hops_is_added_and_told(tmp_path: Path) -> None:
             parameter.grad.clone() for parameter in made.summary.parameters() if parameter.grad is not None
         ]
     expected = 0.0
-    with watch(made.summary) as weights:
+    with watch_attention(made.summary) as weights:
         made(batch.tokens)
     ((attention,),) = weights.values()
     for matrix in attention.squeeze(2):
@@ -153,7 +162,7 @@ def test_the_penalty_on_hops_is_added_and_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=KINDS)
 def test_neighbours_and_padding_change_nothing(config: ClassifierConfig) -> None:
-    user = Classifier(classifier(config, 3), tokenizer=LETTERS, answered="class", labels=LABELS, max_length=20)
+    user = Classifier(classifier(config, 3), tokenizer=LETTERS, answer_type="class", labels=LABELS, max_length=20)
     texts = ["a", ("ab", "cd"), "abcdefgabc", "", ("", "g")]
     together = user.classify(texts)
     for each, alone in zip(together, (user.classify([one])[0] for one in texts), strict=True):
@@ -165,13 +174,13 @@ def test_neighbours_and_padding_change_nothing(config: ClassifierConfig) -> None
 
 def test_what_was_cut_is_told_and_what_makes_no_sense_refused() -> None:
     made = classifier(CONFIGS[0], 3)
-    user = Classifier(made, tokenizer=LETTERS, answered="class", labels=LABELS, max_length=8)
+    user = Classifier(made, tokenizer=LETTERS, answer_type="class", labels=LABELS, max_length=8)
     assert [each.cut for each in user.classify(["abcdef", "abcdefg", ("abcdef", "ab")])] == [0, 1, 3]
     with pytest.raises(DataError, match="3 texts are to be judged together"):
         user.classify([("a", "b", "c")])
     with pytest.raises(DataError, match="does not choose"):
         user.choose([["a", "b"]])
-    chooser = Classifier(classifier(CONFIGS[0], 1), tokenizer=LETTERS, answered="choice", labels=None, max_length=8)
+    chooser = Classifier(classifier(CONFIGS[0], 1), tokenizer=LETTERS, answer_type="choice", labels=None, max_length=8)
     with pytest.raises(DataError, match="chooses among candidates"):
         chooser.classify(["a"])
     with pytest.raises(DataError, match="choice 2: has no candidates"):
@@ -180,33 +189,35 @@ def test_what_was_cut_is_told_and_what_makes_no_sense_refused() -> None:
 
 def finder() -> TokenClassifier:
     config = EncoderConfig(d_model=8, heads=2, layers=1, dropout=0.0)
-    made = build_span_finder(config, vocabulary=LETTERS.size, longest=14)
+    made = build_span_classifier(config, vocabulary=LETTERS.size, longest=14)
     torch.manual_seed(3)
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.5)
     return made.eval()
 
 
-def asked(dice: random.Random, number: int) -> Question:
+def asked(dice: random.Random, number: int) -> ExtractiveQuestion:
     context = "".join(dice.choices("abcdefg", k=dice.randint(2, 20)))
     start = dice.randrange(len(context))
-    answers = () if number % 3 == 0 else (Answer(context[start : start + 2], start),)
-    return Question(text(dice)[:4], context, answers, str(number), f"f:{number}")
+    answers = () if number % 3 == 0 else (ReferenceAnswer(context[start : start + 2], start),)
+    return ExtractiveQuestion(text(dice)[:4], context, answers, str(number), f"f:{number}")
 
 
 @torch.no_grad()
 def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     dice, made = random.Random(4), finder()
     questions = [asked(dice, number) for number in range(12)]
-    found = list(targets(LETTERS, questions, cutting=CUTTING))
-    corpus = write_corpus(tmp_path / "c", found, encoding=target_encoding(LETTERS, max_length=14))
-    what = Spans(corpus, corpus, questions=questions, answerer=ANSWERER, batch_tokens=60, seed=1, device=CPU)
+    found = list(label_windows(LETTERS, questions, settings=CUTTING))
+    corpus = write_corpus(tmp_path / "c", found, encoder=build_window_encoding(LETTERS, max_length=14))
+    what = SpanObjective(
+        corpus, corpus, questions=questions, make_predictor=ANSWERER, batch_tokens=60, seed=1, device=CPU
+    )
     total = 0.0
     for target in found:
-        logits = torch.from_numpy(ANSWERER(made, threshold=None).logits([target.window], batch_tokens=9)[0])
+        logits = torch.from_numpy(ANSWERER(made, threshold=None).compute_logits([target.window], batch_tokens=9)[0])
         begin, end = logits.log_softmax(0).unbind(1)
-        total -= float(begin[target.first] + end[target.last]) / 2
-    losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
+        total -= float(begin[target.answer_start] + end[target.answer_end]) / 2
+    losses = [what.loss(made, what.build_batch(rows)) for rows in what.plan_epoch(0)]
     assert sum(float(loss.total) for loss in losses) == pytest.approx(total, rel=1e-4)
     measured = what.evaluate(made)
     assert measured["loss"] == pytest.approx(total / len(found), rel=1e-4)
@@ -214,54 +225,59 @@ def test_the_loss_of_spans_is_that_of_each_window_alone(tmp_path: Path) -> None:
     assert math.isfinite(what.threshold)
     asking = [(q.question, q.context) for q in questions]
     every = ANSWERER(made, threshold=None).answer_all(asking)
-    for other in (-math.inf, *(each.silence + more for each in every for more in (-1e-3, 1e-3))):
-        silenced = ["" if each.silence >= other else each.text for each in every]
-        value = answer_metrics(silenced, [[a.text for a in q.answers] for q in questions])["answer_f1"].value
+    for other in (-math.inf, *(each.no_answer_margin + more for each in every for more in (-1e-3, 1e-3))):
+        silenced = ["" if each.no_answer_margin >= other else each.text for each in every]
+        value = compute_answer_metrics(silenced, [[a.text for a in q.answers] for q in questions])["answer_f1"].value
         assert value <= measured["f1"] + 1e-9, "no other threshold is better"
     answers = ANSWERER(made, threshold=what.threshold).answer_all(asking)
-    metrics = answer_metrics([each.text for each in answers], [[a.text for a in q.answers] for q in questions])
+    metrics = compute_answer_metrics([each.text for each in answers], [[a.text for a in q.answers] for q in questions])
     expected = (metrics["exact_match"].value, metrics["answer_f1"].value)
     assert (measured["exact_match"], measured["f1"]) == pytest.approx(expected)
     for question, each in zip(questions, answers, strict=True):
         alone = ANSWERER(made, threshold=what.threshold).answer(question.question, question.context)
-        assert (alone.text, alone.silence) == (each.text, pytest.approx(each.silence, abs=1e-4))
+        assert (alone.text, alone.no_answer_margin) == (each.text, pytest.approx(each.no_answer_margin, abs=1e-4))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_best_span_is_the_best_of_all_that_are_allowed(seed: int) -> None:
     dice, noise = random.Random(seed), np.random.default_rng(seed)
     context = "".join(dice.choices("abcdefg", k=dice.randint(1, 30)))
-    windows = question_windows(LETTERS, "ab", context, cutting=CUTTING, place="here")
+    windows = split_into_windows(LETTERS, "ab", context, settings=CUTTING, location="here")
     logits = [noise.normal(size=(len(window.ids), 2)) for window in windows]
-    found = best_answer(windows, logits, context, max_answer=3, threshold=0.0, n_best=4)
+    found = choose_best_answer(windows, logits, context, max_answer=3, threshold=0.0, n_best=4)
     every = sorted(brute_force(windows, logits), reverse=True)
     assert [span.score for span in found.spans] == pytest.approx([score for score, *_ in every[:4]])
     assert all(context[span.start : span.stop] == span.text for span in found.spans)
     assert (found.spans[0].start, found.spans[0].stop) == every[0][1:]
     silent = min(values[0].sum() for values in logits)
-    assert found.silence == pytest.approx(silent - every[0][0])
-    assert found.text == ("" if found.silence >= 0 else found.spans[0].text)
-    assert found.none + sum(span.probability for span in found.spans) <= 1 + 1e-6
-    for threshold, said in ((found.silence, ""), (math.nextafter(found.silence, math.inf), found.spans[0].text)):
-        assert best_answer(windows, logits, context, max_answer=3, threshold=threshold).text == said, "at or above it"
+    assert found.no_answer_margin == pytest.approx(silent - every[0][0])
+    assert found.text == ("" if found.no_answer_margin >= 0 else found.spans[0].text)
+    assert found.no_answer_probability + sum(span.probability for span in found.spans) <= 1 + 1e-6
+    for threshold, said in (
+        (found.no_answer_margin, ""),
+        (math.nextafter(found.no_answer_margin, math.inf), found.spans[0].text),
+    ):
+        assert choose_best_answer(windows, logits, context, max_answer=3, threshold=threshold).text == said, (
+            "at or above it"
+        )
 
 
-def brute_force(windows: list[Window], logits: list[np.ndarray]) -> list[tuple[float, int, int]]:
+def brute_force(windows: list[ContextWindow], logits: list[np.ndarray]) -> list[tuple[float, int, int]]:
     """Every span of at most three letters by its best score, from the windows in which its begin is central."""
     best: dict[tuple[int, int], float] = {}
     for window, values in zip(windows, logits, strict=True):
         for first in range(len(window.offsets)):
             for last in range(first, min(first + 3, len(window.offsets))):
-                if window.central[first]:
+                if window.is_most_central[first]:
                     place = (window.offsets[first][0], window.offsets[last][1])
-                    score = float(values[window.begin + first, 0] + values[window.begin + last, 1])
+                    score = float(values[window.context_start + first, 0] + values[window.context_start + last, 1])
                     best[place] = max(score, best.get(place, -math.inf))
     return [(score, *place) for place, score in best.items()]
 
 
 def test_an_empty_context_answers_nothing() -> None:
     found = ANSWERER(finder(), threshold=None).answer("ab", "")
-    assert (found.text, found.spans, found.silence) == ("", (), math.inf)
+    assert (found.text, found.spans, found.no_answer_margin) == ("", (), math.inf)
 
 
 def test_the_class_that_a_recipe_calls_positive_is_the_last_of_its_definition() -> None:
@@ -269,6 +285,6 @@ def test_the_class_that_a_recipe_calls_positive_is_the_last_of_its_definition() 
     data = ClassificationDataConfig.model_validate(
         {"train": {"path": "a.tsv"}, "validation": {"path": "b.tsv"}, "positive": "x"}
     )
-    definition = own_definition(data, ("x", "y", "z"))
+    definition = define_custom_task(data, ("x", "y", "z"))
     assert definition.labels == ("y", "z", "x")
     assert "f1" in definition.metrics

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from outside import outside
 
-from heedful.data.labelled import Choice, Labelled
-from heedful.data.questions import Question
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.questions import ExtractiveQuestion
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.benchmarks.definitions import Definition, majority, measure
-from heedful.tasks.benchmarks.table import DEFINITIONS, find
+from heedful.tasks.benchmarks.definitions import BenchmarkDefinition, compute_majority_baseline, compute_metric_values
+from heedful.tasks.benchmarks.table import DEFINITIONS, find_definition
 
 MNLI = (
     "index|promptID|pairID|genre|sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse|"
@@ -64,14 +64,14 @@ CASES: list[tuple[str, str, str, str, tuple[str, ...], str | float | None]] = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[1]}")
 def test_glue(tmp_path: Path, case: tuple[str, str, str, str, tuple[str, ...], str | float | None]) -> None:
     name, file, header, line, texts, label = case
-    definition = find(name)
-    split = next(split for split, source in definition.sources.items() if file in source.files)
+    definition = find_definition(name)
+    split = next(split for split, source in definition.files.items() if file in source.names)
     rows(tmp_path / definition.folders[0], file, *(text.replace("|", "\t") for text in (header, line) if text))
-    (example,) = definition.reader(tmp_path, split)
-    assert isinstance(example, Labelled)
+    (example,) = definition.open_split(tmp_path, split)
+    assert isinstance(example, LabelledExample)
     assert (example.texts, example.label) == (texts, label)
     assert len(texts) == (1 if definition.head == "classes" else 2)
-    (again,) = definition.reader(tmp_path / definition.folders[0], split)  # the task's own folder
+    (again,) = definition.open_split(tmp_path / definition.folders[0], split)  # the task's own folder
     assert again == example
 
 
@@ -103,13 +103,13 @@ def test_pairs_of_superglue(
     tmp_path: Path, names: list[str], record: dict[str, Any], texts: tuple[str, ...], label: str
 ) -> None:
     for name in names:
-        definition = find(name)
+        definition = find_definition(name)
         folder = tmp_path / definition.folders[0]
         records(folder, "val.jsonl", record)
         records(folder, "test.jsonl", {key: value for key, value in record.items() if key != "label"})
-        (dev,), (test,) = definition.reader(tmp_path, "dev"), definition.reader(tmp_path, "test")
-        assert isinstance(dev, Labelled)
-        assert isinstance(test, Labelled)
+        (dev,), (test,) = definition.open_split(tmp_path, "dev"), definition.open_split(tmp_path, "test")
+        assert isinstance(dev, LabelledExample)
+        assert isinstance(test, LabelledExample)
         assert (dev.texts, dev.label, test.texts, test.label) == (texts, label, texts, None)
         assert dev.label in definition.labels
 
@@ -117,17 +117,17 @@ def test_pairs_of_superglue(
 def test_alternatives(tmp_path: Path) -> None:
     record = {"premise": "It fell.", "choice1": "A.", "choice2": "B.", "question": "effect", "label": 1, "idx": 0}
     for name, asked in (("copa", "What happened as a result?"), ("parus", "Что случилось в результате?")):
-        definition = find(name)
+        definition = find_definition(name)
         folder = records(tmp_path / name, "train.jsonl", record, {**record, "question": "cause", "label": 0})
-        first, second = definition.reader(folder, "train")
-        assert isinstance(first, Choice)
-        assert isinstance(second, Choice)
+        first, second = definition.open_split(folder, "train")
+        assert isinstance(first, MultipleChoiceExample)
+        assert isinstance(second, MultipleChoiceExample)
         assert first.candidates == ((f"It fell. {asked}", "A."), (f"It fell. {asked}", "B."))
-        assert (first.right, first.golds, second.right) == ((1,), ("B.",), (0,))
-        assert measure(definition, [1, 1], [first, second]) == {"accuracy": 0.5}
+        assert (first.correct_indices, first.gold_answers, second.correct_indices) == ((1,), ("B.",), (0,))
+        assert compute_metric_values(definition, [1, 1], [first, second]) == {"accuracy": 0.5}
     records(folder, "val.jsonl", {**record, "question": "why"})
     with pytest.raises(DataError, match=r"val\.jsonl:1: the question 'why' is none of cause, effect"):
-        list(definition.reader(folder, "dev"))
+        list(definition.open_split(folder, "dev"))
 
 
 def test_several_answers(tmp_path: Path) -> None:
@@ -136,14 +136,14 @@ def test_several_answers(tmp_path: Path) -> None:
     questions = [{"question": "Q?", "answers": answers, "idx": 0}, {"question": "R?", "answers": other, "idx": 1}]
     for name in ("multirc", "muserc"):
         folder = records(tmp_path, "val.jsonl", {"idx": 7, "passage": {"text": "P", "questions": questions}})
-        definition = find(name)
-        found = list(definition.reader(folder, "dev"))
-        assert [(e.texts, e.label) for e in found if isinstance(e, Labelled)] == [
+        definition = find_definition(name)
+        found = list(definition.open_split(folder, "dev"))
+        assert [(e.texts, e.label) for e in found if isinstance(e, LabelledExample)] == [
             (("P", "Q? A"), "true"),
             (("P", "Q? B"), "false"),
             (("P", "R? C"), "true"),
         ]
-        scores = measure(definition, ["true", "true", "true"], found)
+        scores = compute_metric_values(definition, ["true", "true", "true"], found)
         assert scores == {"f1a": pytest.approx(0.8), "exact_groups": 0.5}
 
 
@@ -155,15 +155,15 @@ def test_names_for_gaps(tmp_path: Path, name: str, end: int) -> None:
         "passage": {"text": text, "entities": entities},
         "qas": [{"query": "@placeholder stayed", "idx": 1, "answers": [{"start": 0, "end": end, "text": "Anna"}]}],
     }
-    definition = find(name)
-    (example,) = definition.reader(records(tmp_path, "train.jsonl", record), "train")
-    assert isinstance(example, Choice)
+    definition = find_definition(name)
+    (example,) = definition.open_split(records(tmp_path, "train.jsonl", record), "train")
+    assert isinstance(example, MultipleChoiceExample)
     assert example.names == ("Anna", "Bob Smith")
     shown = text.replace("\n@highlight\n", " ")
     assert example.candidates == ((shown, "Anna stayed"), (shown, "Bob Smith stayed"))
-    assert (example.right, example.golds) == ((0,), ("Anna",))
-    assert measure(definition, [0], [example]) == {"answer_f1": 1.0, "exact_match": 1.0}
-    assert measure(definition, [1], [example]) == {"answer_f1": 0.0, "exact_match": 0.0}
+    assert (example.correct_indices, example.gold_answers) == ((0,), ("Anna",))
+    assert compute_metric_values(definition, [0], [example]) == {"answer_f1": 1.0, "exact_match": 1.0}
+    assert compute_metric_values(definition, [1], [example]) == {"answer_f1": 0.0, "exact_match": 0.0}
 
 
 SWAG = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3"
@@ -171,16 +171,21 @@ SWAG = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,e
 
 def test_swag(tmp_path: Path) -> None:
     told = '0,v1,5,"She sits. She",She sits.,She,gold,stands up.,"looks, then goes.",flies.,sings.'
-    definition = find("swag")
+    definition = find_definition("swag")
     rows(tmp_path / "SWAG", "val.csv", f"{SWAG},label", f"{told},1")
     rows(tmp_path / "SWAG", "test.csv", SWAG, told)
-    (dev,), (test,) = definition.reader(tmp_path, "dev"), definition.reader(tmp_path / "SWAG", "test")
-    assert isinstance(dev, Choice)
-    assert isinstance(test, Choice)
+    (dev,), (test,) = definition.open_split(tmp_path, "dev"), definition.open_split(tmp_path / "SWAG", "test")
+    assert isinstance(dev, MultipleChoiceExample)
+    assert isinstance(test, MultipleChoiceExample)
     assert dev.candidates[1] == ("She sits.", "She looks, then goes.")
-    assert (len(dev.names), dev.right, dev.golds, test.right) == (4, (1,), ("She looks, then goes.",), None)
+    assert (len(dev.names), dev.correct_indices, dev.gold_answers, test.correct_indices) == (
+        4,
+        (1,),
+        ("She looks, then goes.",),
+        None,
+    )
     assert test.candidates == dev.candidates
-    assert measure(definition, [1, 0], [dev, dev]) == {"accuracy": 0.5}
+    assert compute_metric_values(definition, [1, 0], [dev, dev]) == {"accuracy": 0.5}
     for lines, message in (
         (["a,b", "1,2"], r"train\.csv:1: no column 'sent1'"),
         ([f"{SWAG},label", f"{told},4"], r"train\.csv:2: the label '4' is none of 0, 1, 2 and 3"),
@@ -188,7 +193,7 @@ def test_swag(tmp_path: Path) -> None:
     ):
         rows(tmp_path / "SWAG", "train.csv", *lines)
         with pytest.raises(DataError, match=message):
-            list(definition.reader(tmp_path, "train"))
+            list(definition.open_split(tmp_path, "train"))
 
 
 def test_diagnostics(tmp_path: Path) -> None:
@@ -197,15 +202,18 @@ def test_diagnostics(tmp_path: Path) -> None:
     records(tmp_path / "LiDiRus", "LiDiRus.jsonl", {**pair, "sentence1": "a", "sentence2": "b"})
     records(tmp_path / "AX-g", "AX-g.jsonl", *({**pair, "premise": "a", "hypothesis": "b", "idx": i} for i in range(4)))
     for name in ("ax-b", "lidirus", "ax-g"):
-        definition = find(name)
-        found = list(definition.reader(tmp_path, "test"))
-        scores = measure(definition, ["entailment"] * len(found), found)
+        definition = find_definition(name)
+        found = list(definition.open_split(tmp_path, "test"))
+        scores = compute_metric_values(definition, ["entailment"] * len(found), found)
         assert set(scores) == set(definition.metrics)
         with pytest.raises(
             DataError, match=f"has no train split, only test; it is for models of {definition.trained_on}"
         ):
-            definition.reader(tmp_path, "train")
-    assert measure(definition, ["entailment"] * 3 + ["not_entailment"], found) == {"parity": 0.5, "accuracy": 0.75}
+            definition.open_split(tmp_path, "train")
+    assert compute_metric_values(definition, ["entailment"] * 3 + ["not_entailment"], found) == {
+        "parity": 0.5,
+        "accuracy": 0.75,
+    }
 
 
 BAD_PRONOUN = {"span1_text": "a", "span2_text": "b c", "span2_index": 1}
@@ -226,7 +234,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
 def test_broken_records(tmp_path: Path, name: str, record: dict[str, Any], message: str) -> None:
     folder = records(tmp_path, "train.jsonl", record)
     with pytest.raises(DataError, match=rf"train\.jsonl:1.*: {message}"):
-        list(find(name).reader(folder, "train"))
+        list(find_definition(name).open_split(folder, "train"))
 
 
 def test_every_task_is_complete() -> None:
@@ -237,57 +245,68 @@ def test_every_task_is_complete() -> None:
         assert len(set(definition.labels)) == len(definition.labels)
         if definition.trained_on:
             trained = DEFINITIONS[definition.trained_on]
-            assert "train" in trained.sources
+            assert "train" in trained.files
             assert (trained.head, set(trained.labels)) == (definition.head, set(definition.labels))
         else:
-            assert {"train", "dev"} <= set(definition.sources)
+            assert {"train", "dev"} <= set(definition.files)
 
 
 def test_names(tmp_path: Path) -> None:
-    assert find("CoLA").name == "glue/cola"
+    assert find_definition("CoLA").name == "glue/cola"
     with pytest.raises(RecipeError, match="say glue/rte or superglue/rte"):
-        find("rte")
+        find_definition("rte")
     with pytest.raises(RecipeError, match="no task 'kola'"):
-        find("kola")
+        find_definition("kola")
     with pytest.raises(DataError, match=r"no dev\.tsv of glue/cola, here or in CoLA; name the folder"):
-        find("cola").reader(tmp_path, "dev")
+        find_definition("cola").open_split(tmp_path, "dev")
     (tmp_path / "CoLA.tar.gz").touch()
     with pytest.raises(DataError, match=r"here or in CoLA; unpack CoLA\.tar\.gz"):
-        find("cola").reader(tmp_path, "dev")
+        find_definition("cola").open_split(tmp_path, "dev")
 
 
 def test_what_cannot_be_measured() -> None:
-    definition = find("cola")
+    definition = find_definition("cola")
     with pytest.raises(DataError, match="x:1: no label"):
-        measure(definition, ["acceptable"], [Labelled(("a",), None, "x:1")])
+        compute_metric_values(definition, ["acceptable"], [LabelledExample(("a",), None, "x:1")])
     with pytest.raises(DataError, match="2 predictions but 1 examples"):
-        measure(definition, ["acceptable"] * 2, [Labelled(("a",), "acceptable", "x:1")])
+        compute_metric_values(definition, ["acceptable"] * 2, [LabelledExample(("a",), "acceptable", "x:1")])
     with pytest.raises(DataError, match="no training examples"):
-        majority(definition, [], [Labelled(("a",), "acceptable", "x:1")])
+        compute_majority_baseline(definition, [], [LabelledExample(("a",), "acceptable", "x:1")])
     with pytest.raises(DataError, match="belongs to no group"):
-        measure(find("ax-g"), ["entailment"], [Labelled(("a", "b"), "entailment", "x:1")])
+        compute_metric_values(
+            find_definition("ax-g"), ["entailment"], [LabelledExample(("a", "b"), "entailment", "x:1")]
+        )
 
 
 def test_baselines_of_every_head() -> None:
-    def labelled(label: str | float) -> Labelled:
-        return Labelled(("a", "b"), label, "x:1")
+    def labelled(label: str | float) -> LabelledExample:
+        return LabelledExample(("a", "b"), label, "x:1")
 
-    found = majority(find("sts-b"), [labelled(1.0), labelled(2.0)], [labelled(0.0), labelled(3.0)])
+    found = compute_majority_baseline(
+        find_definition("sts-b"), [labelled(1.0), labelled(2.0)], [labelled(0.0), labelled(3.0)]
+    )
     assert (found.prediction, found.scores) == (1.5, {"pearson": 0, "spearman": 0})
-    tie = majority(find("mnli"), [labelled("neutral"), labelled("entailment")], [labelled("entailment")])
+    tie = compute_majority_baseline(
+        find_definition("mnli"), [labelled("neutral"), labelled("entailment")], [labelled("entailment")]
+    )
     assert tie.prediction == "entailment"
 
-    def choice(right: int, *names: str) -> Choice:
-        return Choice(tuple((name,) for name in names), names, (right,), (names[right],), "x:1")
+    def choice(right: int, *names: str) -> MultipleChoiceExample:
+        return MultipleChoiceExample(tuple((name,) for name in names), names, (right,), (names[right],), "x:1")
 
-    copa = majority(
-        find("copa"), [choice(1, "a", "b"), choice(1, "a", "b"), choice(0, "a", "b")], [choice(1, "c", "d")]
+    copa = compute_majority_baseline(
+        find_definition("copa"), [choice(1, "a", "b"), choice(1, "a", "b"), choice(0, "a", "b")], [choice(1, "c", "d")]
     )
     assert (copa.prediction, copa.scores) == (1, {"accuracy": 1.0})
-    record = majority(find("record"), [choice(0, "x")], [choice(2, "Rome", "Anna", "Anna Lee", "Bob Lee")])
+    record = compute_majority_baseline(
+        find_definition("record"), [choice(0, "x")], [choice(2, "Rome", "Anna", "Anna Lee", "Bob Lee")]
+    )
     assert (record.prediction, record.scores["exact_match"]) == (None, 1.0)
-    asked = [Question("?", "c", (), "1", "x:1")]
-    assert majority(find("squad/2.0"), asked, asked).scores == {"exact_match": 1.0, "answer_f1": 1.0}
+    asked = [ExtractiveQuestion("?", "c", (), "1", "x:1")]
+    assert compute_majority_baseline(find_definition("squad/2.0"), asked, asked).scores == {
+        "exact_match": 1.0,
+        "answer_f1": 1.0,
+    }
 
 
 GLUE = {
@@ -310,14 +329,14 @@ def glue(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", GLUE)
 def test_majority_baselines_of_glue(glue: Path, name: str) -> None:
-    definition: Definition = find(name)
-    train, dev = list(definition.reader(glue, "train")), list(definition.reader(glue, "dev"))
+    definition: BenchmarkDefinition = find_definition(name)
+    train, dev = list(definition.open_split(glue, "train")), list(definition.open_split(glue, "dev"))
     trains, devs, scores = GLUE[name]
     assert (len(train), len(dev)) == (trains, devs)
-    assert {e.label for e in train if isinstance(e, Labelled)} == set(definition.labels)
-    found = majority(definition, train, dev).scores
+    assert {e.label for e in train if isinstance(e, LabelledExample)} == set(definition.labels)
+    found = compute_majority_baseline(definition, train, dev).scores
     assert {key: round(100 * value, 1) for key, value in found.items()} == scores
-    test = list(definition.reader(glue, "test"))
+    test = list(definition.open_split(glue, "test"))
     assert len(test) > 1000
-    assert {e.label for e in test if isinstance(e, Labelled)} == {None}
-    assert all(any(text.strip() for text in e.texts) for e in (*train, *dev, *test) if isinstance(e, Labelled))
+    assert {e.label for e in test if isinstance(e, LabelledExample)} == {None}
+    assert all(any(text.strip() for text in e.texts) for e in (*train, *dev, *test) if isinstance(e, LabelledExample))

@@ -12,37 +12,37 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from heedful.data.nearest import resemblance
-from heedful.data.readers import Pair
-from heedful.inspection.page import Table
-from heedful.tasks.exam import PLAIN
-from heedful.tasks.translation.cases import Cases
-from heedful.tasks.translation.error_page import _differing, error_page, shown
-from heedful.tasks.translation.exam import Seen, Translated, TranslationExam
-from heedful.tasks.translation.signs import REPEATS, UNFINISHED
-from heedful.tasks.translation.translations import Alignment
+from heedful.data.readers import SentencePair
+from heedful.data.similar_pairs import find_similar_pairs
+from heedful.inspection.page import PageTable
+from heedful.tasks.evaluation import DEFAULT_OPTIONS
+from heedful.tasks.translation.error_cases import ErrorCases
+from heedful.tasks.translation.error_page import _mark_differences, build_error_page, list_shown_cases
+from heedful.tasks.translation.evaluation import TranslationEvaluator, TranslationOutputs, TranslationStats
+from heedful.tasks.translation.hallucination_signs import REPEATS_SIGN, UNFINISHED_SIGN
+from heedful.tasks.translation.translations import TokenAlignment
 
 PAIRS = [
-    Pair("a white dog", "ein weißer Hund", "t:1"),
-    Pair("two cats", "zwei Katzen", "t:2"),
-    Pair("the duck & the zebra", "die Ente und das <Zebra>", "t:3"),
-    Pair("green grass", "grünes Gras", "t:4"),
+    SentencePair("a white dog", "ein weißer Hund", "t:1"),
+    SentencePair("two cats", "zwei Katzen", "t:2"),
+    SentencePair("the duck & the zebra", "die Ente und das <Zebra>", "t:3"),
+    SentencePair("green grass", "grünes Gras", "t:4"),
 ]
 TEXTS = ("ein weißer Hund", "zwei", "die Ente und die Ente und die Ente und die Ente und die", "Gras, das grün ist")
-SCORES = Table("", ["metric", "value"], [["BLEU", "1"]])
+SCORES = PageTable("", ["metric", "value"], [["BLEU", "1"]])
 
 
-def cases(texts: tuple[str, ...] = TEXTS, seen: tuple[Seen, ...] = (), **asking: Any) -> Cases:
-    exam = TranslationExam(PAIRS, text="t", asking=replace(PLAIN, **asking))
-    return Cases(exam, Translated(texts, seen=seen))
+def cases(texts: tuple[str, ...] = TEXTS, seen: tuple[TranslationStats, ...] = (), **asking: Any) -> ErrorCases:
+    exam = TranslationEvaluator(PAIRS, text="t", options=replace(DEFAULT_OPTIONS, **asking))
+    return ErrorCases(exam, TranslationOutputs(texts, stats=seen))
 
 
-def numbers(found: Cases) -> dict[str, list[int]]:
-    return {name: [each.number for each in own] for name, own in found.chosen.items()}
+def numbers(found: ErrorCases) -> dict[str, list[int]]:
+    return {name: [each.number for each in own] for name, own in found.selected_cases.items()}
 
 
-def seen(certainty: float, expected: float | None = None, signs: tuple[str, ...] = ()) -> Seen:
-    return Seen(certainty, expected, signs)
+def seen(certainty: float, expected: float | None = None, signs: tuple[str, ...] = ()) -> TranslationStats:
+    return TranslationStats(certainty, expected, signs)
 
 
 def parsed(page: str) -> ElementTree.Element:
@@ -60,14 +60,14 @@ def test_scores_are_chrf_of_sentences() -> None:
 
 def test_files_have_everything_but_what_a_model_thinks() -> None:
     found = cases()
-    worst = [each.score for each in found.chosen["worst"]]
+    worst = [each.score for each in found.selected_cases["worst"]]
     assert numbers(found).keys() == {"worst", "too short", "too long", "with signs"}
     assert all(one <= other for one, other in pairwise(worst))
     assert sorted(numbers(found)["worst"]) == [2, 3, 4], "what is right is not among the worst"
     assert (numbers(found)["too short"], numbers(found)["too long"]) == ([2], [3, 4])
     assert numbers(found)["with signs"] == [3]
-    assert found.chosen["with signs"][0].signs == (REPEATS,)
-    assert sorted(each.number for each in shown(found)) == [2, 3, 4]
+    assert found.selected_cases["with signs"][0].warning_signs == (REPEATS_SIGN,)
+    assert sorted(each.number for each in list_shown_cases(found)) == [2, 3, 4]
 
 
 def test_what_a_model_is_surer_of_than_it_should_be() -> None:
@@ -81,7 +81,9 @@ def test_what_a_model_is_surer_of_than_it_should_be() -> None:
     known = cases(seen=(seen(-3.0, 0.2), seen(-0.1, 0.95), seen(-1.0, 0.5), seen(-2.0, 0.1)))
     assert known.is_calibrated
     assert known.surprise == pytest.approx(known.scores / 100 - np.array([0.2, 0.95, 0.5, 0.1]))
-    signed = cases(seen=(seen(0), seen(0), seen(0, None, (UNFINISHED,)), seen(0, None, (REPEATS, UNFINISHED))))
+    signed = cases(
+        seen=(seen(0), seen(0), seen(0, None, (UNFINISHED_SIGN,)), seen(0, None, (REPEATS_SIGN, UNFINISHED_SIGN)))
+    )
     assert numbers(signed)["with signs"] == [4, 3]
     assert "worse than sure" in numbers(signed), "equal certainty tells nothing, and chrF differs"
 
@@ -91,18 +93,20 @@ def _shares(values: np.ndarray) -> np.ndarray:
 
 
 def test_only_some_are_shown_of_many() -> None:
-    pairs = [Pair(f"dog {n}", f"Hund {n} und Hund", f"t:{n}") for n in range(1, 101)]
-    exam = TranslationExam(pairs, text="t")
-    found = Cases(exam, Translated(tuple(f"Katze {n}" for n in range(1, 101))))
-    assert {name: len(own) for name, own in found.chosen.items()} == {"worst": 20, "too short": 10}
+    pairs = [SentencePair(f"dog {n}", f"Hund {n} und Hund", f"t:{n}") for n in range(1, 101)]
+    exam = TranslationEvaluator(pairs, text="t")
+    found = ErrorCases(exam, TranslationOutputs(tuple(f"Katze {n}" for n in range(1, 101))))
+    assert {name: len(own) for name, own in found.selected_cases.items()} == {"worst": 20, "too short": 10}
 
 
 def test_the_page_tells_all_of_it_and_escapes_it() -> None:
-    aligned = Alignment(("two", "</s>"), ("zwei", "</s>"), {"a": np.eye(2) * 1.0000001})
-    found = cases(seen=(seen(0, 1), Seen(-0.25, 0.9, (), (aligned,)), seen(-1, 0.5, (REPEATS,)), seen(-1, 0.5)))
-    text = [Pair("the duck and the duck", "die <Ente>", "train:7")]
-    training = resemblance([each.pair.source for each in shown(found)], lambda: text)
-    page = error_page(found, title="a & b", scores=SCORES, training=training, notes=["a note"])
+    aligned = TokenAlignment(("two", "</s>"), ("zwei", "</s>"), {"a": np.eye(2) * 1.0000001})
+    found = cases(
+        seen=(seen(0, 1), TranslationStats(-0.25, 0.9, (), (aligned,)), seen(-1, 0.5, (REPEATS_SIGN,)), seen(-1, 0.5))
+    )
+    text = [SentencePair("the duck and the duck", "die <Ente>", "train:7")]
+    training = find_similar_pairs([each.pair.source for each in list_shown_cases(found)], lambda: text)
+    page = build_error_page(found, title="a & b", scores=SCORES, training=training, notes=["a note"])
     root = parsed(page)
     whole = "\n".join("".join(each.itertext()) for each in root.iter("article"))
     assert "expected 90.0 · -0.25 nats a token" in whole
@@ -113,9 +117,9 @@ def test_the_page_tells_all_of_it_and_escapes_it() -> None:
     assert "read hardly ever: the (2), duck (2)" in whole
     assert "No text for training has a word of it." in whole
     sections = list(root.iter("section"))
-    assert [len(list(each.iter("article"))) for each in sections] == [len(own) for own in found.chosen.values()]
+    assert [len(list(each.iter("article"))) for each in sections] == [len(own) for own in found.selected_cases.values()]
     labels = ["".join(each.itertext()) for each in root.iter("label")]
-    assert labels == [f"{name} ({len(own)})" for name, own in found.chosen.items()]
+    assert labels == [f"{name} ({len(own)})" for name, own in found.selected_cases.items()]
     assert len([each for each in root.iter("input") if each.get("checked")]) == 1
     assert "script" not in {each.tag for each in root.iter()}
     duck = next(e for e in root.iter("article") if "Sentence 3" in "".join(e.itertext()))
@@ -129,12 +133,12 @@ def test_the_page_tells_all_of_it_and_escapes_it() -> None:
 
 
 def test_a_page_without_a_model_or_a_mistake() -> None:
-    page = error_page(cases(), title="t", scores=SCORES, notes=["nothing is known"])
+    page = build_error_page(cases(), title="t", scores=SCORES, notes=["nothing is known"])
     assert "nothing is known" in page
     assert "resembles" not in page
     assert "nats" not in page
     right = cases(tuple(pair.target for pair in PAIRS))
-    assert "Every translation is its reference." in error_page(right, title="t", scores=SCORES)
+    assert "Every translation is its reference." in build_error_page(right, title="t", scores=SCORES)
 
 
 @pytest.mark.parametrize(
@@ -150,27 +154,29 @@ def test_a_page_without_a_model_or_a_mistake() -> None:
     ],
 )
 def test_words_that_differ(reference: str, text: str, lowercase: bool, lacks: list[str], odd: list[str]) -> None:
-    sides = [ElementTree.fromstring(f"<p>{side}</p>") for side in _differing(reference, text, lowercase=lowercase)]
+    sides = [
+        ElementTree.fromstring(f"<p>{side}</p>") for side in _mark_differences(reference, text, lowercase=lowercase)
+    ]
     assert [[mark.text for mark in side.iter("mark")] for side in sides] == [lacks, odd]
     assert ["".join(side.itertext()) for side in sides] == [reference, text or "∅"]
 
 
 def test_a_run_makes_one(trained: Path) -> None:
-    from heedful.metrics.bootstrap import Sampling
-    from heedful.runs.examine import answers_of, exam_of, system
+    from heedful.metrics.bootstrap import BootstrapOptions
+    from heedful.runs.evaluate import build_run_evaluator, compute_answers, describe_system
     from heedful.runs.load import open_run
     from heedful.tasks.translation.report import TranslationReport
 
     run = open_run(trained)
-    exam = exam_of(trained, run.recipe, replace(PLAIN, paged=True))
-    answers = answers_of(run, exam, device="cpu")
-    assert len(answers.seen) == exam.size
-    for text, each in zip(exam.asked, answers.seen, strict=True):
+    exam = build_run_evaluator(trained, run.recipe, replace(DEFAULT_OPTIONS, paged=True))
+    answers = compute_answers(run, exam, device="cpu")
+    assert len(answers.stats) == exam.size
+    for text, each in zip(exam.inputs, answers.stats, strict=True):
         (alignment,) = each.alignments
         assert alignment.source_tokens == (*text.split(), "</s>")
         assert next(iter(alignment.weights.values())).shape[1] == len(text.split()) + 1
-    report = TranslationReport(exam, system(run), answers, Sampling(5, 1))
-    page = report.page()
+    report = TranslationReport(exam, describe_system(run), answers, BootstrapOptions(5, 1))
+    page = report.to_html()
     parsed(page)
     assert "train.en:" in page
-    assert page == report.page()
+    assert page == report.to_html()

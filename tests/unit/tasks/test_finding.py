@@ -11,23 +11,23 @@ import pytest
 
 import heedful
 from heedful.generation import Hypothesis
-from heedful.generation.search import Beam, Greedy
-from heedful.tasks import finding
-from heedful.tasks.finding import Finder, Questions, grown, in_company
-from heedful.tasks.searches import build_search
+from heedful.generation.search import BeamSearch, GreedySearch
+from heedful.tasks import batch_executor
+from heedful.tasks.batch_executor import BatchJob, SearchCall, stream_one, use_executor
+from heedful.tasks.search_factory import build_search
 
 
 class Listening:
     """Company that answers what is asked by itself, and keeps it."""
 
     def __init__(self) -> None:
-        self.asked: list[Questions[Any, Any]] = []
+        self.asked: list[BatchJob[Any, Any]] = []
 
-    def answers(self, questions: Questions[Any, Any]) -> list[Any]:
-        self.asked.append(questions)
-        return list(questions.say(list(questions.examples)))
+    def run_job(self, job: BatchJob[Any, Any]) -> list[Any]:
+        self.asked.append(job)
+        return list(job.answer_batch(list(job.examples)))
 
-    def grown(self, finder: Finder[Any], example: Any) -> Iterator[Any]:
+    def stream_example(self, search_call: SearchCall[Any], example: Any) -> Iterator[Any]:
         raise NotImplementedError
 
 
@@ -36,12 +36,12 @@ def translator(trained: Path, unchecked: None) -> heedful.Translator:
     return heedful.load(trained, kind=heedful.Translator, device="cpu")
 
 
-def asked(translator: heedful.Translator, **given: Any) -> Finder[Any]:
+def asked(translator: heedful.Translator, **given: Any) -> SearchCall[Any]:
     company = Listening()
-    with in_company(company):
+    with use_executor(company):
         translator.translate(["1 2"], **given)
-    say = company.asked[0].say
-    assert isinstance(say, Finder)
+    say = company.asked[0].answer_batch
+    assert isinstance(say, SearchCall)
     return say
 
 
@@ -53,7 +53,7 @@ def test_translators_of_two_languages_ask_alike(translator: heedful.Translator) 
 
 
 def test_what_is_asked_otherwise_is_not_equal(translator: heedful.Translator) -> None:
-    greedy = Greedy(translator.target.special.eos)
+    greedy = GreedySearch(translator.target.special.eos)
     assert asked(translator) != asked(translator, search=greedy)
     again = build_search(translator.generation, translator.target)
     assert asked(translator) == asked(translator, search=again), "a search is what it says"
@@ -61,9 +61,9 @@ def test_what_is_asked_otherwise_is_not_equal(translator: heedful.Translator) ->
 
 def test_a_thread_without_company_answers_itself(translator: heedful.Translator) -> None:
     company = Listening()
-    with in_company(company):
+    with use_executor(company):
         together = translator.translate(["1 2", "3"])
-    assert finding.company() is None
+    assert batch_executor.current_executor() is None
     alone = translator.translate(["1 2", "3"])
     assert [each.text for each in together] == [each.text for each in alone]
     assert len(company.asked) == 1
@@ -77,12 +77,12 @@ def test_a_text_is_heard_as_it_grows(translator: heedful.Translator) -> None:
 
 
 def test_a_beam_grows_and_tells_what_was_found(translator: heedful.Translator) -> None:
-    beam = Beam(translator.target.special.eos, 3, translator.search.length_penalty)
+    beam = BeamSearch(translator.target.special.eos, 3, translator.search.length_penalty)
     finder = asked(translator, search=beam)
     company = Listening()
-    with in_company(company):
+    with use_executor(company):
         (expected,) = translator.translate(["1 2 3 4"], search=beam)
-    *texts, last = grown(finder, company.asked[0].examples[0])
+    *texts, last = stream_one(finder, company.asked[0].examples[0])
     assert isinstance(last, Hypothesis)
     assert last.ids == expected.candidates[0].ids
     assert all(not isinstance(text, Hypothesis) for text in texts)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.argument_checks import to_file_list, to_pair_list, to_text_list, to_word_lists
 from heedful.errors import DataError
-from heedful.given_texts import file_list, pair_list, text_list, word_lists
-from heedful.tasks.conversation.data import Turn
+from heedful.tasks.conversation.data import DialogueTurn
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
@@ -84,11 +84,11 @@ def test_what_is_no_text_is_named_with_its_place(
 
 def test_a_dialogue_may_be_turns_or_texts(loaded: Callable[[str], Any], unchecked: None) -> None:
     partner = loaded("conversation-transformer")
-    turns = partner.turns(["hello", "hi", "a table"])
+    turns = partner.build_turns(["hello", "hi", "a table"])
     expected = partner.reply([turns], limit=3)
     assert partner.reply([["hello", "hi", "a table"]], limit=3) == expected
     assert partner.reply(list(turns), limit=3) == expected
-    assert partner.turns("hello") == (Turn(partner.other, "hello"),)
+    assert partner.build_turns("hello") == (DialogueTurn(partner.other_speaker, "hello"),)
     with pytest.raises(DataError, match=r"^dialogues\[0\]\[1\]: None is not a turn"):
         partner.reply([["hello", None]])
 
@@ -140,17 +140,17 @@ def test_one_file_is_a_list_of_one(loaded: Callable[[str], Any], unchecked: None
 
 
 def test_lists_of_texts() -> None:
-    assert text_list("a dog") == ["a dog"]
-    assert text_list(iter(["a", "b"])) == ["a", "b"]
-    assert text_list(()) == []
-    assert word_lists("a dog") == [["a", "dog"]]
-    assert word_lists(["a dog", ["an", "old dog"]]) == [["a", "dog"], ["an", "old dog"]]
-    assert pair_list(("a", "b"), name="pairs", parts="two texts") == [("a", "b")]
-    assert file_list(Path("a"), name="files", noun="file") == [Path("a")]
+    assert to_text_list("a dog") == ["a dog"]
+    assert to_text_list(iter(["a", "b"])) == ["a", "b"]
+    assert to_text_list(()) == []
+    assert to_word_lists("a dog") == [["a", "dog"]]
+    assert to_word_lists(["a dog", ["an", "old dog"]]) == [["a", "dog"], ["an", "old dog"]]
+    assert to_pair_list(("a", "b"), name="pairs", parts="two texts") == [("a", "b")]
+    assert to_file_list(Path("a"), name="files", noun="file") == [Path("a")]
     with pytest.raises(DataError, match=r"^texts: .*dict. is not a text; give a string"):
-        text_list({"a": 1})
+        to_text_list({"a": 1})
     with pytest.raises(DataError, match=r"^texts\[0\]: 'x{59}\.\.\. \(Long\) is not a text"):
-        text_list([Long()])
+        to_text_list([Long()])
 
 
 class Long:

@@ -11,16 +11,16 @@ import pytest
 
 from heedful import load, load_recipe, train
 from heedful.__main__ import main
-from heedful.tasks.conversation.demonstration import ConversationDemonstration, success
-from heedful.tasks.conversation.helpdesk import (
+from heedful.tasks.conversation.demonstration import ConversationDemonstration, measure_success
+from heedful.tasks.conversation.help_desk_simulator import (
     CUSTOMER,
     PROBLEMS,
-    Customer,
-    Desk,
-    Expert,
-    HelpDesk,
-    Said,
-    converse,
+    ExpertAgent,
+    HelpDeskAgent,
+    HelpDeskSimulator,
+    SimulatedCustomer,
+    SpokenTurns,
+    simulate_dialogues,
 )
 
 PARTS = ("train", "validation", "test")
@@ -28,12 +28,12 @@ PARTS = ("train", "validation", "test")
 
 @pytest.mark.parametrize("seed", [1, 2, 77])
 def test_no_problem_is_in_two_parts_and_all_that_makes_one_is_learned(seed: int) -> None:
-    desk = HelpDesk(seed, 10)
-    parts = {part: desk.problems(part) for part in PARTS}
+    desk = HelpDeskSimulator(seed, 10)
+    parts = {part: desk.select_problems(part) for part in PARTS}
     assert sorted((each for part in parts.values() for each in part), key=repr) == sorted(PROBLEMS, key=repr)
     for name in ("service", "failure", "system"):
         assert {getattr(each, name) for each in parts["train"]} == {getattr(each, name) for each in PROBLEMS}
-    texts = {part: {turn[1] for said in desk.dialogues(part) for turn in said} for part in PARTS}
+    texts = {part: {turn[1] for said in desk.generate_dialogues(part) for turn in said} for part in PARTS}
     for part in ("validation", "test"):
         assert not {each.advice for each in parts[part]} & texts["train"]
         assert not {each.ticket for each in parts[part]} & texts["train"]
@@ -44,37 +44,41 @@ def test_advice_tells_problems_apart() -> None:
 
 
 def test_the_same_seed_gives_the_same_dialogues() -> None:
-    assert list(HelpDesk(4, 30).dialogues("train")) == list(HelpDesk(4, 30).dialogues("train"))
-    assert list(HelpDesk(4, 30).dialogues("train")) != list(HelpDesk(5, 30).dialogues("train"))
+    assert list(HelpDeskSimulator(4, 30).generate_dialogues("train")) == list(
+        HelpDeskSimulator(4, 30).generate_dialogues("train")
+    )
+    assert list(HelpDeskSimulator(4, 30).generate_dialogues("train")) != list(
+        HelpDeskSimulator(5, 30).generate_dialogues("train")
+    )
 
 
 def test_the_expert_helps_everybody() -> None:
-    customers = HelpDesk(1, 10).customers("test", 90)
-    dialogues = [said for each in customers for said in converse([each], Expert(each))]
+    customers = HelpDeskSimulator(1, 10).create_customers("test", 90)
+    dialogues = [said for each in customers for said in simulate_dialogues([each], ExpertAgent(each))]
     assert all(customer.helped for customer in customers)
     assert {customer.stubborn for customer in customers} == {True, False}
     for said in dialogues:
         assert [speaker == CUSTOMER for speaker, _ in said] == [place % 2 == 0 for place in range(len(said))]
 
 
-class _Says(Desk):
+class _Says(HelpDeskAgent):
     """Always the same."""
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts
 
-    def reply(self, dialogues: list[Said]) -> list[str]:  # type: ignore[override]  # lists are sequences
+    def reply(self, dialogues: list[SpokenTurns]) -> list[str]:  # type: ignore[override]  # lists are sequences
         return [self.texts[min(len(said) // 2, len(self.texts) - 1)] for said in dialogues]
 
 
 def test_only_the_right_advice_helps_and_a_ticket_only_behind_it() -> None:
     problem, other = PROBLEMS[0], PROBLEMS[1]
-    easy = Customer(problem, random.Random(1), stubborn=False)
-    stubborn = replace(easy, stubborn=True, dice=random.Random(1))
+    easy = SimulatedCustomer(problem, random.Random(1), stubborn=False)
+    stubborn = replace(easy, stubborn=True, rng=random.Random(1))
 
-    def helped(customer: Customer, *texts: str) -> bool:
-        customer = replace(customer, dice=random.Random(1))
-        converse([customer], _Says(*texts))
+    def helped(customer: SimulatedCustomer, *texts: str) -> bool:
+        customer = replace(customer, rng=random.Random(1))
+        simulate_dialogues([customer], _Says(*texts))
         return customer.helped
 
     assert helped(easy, problem.advice, "Goodbye.")
@@ -104,5 +108,5 @@ def test_the_quick_start_trains_lets_customers_call_and_draws_what_was_looked_at
 @pytest.mark.slow
 def test_problems_that_nobody_had_before_are_solved(tmp_path: Path) -> None:
     shown = ConversationDemonstration(output=tmp_path / "q")
-    run = train(load_recipe(shown.write()), device="cpu").folder
-    assert success(load(run, device="cpu"), shown.desk.customers("test", 120)) >= 0.9
+    run = train(load_recipe(shown.write_recipe()), device="cpu").folder
+    assert measure_success(load(run, device="cpu"), shown.simulator.create_customers("test", 120)) >= 0.9

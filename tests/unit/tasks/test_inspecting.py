@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.attention import LearnedConfig
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import (
@@ -22,36 +22,36 @@ from heedful.architectures.recurrent import (
     RecurrentDecoderConfig,
 )
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.data.labels import Labels
-from heedful.data.tokenizers import BOS, EOS, PAD, Characters
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation import Forbid, Wu
-from heedful.generation.search import Beam, Greedy
-from heedful.inspection.heads import head_measures
-from heedful.inspection.record import Record
-from heedful.inspection.watch import watch
-from heedful.metrics.alignment import Gold
+from heedful.generation import GNMTLengthPenalty, SuppressTokens
+from heedful.generation.search import BeamSearch, GreedySearch
+from heedful.inspection.heads import compute_head_measures
+from heedful.inspection.record import InspectionRecord
+from heedful.inspection.watch import watch_attention
+from heedful.metrics.alignment import GoldAlignment
 from heedful.metrics.translation import bleu
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.classification.face import Classifier
-from heedful.tasks.classification.recipe import Verdict
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.classification.recipe import AnswerType
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.inspecting import Scope, memory_axes
-from heedful.tasks.language.face import Writer
-from heedful.tasks.pretraining.face import Reader
-from heedful.tasks.pretraining.run import build_masked_language_model
-from heedful.tasks.searches import Length
-from heedful.tasks.spans.face import Answerer
-from heedful.tasks.spans.windows import Cutting
-from heedful.tasks.tagging.face import Tagger
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.survey import heads_of, importance, survey
-from heedful.values import Frames, Grid, Memory, Shape, Text
+from heedful.tasks.inspection_records import InspectionSelection, build_memory_axes
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
+from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.spans.windows import WindowSettings
+from heedful.tasks.tagging.predictor import Tagger
+from heedful.tasks.translation.head_statistics import collect_head_statistics, list_heads, measure_head_importance
+from heedful.tasks.translation.translator import Translator
+from heedful.tensors import FrameLayout, GridLayout, Memory, MemoryLayout, SequenceLayout
 
-LETTERS = Characters("abcdef ", lowercase=False)
-SILENT = (Forbid((PAD, BOS)),)
-GREEDY, BEAM = Greedy(EOS, SILENT), Beam(EOS, 3, Wu(0.6), 1, SILENT)
+LETTERS = CharacterTokenizer("abcdef ", lowercase=False)
+SILENT = (SuppressTokens((PAD, BOS)),)
+GREEDY, BEAM = GreedySearch(EOS, SILENT), BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 1, SILENT)
 MODELS: dict[str, ModelConfig] = {
     "transformer": TransformerConfig(d_model=12, heads=3, encoder_layers=2, decoder_layers=2),
     "bahdanau": RecurrentConfig(d_model=8, reading=BahdanauConfig()),
@@ -63,10 +63,15 @@ ATTENTIVE = [name for name in MODELS if name != "context"]
 
 
 def translator(name: str) -> Translator:
-    model: Any = build_sequence_to_sequence(MODELS[name], Sizes(LETTERS.size, LETTERS.size, 40))
+    model: Any = build_sequence_to_sequence(MODELS[name], DataSizes(LETTERS.size, LETTERS.size, 40))
     _shake(model)
     return Translator(
-        (model.double().eval(),), source=LETTERS, target=LETTERS, search=BEAM, length=Length(1.0, 3), max_source=30
+        (model.double().eval(),),
+        source=LETTERS,
+        target=LETTERS,
+        search=BEAM,
+        length=LengthLimits(1.0, 3),
+        max_source=30,
     )
 
 
@@ -84,7 +89,7 @@ def test_a_record_says_what_the_model_does(name: str, target: str | None) -> Non
     tokens = [each.token for each in record.written]
     assert tokens == [*(found.tokens if target is None else target), "</s>"]
     assert [axis.tokens for axis in record.axes] == [
-        (*LETTERS.pieces(LETTERS.encode("abc deb")), "</s>"),
+        (*LETTERS.to_pieces(LETTERS.encode("abc deb")), "</s>"),
         ("<s>", *tokens[:-1]),
         tuple(tokens),
     ]
@@ -99,7 +104,7 @@ def test_a_record_says_what_the_model_does(name: str, target: str | None) -> Non
         else:
             assert each.log_probability <= values[-1]
     for each in record.maps:
-        assert each.weights.shape[1:] == tuple(len(record.axis(axis).tokens) for axis in (each.queries, each.keys))
+        assert each.weights.shape[1:] == tuple(len(record.get_axis(axis).tokens) for axis in (each.queries, each.keys))
         assert each.visible.shape == each.weights.shape[1:]
         assert each.walk is not None
         np.testing.assert_allclose(each.weights @ each.walk.values, each.walk.contexts, atol=1e-5)
@@ -115,9 +120,9 @@ def test_its_weights_are_those_of_alignments(name: str) -> None:
     across = [each for each in record.maps if each.role == "cross"]
     assert [each.path for each in across] == list(alignment.weights)
     for each in across:
-        np.testing.assert_allclose(each.mean, alignment.weights[each.path], atol=1e-6)
+        np.testing.assert_allclose(each.mean_weights, alignment.weights[each.path], atol=1e-6)
     assert [each.layer for each in across] == list(range(len(across)))
-    assert record.find("cross", layer=-1) is across[-1]
+    assert record.find_map("cross", layer=-1) is across[-1]
 
 
 def test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns() -> None:
@@ -138,9 +143,11 @@ def test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns() -> N
 def test_what_each_step_may_see_is_told_step_by_step() -> None:
     """A window that moves along with the target (Luong et al. 2015, 3.2, local-m), attention called for each token."""
     config = RecurrentConfig(d_model=8, reading=LuongConfig(window="monotonic", reach=1))
-    model: Any = build_sequence_to_sequence(config, Sizes(LETTERS.size, LETTERS.size, 40)).double().eval()
+    model: Any = (
+        build_sequence_to_sequence(config, DataSizes(LETTERS.size, LETTERS.size, 40)).double().eval()
+    )
     _shake(model)
-    ours = Translator((model,), source=LETTERS, target=LETTERS, search=BEAM, length=Length(1.0, 3), max_source=30)
+    ours = Translator((model,), source=LETTERS, target=LETTERS, search=BEAM, length=LengthLimits(1.0, 3), max_source=30)
     (each,) = ours.inspect("abc deb", "fade").maps
     steps, slots = np.arange(5)[:, None], np.arange(8)
     np.testing.assert_array_equal(each.visible, np.abs(steps - slots) <= 1)
@@ -148,19 +155,22 @@ def test_what_each_step_may_see_is_told_step_by_step() -> None:
 
 def test_only_what_was_asked_for_is_kept() -> None:
     ours = translator("transformer")
-    whole, part = ours.inspect("abc", "fa"), ours.inspect("abc", "fa", scope=Scope((1,), (0, 2), walks=False))
+    whole, part = (
+        ours.inspect("abc", "fa"),
+        ours.inspect("abc", "fa", scope=InspectionSelection((1,), (0, 2), attention_steps=False)),
+    )
     assert [(each.role, each.layer, each.heads) for each in part.maps] == [
         (role, 1, (0, 2)) for role in ("encoder", "decoder", "cross")
     ]
     for each in part.maps:
         assert each.walk is None
-        other = whole.find(each.role, layer=1)
+        other = whole.find_map(each.role, layer=1)
         np.testing.assert_array_equal(each.weights, other.weights[[0, 2]])
-        np.testing.assert_array_equal(each.head(2), other.head(2))
+        np.testing.assert_array_equal(each.get_head_weights(2), other.get_head_weights(2))
         with pytest.raises(DataError, match="has heads 0, 2 in this record, not 1"):
-            each.head(1)
+            each.get_head_weights(1)
     assert part.written == whole.written
-    chosen = whole.only(layers=[1], heads=[0, 2])
+    chosen = whole.keep_maps(layers=[1], heads=[0, 2])
     assert [each.heads for each in chosen.maps] == [(0, 2)] * 3
     assert chosen.maps[0].walk is not None
     assert chosen.maps[0].walk.scores.shape[0] == 2
@@ -169,11 +179,11 @@ def test_only_what_was_asked_for_is_kept() -> None:
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        (Scope(layers=(0, 2)), "layer 2 to look at: this model has layers 0 to 1"),
-        (Scope(heads=(3,)), r"heads \(3,\): this model has heads 0 to 2"),
+        (InspectionSelection(layers=(0, 2)), "layer 2 to look at: this model has layers 0 to 1"),
+        (InspectionSelection(heads=(3,)), r"heads \(3,\): this model has heads 0 to 2"),
     ],
 )
-def test_layers_and_heads_that_are_not_there(scope: Scope, said: str) -> None:
+def test_layers_and_heads_that_are_not_there(scope: InspectionSelection, said: str) -> None:
     with pytest.raises(RecipeError, match=said):
         translator("transformer").inspect("abc", scope=scope)
 
@@ -186,17 +196,20 @@ def test_no_words_are_nothing_to_look_at() -> None:
 
 
 def test_large_walks_are_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.tasks.inspecting._MOST_NUMBERS", 100)
+    monkeypatch.setattr("heedful.tasks.inspection_records._MAX_STEP_NUMBERS", 100)
     record = translator("transformer").inspect("abc", "fa")
     assert all(each.walk is None for each in record.maps)
     assert "choose fewer layers" in record.notes[0]
-    assert all(each.walk for each in translator("transformer").inspect("abc", "fa", scope=Scope(walks=True)).maps)
+    assert all(
+        each.walk
+        for each in translator("transformer").inspect("abc", "fa", scope=InspectionSelection(attention_steps=True)).maps
+    )
 
 
-def writer() -> Writer:
+def writer() -> TextGenerator:
     model = build_language_model(RecurrentDecoderConfig(d_model=8, layers=1), vocabulary=LETTERS.size)
     _shake(model)
-    return Writer(model.double().eval(), tokenizer=LETTERS, search=GREEDY, limit=6)
+    return TextGenerator(model.double().eval(), tokenizer=LETTERS, search=GREEDY, limit=6)
 
 
 @pytest.mark.parametrize("prompt", ["", "abba"])
@@ -221,12 +234,12 @@ def test_a_gpt_shows_its_heads() -> None:
     config = DecoderConfig(d_model=12, heads=3, layers=2, positions=LearnedConfig(length=20), dropout=0.0)
     model = build_language_model(config, vocabulary=LETTERS.size)
     _shake(model)
-    ours = Writer(model.double().eval(), tokenizer=LETTERS, search=GREEDY, limit=6)
-    record = ours.inspect("abba", scope=Scope(walks=True))
+    ours = TextGenerator(model.double().eval(), tokenizer=LETTERS, search=GREEDY, limit=6)
+    record = ours.inspect("abba", scope=InspectionSelection(attention_steps=True))
     assert [(each.role, each.layer, each.heads) for each in record.maps] == [
         ("decoder", layer, (0, 1, 2)) for layer in range(2)
     ]
-    length = len(record.axis("read").tokens)
+    length = len(record.get_axis("read").tokens)
     for each in record.maps:
         assert each.weights.shape == (3, length, length)
         assert (each.weights[:, ~np.tri(length, dtype=bool)] == 0).all()
@@ -246,15 +259,15 @@ PAIRS = [("abc", "fade"), ("dd a", "c"), ("", "a"), ("fed", "deaf a")]
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_a_survey_averages_over_queries(name: str) -> None:
     ours = translator(name)
-    found = survey(ours, PAIRS)
-    assert [habits.head for habits in found] == list(heads_of(ours))
+    found = collect_head_statistics(ours, PAIRS)
+    assert [habits.head for habits in found] == list(list_heads(ours))
     for habits in found:
         rows = []
         for source, target in PAIRS:
             if source:
                 each = next(m for m in ours.inspect(source, target).maps if m.path == habits.head.path)
                 head = [habits.head.number]
-                one = head_measures(each.weights[head], each.visible, same_axis=each.role != "cross")
+                one = compute_head_measures(each.weights[head], each.visible, same_axis=each.role != "cross")
                 rows += [one.entropy[0]] * each.weights.shape[1]
         assert habits.averages["entropy"] == pytest.approx(np.mean(rows))
         assert (habits.averages["texts"], habits.averages["queries"]) == (3, len(rows))
@@ -263,27 +276,27 @@ def test_a_survey_averages_over_queries(name: str) -> None:
 
 def test_a_survey_of_no_heads_says_so() -> None:
     with pytest.raises(RecipeError, match="no attention, so it has no heads"):
-        survey(translator("context"), PAIRS)
+        collect_head_statistics(translator("context"), PAIRS)
 
 
 def test_a_survey_scores_alignments_of_every_head() -> None:
     ours = translator("bahdanau")
     pairs = [(source, target) for source, target in PAIRS if source]
     mine = ours.link(pairs)
-    right = [Gold(frozenset(links), frozenset(links)) for links in mine]
-    (habits,) = survey(ours, pairs, gold=right)
+    right = [GoldAlignment(frozenset(links), frozenset(links)) for links in mine]
+    (habits,) = collect_head_statistics(ours, pairs, gold=right)
     assert habits.error_rate == 0
-    wrong = [Gold(frozenset({(9, 9)}), frozenset({(9, 9)})) for _ in pairs]
-    (habits,) = survey(ours, pairs, gold=wrong)
+    wrong = [GoldAlignment(frozenset({(9, 9)}), frozenset({(9, 9)})) for _ in pairs]
+    (habits,) = collect_head_statistics(ours, pairs, gold=wrong)
     assert habits.error_rate == 1
 
 
 def test_gold_belongs_to_its_own_pair_where_others_are_passed_over() -> None:
     """Wrong links beside the empty pair count for nothing; beside any other they would."""
-    ours, nothing = translator("bahdanau"), Gold(frozenset({(9, 9)}), frozenset({(9, 9)}))
+    ours, nothing = translator("bahdanau"), GoldAlignment(frozenset({(9, 9)}), frozenset({(9, 9)}))
     mine = [ours.link([(source, target)])[0] if source else None for source, target in PAIRS]
-    gold = [nothing if links is None else Gold(frozenset(links), frozenset(links)) for links in mine]
-    (habits,) = survey(ours, PAIRS, gold=gold)
+    gold = [nothing if links is None else GoldAlignment(frozenset(links), frozenset(links)) for links in mine]
+    (habits,) = collect_head_statistics(ours, PAIRS, gold=gold)
     assert habits.error_rate == 0
 
 
@@ -293,7 +306,7 @@ def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
     ours = translator("transformer")
     pairs = [(source, target) for source, target in PAIRS if source]
     done: list[int] = []
-    found = importance(ours, pairs, search=GREEDY, tick=done.append)
+    found = measure_head_importance(ours, pairs, search=GREEDY, on_progress=done.append)
     assert len(found.heads) == len(done) == 2 * 3 * 3
     model = ours.models[0]
 
@@ -319,9 +332,9 @@ def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
 def test_an_attention_without_heads_can_be_silenced_too() -> None:
     ours = translator("bahdanau")
     pairs = [("abc", "fade")]
-    (worth,) = importance(ours, pairs, search=GREEDY).heads
+    (worth,) = measure_head_importance(ours, pairs, search=GREEDY).heads
     assert worth.nats != 0
-    assert worth.head.name == "cross 0.0"
+    assert worth.head.title == "cross 0.0"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -332,23 +345,23 @@ def test_nothing_stays_behind_in_the_model(name: str) -> None:
     before = ours.translate(["abc"])[0].candidates[0]
     ours.inspect("abc")
     with pytest.raises(RecipeError):
-        ours.inspect("abc", scope=Scope(heads=(99,), layers=(99,)))
+        ours.inspect("abc", scope=InspectionSelection(heads=(99,), layers=(99,)))
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert ours.translate(["abc"])[0].candidates[0] == before
 
 
-MASKED = Characters("abcdef ", lowercase=False, masked=True)
-CLASSES = Labels(["good", "bad", "odd"])
+MASKED = CharacterTokenizer("abcdef ", lowercase=False, masked=True)
+CLASSES = LabelVocabulary(["good", "bad", "odd"])
 
 
-def reader() -> Reader:
+def reader() -> MaskedLanguageModelPredictor:
     config = EncoderConfig.model_validate({"d_model": 12, "heads": 3, "layers": 2, "dropout": 0.0})
     model = build_masked_language_model(config, vocabulary=MASKED.size, longest=24, paired=True)
     _shake(model)
-    return Reader(model.double().eval(), tokenizer=MASKED, max_length=24)
+    return MaskedLanguageModelPredictor(model.double().eval(), tokenizer=MASKED, max_length=24)
 
 
-def said(record: Record, about: str) -> list[dict[str, float]]:
+def said(record: InspectionRecord, about: str) -> list[dict[str, float]]:
     """The options of all answers of a kind."""
     answers = [each for each in record.answers if each.about == about]
     return [{option.name: option.probability for option in each.options} for each in answers]
@@ -356,8 +369,8 @@ def said(record: Record, about: str) -> list[dict[str, float]]:
 
 def test_a_reader_shows_what_it_reads_and_the_candidates_for_what_is_hidden() -> None:
     ours = reader()
-    record = ours.inspect("ab[MASK]d [MASK]", scope=Scope(walks=True, alternatives=4))
-    tokens = record.axis("source").tokens
+    record = ours.inspect("ab[MASK]d [MASK]", scope=InspectionSelection(attention_steps=True, alternatives=4))
+    tokens = record.get_axis("source").tokens
     assert tokens == ("<s>", "a", "b", "<mask>", "d", "▁", "<mask>", "</s>")
     assert [(each.place, each.subject) for each in record.answers] == [(3, "<mask>"), (6, "<mask>")]
     (filled,) = ours.fill(["ab[MASK]d [MASK]"], top=4)
@@ -367,8 +380,8 @@ def test_a_reader_shows_what_it_reads_and_the_candidates_for_what_is_hidden() ->
     assert [(each.role, each.layer, each.heads) for each in record.maps] == [
         ("encoder", layer, (0, 1, 2)) for layer in range(2)
     ]
-    row = ours.embedder.tokens([[BOS, *MASKED.cloze("ab[MASK]d [MASK]"), EOS]])
-    with torch.inference_mode(), watch(ours.model) as seen:
+    row = ours.embedder.pad_rows([[BOS, *MASKED.encode_with_masks("ab[MASK]d [MASK]"), EOS]])
+    with torch.inference_mode(), watch_attention(ours.model) as seen:
         ours.model(row)
     for each in record.maps:
         np.testing.assert_allclose(each.weights, seen[each.path][0][0], atol=1e-6)
@@ -380,15 +393,15 @@ def test_a_reader_shows_what_it_reads_and_the_candidates_for_what_is_hidden() ->
 
 def test_two_texts_have_segments_and_say_how_they_belong_together() -> None:
     ours = reader()
-    record = ours.inspect("ab", "c[MASK]", scope=Scope(walks=True))
-    assert record.axis("source").tokens == ("<s>", "a", "b", "</s>", "c", "<mask>", "</s>")
+    record = ours.inspect("ab", "c[MASK]", scope=InspectionSelection(attention_steps=True))
+    assert record.get_axis("source").tokens == ("<s>", "a", "b", "</s>", "c", "<mask>", "</s>")
     (embedded,) = record.embedded
     table = ours.model.get_submodule("encoder.stack.embedding.segments").weight.detach().numpy()  # type: ignore[union-attr, operator]
     assert embedded.segments == pytest.approx(table[[0, 0, 0, 0, 1, 1, 1]], abs=1e-6)
     (related,) = said(record, "the second text belongs to the first")
     assert sum(related.values()) == pytest.approx(1)
     with torch.inference_mode():
-        memory = ours.model(ours.embedder.paired([MASKED.encode("ab"), MASKED.cloze("c[MASK]")]))
+        memory = ours.model(ours.embedder.build_single_row([MASKED.encode("ab"), MASKED.encode_with_masks("c[MASK]")]))
         assert ours.model.relation is not None
         no, yes = ours.model.relation(memory.summary)[0].softmax(-1).tolist()
     assert related == pytest.approx({"no": no, "yes": yes}, abs=1e-9)
@@ -402,7 +415,7 @@ def test_texts_that_are_too_long_to_look_at() -> None:
     with pytest.raises(DataError, match="the texts have 25 tokens with begin and ends, this model reads at most 24"):
         ours.inspect("a" * 20, "bc")
     with pytest.raises(RecipeError, match="layer 2 to look at: this model has layers 0 to 1"):
-        ours.inspect("a", scope=Scope(layers=(2,)))
+        ours.inspect("a", scope=InspectionSelection(layers=(2,)))
 
 
 def test_an_embedder_has_the_maps_of_its_encoder() -> None:
@@ -416,10 +429,10 @@ def test_an_embedder_has_the_maps_of_its_encoder() -> None:
         np.testing.assert_array_equal(mine.weights, theirs.weights)
 
 
-def classifier(answered: Verdict, *, labels: Labels | None = None) -> Classifier:
+def classifier(answered: AnswerType, *, labels: LabelVocabulary | None = None) -> Classifier:
     outputs = 1 if labels is None else labels.size
     model = TextClassifier(reader().model.encoder, output=nn.Linear(12, outputs)).double().eval()
-    return Classifier(model, tokenizer=MASKED, answered=answered, labels=labels, max_length=12)
+    return Classifier(model, tokenizer=MASKED, answer_type=answered, labels=labels, max_length=12)
 
 
 @pytest.mark.parametrize("texts", ["abc", ("ab", "cd"), "a" * 15])
@@ -436,7 +449,7 @@ def test_numbers_and_scores_of_candidates() -> None:
     ours = classifier("number")
     (answer,) = ours.inspect("abc").answers
     assert answer.number == pytest.approx(ours.classify(["abc"])[0].label, abs=1e-6)
-    assert answer.said == f"{answer.number:.4g}"
+    assert answer.answer_text == f"{answer.number:.4g}"
     chooses = classifier("choice")
     scores = [chooses.inspect(text).answers[0].number for text in ("abc", "de")]
     chances = torch.tensor(scores).softmax(0).tolist()
@@ -449,7 +462,7 @@ def test_a_tagger_shows_the_tags_of_words() -> None:
     words = ["ab", "c", "def"]
     record, (tags,) = ours.inspect(words), ours.tag([words])
     assert [(each.subject, each.place) for each in record.answers] == [("ab", 1), ("c", 3), ("def", 4)]
-    assert [(each.said, each.options[0].probability) for each in record.answers] == [
+    assert [(each.answer_text, each.options[0].probability) for each in record.answers] == [
         (tag.name, pytest.approx(tag.probability, abs=1e-6)) for tag in tags
     ]
     assert all(sum(each.values()) == pytest.approx(1, abs=1e-6) for each in said(record, "tag"))
@@ -466,15 +479,15 @@ def test_a_recurrent_tagger_says_that_it_has_no_attention() -> None:
     record = ours.inspect(["ab", "c"])
     assert record.maps == ()
     assert record.notes == ("This model has no attention, so there are no weights to look at.",)
-    assert [each.said for each in record.answers] == [tag.name for tag in ours.tag([["ab", "c"]])[0]]
+    assert [each.answer_text for each in record.answers] == [tag.name for tag in ours.tag([["ab", "c"]])[0]]
     with pytest.raises(RecipeError, match="layer 0 to look at: this model has no attention"):
-        ours.inspect(["ab"], scope=Scope(layers=(0,)))
+        ours.inspect(["ab"], scope=InspectionSelection(layers=(0,)))
 
 
 def test_attention_that_declares_nothing_is_named() -> None:
     ours = translator("bahdanau")
     across: Any = ours.models[0].get_submodule("decoder.reading.across")
-    across.probe.look = None
+    across.probe.role = None
     record = ours.inspect("abc", "fade")
     assert record.maps == ()
     assert record.notes == (
@@ -484,12 +497,12 @@ def test_attention_that_declares_nothing_is_named() -> None:
 
 def test_an_answerer_shows_where_it_sees_the_answer() -> None:
     model = TokenClassifier(reader().model.encoder, output=nn.Linear(12, 2)).double().eval()
-    cutting = Cutting(max_length=16, stride=4, max_question=6)
-    ours = Answerer(model, tokenizer=MASKED, cutting=cutting, max_answer=4, threshold=None)
+    cutting = WindowSettings(max_length=16, stride=4, max_question=6)
+    ours = QuestionAnsweringPredictor(model, tokenizer=MASKED, settings=cutting, max_answer=4, threshold=None)
     for context in ("abc", "abcdef fedcba abcdef"):
         record, found = ours.inspect("fade", context), ours.answer("fade", context, n_best=10)
         assert (len(record.notes) == 1) == (context != "abc")
-        tokens = record.axis("source").tokens
+        tokens = record.get_axis("source").tokens
         assert tokens[:6] == ("<s>", "f", "a", "d", "e", "</s>")
         answer, first, last = record.answers
         assert {option.name: option.probability for option in answer.options if option.name != "no answer"} == {
@@ -509,8 +522,8 @@ def test_an_answerer_shows_where_it_sees_the_answer() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_can_be_seen_and_changes_nothing(name: str) -> None:
     ours = translator(name)
-    padded, plain = ours.inspect("abc", "fade", scope=Scope(padding=2)), ours.inspect("abc", "fade")
-    assert padded.axis("source").tokens == (*plain.axis("source").tokens, "<pad>", "<pad>")
+    padded, plain = ours.inspect("abc", "fade", scope=InspectionSelection(padding=2)), ours.inspect("abc", "fade")
+    assert padded.get_axis("source").tokens == (*plain.get_axis("source").tokens, "<pad>", "<pad>")
     assert [each.log_probability for each in padded.written] == pytest.approx(
         [each.log_probability for each in plain.written]
     )
@@ -523,10 +536,10 @@ def test_padding_can_be_seen_and_changes_nothing(name: str) -> None:
         np.testing.assert_allclose(each.weights[:, :queries, :keys], other.weights, atol=1e-6)
 
 
-def _answerer() -> Answerer:
+def _answerer() -> QuestionAnsweringPredictor:
     model = TokenClassifier(reader().model.encoder, output=nn.Linear(12, 2)).double().eval()
-    cutting = Cutting(max_length=16, stride=4, max_question=6)
-    return Answerer(model, tokenizer=MASKED, cutting=cutting, max_answer=4, threshold=None)
+    cutting = WindowSettings(max_length=16, stride=4, max_question=6)
+    return QuestionAnsweringPredictor(model, tokenizer=MASKED, settings=cutting, max_answer=4, threshold=None)
 
 
 def _tagger() -> Tagger:
@@ -546,8 +559,8 @@ def _tagger() -> Tagger:
 )
 def test_faces_that_write_nothing_show_padding_too(face: Callable[[], Any], texts: tuple[Any, ...]) -> None:
     ours = face()
-    padded, plain = ours.inspect(*texts, scope=Scope(padding=3)), ours.inspect(*texts)
-    assert padded.axis("source").tokens == (*plain.axis("source").tokens, *["<pad>"] * 3)
+    padded, plain = ours.inspect(*texts, scope=InspectionSelection(padding=3)), ours.inspect(*texts)
+    assert padded.get_axis("source").tokens == (*plain.get_axis("source").tokens, *["<pad>"] * 3)
     assert not any(each.weights[:, :, -3:].any() or each.visible[:, -3:].any() for each in padded.maps)
     assert len(padded.answers) == len(plain.answers)
     for one, other in zip(padded.answers, plain.answers, strict=True):
@@ -560,15 +573,21 @@ def test_faces_that_write_nothing_show_padding_too(face: Callable[[], Any], text
 
 
 def test_memories_have_the_axes_of_their_shapes() -> None:
-    def memory(slots: int, shape: Shape) -> Memory:
+    def memory(slots: int, shape: MemoryLayout) -> Memory:
         return Memory(
             torch.zeros(1, slots, 2), torch.zeros(1, slots, 2), torch.arange(slots)[None], torch.zeros(1, 2), shape
         )
 
-    memories = {"regions": memory(6, Grid(2, 3)), "film": memory(4, Frames(4)), "facts": memory(2, Text())}
+    memories = {
+        "regions": memory(6, GridLayout(2, 3)),
+        "film": memory(4, FrameLayout(4)),
+        "facts": memory(2, SequenceLayout()),
+    }
     picture = np.zeros((1, 8, 8, 3), np.uint8)
-    axes = memory_axes(memories, tokens={"facts": ("a", "b")}, pictures={"regions": picture}, marked={"film": (1,)})
-    assert [(axis.name, axis.kind, axis.size) for axis in axes] == [
+    axes = build_memory_axes(
+        memories, tokens={"facts": ("a", "b")}, pictures={"regions": picture}, marked={"film": (1,)}
+    )
+    assert [(axis.name, axis.kind, axis.size_text) for axis in axes] == [
         ("regions", "grid", "2 x 3"),
         ("film", "frames", "4"),
         ("facts", "text", "2"),
@@ -576,8 +595,8 @@ def test_memories_have_the_axes_of_their_shapes() -> None:
     assert axes[0].pictures is picture
     assert axes[1].marked == (1,)
     assert axes[2].tokens == ("a", "b")
-    assert [axis.name for axis in memory_axes(memories["facts"])] == ["source"]
+    assert [axis.name for axis in build_memory_axes(memories["facts"])] == ["source"]
     with pytest.raises(DataError, match="1 tokens for 2 slots"):
-        memory_axes(memories, tokens={"facts": ("a",)})
+        build_memory_axes(memories, tokens={"facts": ("a",)})
     with pytest.raises(DataError, match="a text has none"):
-        memory_axes(memories, pictures={"facts": picture})
+        build_memory_axes(memories, pictures={"facts": picture})

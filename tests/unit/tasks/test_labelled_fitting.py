@@ -12,22 +12,22 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.data.labelled import Choice, Labelled
-from heedful.data.questions import Question
-from heedful.data.sequences import windows as cut
-from heedful.data.tokenizers import Characters
+from heedful.data.encoder_inputs import build_windows as cut
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.questions import ExtractiveQuestion
+from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
-from heedful.recipes.load import filled, left_open, recipe_from, taking_up
+from heedful.recipes.load import apply_settings, build_recipe, is_unset, resume_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.fitted import fitted
-from heedful.tasks.classification import fitting as classes
-from heedful.tasks.fine_tuning_fit import Lessons, Pace, evaluate_every
-from heedful.tasks.fitting import Means
-from heedful.tasks.kind import kind_of
-from heedful.tasks.language.fitting import chosen
+from heedful.runs.auto_settings import fit_recipe
+from heedful.tasks.auto_settings import ComputeBudget
+from heedful.tasks.classification import auto_settings as classes
+from heedful.tasks.fine_tuning_settings import LearningSpeed, TrainingAmount, choose_evaluation_interval
+from heedful.tasks.language.auto_settings import choose_language_settings
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.spans import fitting as spans
-from heedful.tasks.tagging.fitting import Amount
+from heedful.tasks.spans import auto_settings as spans
+from heedful.tasks.tagging.auto_settings import TaggedTextSize
+from heedful.tasks.task import get_task
 
 FILES = {
     "classification": (
@@ -42,7 +42,7 @@ FILES = {
     "language_modelling": ("To be or not to be.\n", "txt"),
 }
 task = pytest.mark.parametrize("task", FILES)
-SPECIAL = Characters("ab", lowercase=False).special
+SPECIAL = CharacterTokenizer("ab", lowercase=False).special
 UNREAD = {
     "task": "classification",
     "output": "runs/none",
@@ -57,7 +57,7 @@ def recipe(folder: Path, task: str, **tables: Any) -> Recipe:
     path.write_text(text)
     data = {"train": {"path": str(path)}, "validation": {"path": str(path)}}
     table = {"task": task, "output": str(folder / "run"), "data": data, "training": {"minutes": 2}}
-    return recipe_from({**table, **tables}, place="here")
+    return build_recipe({**table, **tables}, source="here")
 
 
 @task
@@ -65,9 +65,11 @@ def recipe(folder: Path, task: str, **tables: Any) -> Recipe:
 def test_whatever_is_chosen_is_a_recipe_and_declared(tmp_path: Path, task: str, seconds: float | None) -> None:
     for tables in ({}, {"training": {"steps": 70}}, {"training": {"epochs": 3}}):
         open_ = recipe(tmp_path, task, **tables)
-        settings = kind_of(open_).fit(open_, Means(seconds))
-        assert settings.keys() <= set(open_.fitted)
-        whole = filled(open_, {key: value for key, value in settings.items() if left_open(open_, key)}, place="here")
+        settings = get_task(open_).choose_settings(open_, ComputeBudget(seconds))
+        assert settings.keys() <= set(open_.auto_keys)
+        whole = apply_settings(
+            open_, {key: value for key, value in settings.items() if is_unset(open_, key)}, source="here"
+        )
         assert whole.training.schedule.kind == "linear"
         assert "training.epochs" not in settings or not tables, "who says when training ends is heard"
 
@@ -76,12 +78,12 @@ def test_whatever_is_chosen_is_a_recipe_and_declared(tmp_path: Path, task: str, 
 def test_who_sizes_a_model_keeps_it_and_who_says_how_it_learns_keeps_all(tmp_path: Path, task: str) -> None:
     table = {"d_model": 8, "heads": 2}
     open_ = recipe(tmp_path, task, model=table)
-    settings = kind_of(open_).fit(open_, Means(60.0))
+    settings = get_task(open_).choose_settings(open_, ComputeBudget(60.0))
     assert not [key for key in settings if key.startswith("model.")]
     assert "training.schedule" in settings
     training = {"minutes": 2, "schedule": {"kind": "constant"}}
-    assert not recipe(tmp_path, task, model=table, training=training).is_open
-    assert recipe(tmp_path, task, training=training).is_open
+    assert not recipe(tmp_path, task, model=table, training=training).needs_fitting
+    assert recipe(tmp_path, task, training=training).needs_fitting
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_who_sizes_a_model_keeps_it_and_who_says_how_it_learns_keeps_all(tmp_pat
 def test_what_is_said_of_a_model_is_kept_and_chosen_around(
     tmp_path: Path, task: str, model: dict[str, Any], kind: str, found: bool
 ) -> None:
-    whole = fitted(recipe(tmp_path, task, model=model), device=torch.device("cpu"))
+    whole = fit_recipe(recipe(tmp_path, task, model=model), device=torch.device("cpu"))
     assert whole.model.kind == kind
     assert whole.model.model_dump(include=set(model), exclude={"kind"}) == {
         k: v for k, v in model.items() if k != "kind"
@@ -118,55 +120,69 @@ def test_what_was_fitted_is_kept_whatever_becomes_of_the_text(tmp_path: Path, ta
     open_ = recipe(tmp_path, task, training={"steps": 1})
     path = Path(open_.data.train.path)  # type: ignore[attr-defined]
     path.write_text("\n".join([path.read_text()] * 400))
-    whole = fitted(open_, device=torch.device("cpu"))
+    whole = fit_recipe(open_, device=torch.device("cpu"))
     if task == "language_modelling":
         assert whole.model.dropout == 0 != open_.model.dropout
     path.write_text(FILES[task][0])
-    assert taking_up(open_, whole.model_dump(mode="json"), begun=begun) == whole
+    assert resume_recipe(open_, whole.model_dump(mode="json"), has_checkpoint=begun) == whole
 
 
 def test_what_is_wider_learns_more_carefully_and_more_slowly(tmp_path: Path) -> None:
     for task in ("classification", "tagging", "spans", "language_modelling"):
         paces = [recipe(tmp_path, task, model={"d_model": width}) for width in (64, 256)]
-        narrow, wide = (kind_of(each).fit(each, Means(60.0))["training.schedule"]["rate"] for each in paces)
+        narrow, wide = (
+            get_task(each).choose_settings(each, ComputeBudget(60.0))["training.schedule"]["rate"] for each in paces
+        )
         assert narrow > wide
 
 
 @task
 def test_who_begins_with_a_model_and_says_how_it_learns_keeps_that(tmp_path: Path, task: str) -> None:
     begun = recipe(tmp_path, task, init="somewhere", training={"minutes": 1})
-    assert begun.is_open == (task != "language_modelling")
+    assert begun.needs_fitting == (task != "language_modelling")
     schedule = {"kind": "constant", "rate": 1e-3}
-    assert not recipe(tmp_path, task, init="somewhere", training={"minutes": 1, "schedule": schedule}).is_open
+    assert not recipe(tmp_path, task, init="somewhere", training={"minutes": 1, "schedule": schedule}).needs_fitting
 
 
 def test_texts_of_classes_are_voted_on_and_others_are_not(tmp_path: Path) -> None:
     voted = recipe(tmp_path, "classification")
-    assert "model.bag" in kind_of(voted).fit(voted, Means())
+    assert "model.bag" in get_task(voted).choose_settings(voted, ComputeBudget())
     path = tmp_path / "numbers.jsonl"
     path.write_text('{"text": "far", "label": 3.5}\n')
     data = {"train": {"path": str(path)}, "validation": {"path": str(path)}, "numbers": True}
     numbers = recipe(tmp_path, "classification", data=data)
-    assert "model.bag" not in kind_of(numbers).fit(numbers, Means())
+    assert "model.bag" not in get_task(numbers).choose_settings(numbers, ComputeBudget())
 
 
 def test_a_choice_is_as_much_to_read_as_its_candidates() -> None:
     candidates = (("Who?", "it was Ann"), ("Who?", "nobody"), ("Who?", "a dog"))
-    choice = Choice(candidates, ("a", "b", "c"), (0,), ("a",), "f:1")
-    labelled = [Labelled(each, "x", "f:1") for each in candidates]
-    one, each = (classes.Amount.of(examples) for examples in ([choice], labelled))
-    assert (one.examples, one.words, one.lessons) == (each.examples, each.words, each.lessons)
+    choice = MultipleChoiceExample(candidates, ("a", "b", "c"), (0,), ("a",), "f:1")
+    labelled = [LabelledExample(each, "x", "f:1") for each in candidates]
+    one, each = (classes.LabelledDataStats.from_examples(examples) for examples in ([choice], labelled))
+    assert (one.num_examples, one.num_words, one.training_amount) == (
+        each.num_examples,
+        each.num_words,
+        each.training_amount,
+    )
 
 
 def test_fewer_texts_are_never_read_less_often() -> None:
-    passes = [classes.Amount(examples, 20 * examples, 2).passes for examples in (9, 1000, 9000, 19_000, 21_000, 10**6)]
+    passes = [
+        classes.LabelledDataStats(examples, 20 * examples, 2).num_epochs
+        for examples in (9, 1000, 9000, 19_000, 21_000, 10**6)
+    ]
     assert passes == sorted(passes, reverse=True)
     assert passes[-3] > passes[-1]
     tuned = [
-        Lessons(examples, 20.0 * examples).tuning(
-            Means(), recipe=open_recipe, model=open_recipe.model, rate=1e-4, monitor="loss", validation=Lessons(1, 1.0)
+        TrainingAmount(examples, 20.0 * examples).choose_tuning_settings(
+            ComputeBudget(),
+            recipe=open_recipe,
+            model=open_recipe.model,
+            rate=1e-4,
+            monitor="loss",
+            validation_amount=TrainingAmount(1, 1.0),
         )["training.epochs"]
-        for open_recipe in [recipe_from(UNREAD, place="here")]
+        for open_recipe in [build_recipe(UNREAD, source="here")]
         for examples in (100, 4000, 10**6)
     ]
     assert tuned[0] > tuned[1] > tuned[2]
@@ -177,7 +193,9 @@ def test_so_many_windows_are_expected_as_there_are(length: int) -> None:
     """With 27 tokens for 20 words."""
     dice = random.Random(length)
     questions = [
-        Question("who was it " * dice.randint(1, 4), "word " * dice.randint(length // 2, 2 * length), (), "1", "f")
+        ExtractiveQuestion(
+            "who was it " * dice.randint(1, 4), "word " * dice.randint(length // 2, 2 * length), (), "1", "f"
+        )
         for _ in range(50)
     ]
     windows = []
@@ -191,26 +209,26 @@ def test_so_many_windows_are_expected_as_there_are(length: int) -> None:
             max_length=128,
             stride=(128 - asked - 3) // 2,
         )
-    found = spans.lessons(questions, window=128)
-    assert found.examples == pytest.approx(len(windows), rel=0.1)
-    assert found.tokens == pytest.approx(sum(len(window.ids) for window in windows), rel=0.1)
+    found = spans.count_windows(questions, window=128)
+    assert found.num_examples == pytest.approx(len(windows), rel=0.1)
+    assert found.num_tokens == pytest.approx(sum(len(window.ids) for window in windows), rel=0.1)
 
 
 def test_entities_are_judged_by_f1_and_words_by_accuracy(tmp_path: Path) -> None:
     words = recipe(tmp_path, "tagging")
-    assert kind_of(words).fit(words, Means())["training.monitor"] == "accuracy"
+    assert get_task(words).choose_settings(words, ComputeBudget())["training.monitor"] == "accuracy"
     Path(words.data.train.path).write_text("Ann\tB-PER\nruns\tO\n")  # type: ignore[attr-defined]
-    assert kind_of(words).fit(words, Means())["training.monitor"] == "f1"
+    assert get_task(words).choose_settings(words, ComputeBudget())["training.monitor"] == "f1"
 
 
 def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: Path) -> None:
     open_ = recipe(tmp_path, "classification")
     found = {}
     for examples in (500, 5000, 50_000, 5_000_000):
-        amount = classes.Amount(examples, 20 * examples, 3)
-        found[examples] = amount.lessons.settings(
-            Means(120.0), recipe=open_, passes=amount.passes, pace=classes.PACE, monitor="loss",
-            validation=Lessons(500, 10_000),
+        amount = classes.LabelledDataStats(examples, 20 * examples, 3)
+        found[examples] = amount.training_amount.choose_settings(
+            ComputeBudget(120.0), recipe=open_, epochs=amount.num_epochs, speed=classes.WINDOW_SPEED, monitor="loss",
+            validation_amount=TrainingAmount(500, 10_000),
         )  # fmt: skip
     assert found[500]["training.epochs"] > found[5000]["training.epochs"] > found[50_000].get("training.epochs", 0)
     assert "training.epochs" not in found[5_000_000]
@@ -220,8 +238,13 @@ def test_few_examples_are_seen_often_and_many_until_the_clock_ends_it(tmp_path: 
 def test_what_learns_slowly_takes_smaller_steps(tmp_path: Path) -> None:
     open_ = recipe(tmp_path, "classification")
     batches = [
-        Lessons(10_000, 400_000.0).settings(
-            Means(seconds), recipe=open_, passes=3, pace=Pace(1e-3, 500), monitor="loss", validation=Lessons(1, 1.0)
+        TrainingAmount(10_000, 400_000.0).choose_settings(
+            ComputeBudget(seconds),
+            recipe=open_,
+            epochs=3,
+            speed=LearningSpeed(1e-3, 500),
+            monitor="loss",
+            validation_amount=TrainingAmount(1, 1.0),
         )["training.batch_tokens"]
         for seconds in (1.0, 200.0, 1e5)
     ]
@@ -238,15 +261,20 @@ def test_what_learns_slowly_takes_smaller_steps(tmp_path: Path) -> None:
 def test_whoever_ends_training_there_are_looks_before_and_not_too_many(
     training: dict[str, Any], seconds: float | None, examples: int
 ) -> None:
-    open_ = recipe_from({**UNREAD, "training": training}, place="here")
-    lessons, pace = Lessons(examples, 25.0 * examples), Pace(3e-3, 30_000)
-    found = lessons.settings(
-        Means(seconds), recipe=open_, passes=4, pace=pace, monitor="loss", validation=Lessons(1000, 25_000.0)
+    open_ = build_recipe({**UNREAD, "training": training}, source="here")
+    lessons, pace = TrainingAmount(examples, 25.0 * examples), LearningSpeed(3e-3, 30_000)
+    found = lessons.choose_settings(
+        ComputeBudget(seconds),
+        recipe=open_,
+        epochs=4,
+        speed=pace,
+        monitor="loss",
+        validation_amount=TrainingAmount(1000, 25_000.0),
     )
     batch = found["training.batch_tokens"]
     epochs = training.get("epochs", found.get("training.epochs", math.inf))
-    by_clock = math.inf if seconds is None else seconds * pace.speed / batch
-    updates = min(training.get("steps", math.inf), epochs * lessons.tokens / batch, by_clock)
+    by_clock = math.inf if seconds is None else seconds * pace.tokens_per_second / batch
+    updates = min(training.get("steps", math.inf), epochs * lessons.num_tokens / batch, by_clock)
     every = found["training.evaluate_every"]
     # 15 % of the tokens, and to read takes a third of what it takes to learn; two looks at least, twenty at most
     looks = min(20.0, max(2.0, 0.15 * updates * batch / (25_000 / 3)))
@@ -254,17 +282,23 @@ def test_whoever_ends_training_there_are_looks_before_and_not_too_many(
 
 
 def test_a_long_validation_text_is_read_seldom() -> None:
-    assert evaluate_every(1e6, 500, read=1e4) < evaluate_every(1e6, 500, read=1e6)
-    assert evaluate_every(1e6, 500, read=1e9) == 1000, "twice at least"
-    assert evaluate_every(1e6, 500, read=1) == 100, "twenty times at most"
-    assert evaluate_every(1e3, 500, read=1) == 25
+    assert choose_evaluation_interval(1e6, 500, validation_tokens=1e4) < choose_evaluation_interval(
+        1e6, 500, validation_tokens=1e6
+    )
+    assert choose_evaluation_interval(1e6, 500, validation_tokens=1e9) == 1000, "twice at least"
+    assert choose_evaluation_interval(1e6, 500, validation_tokens=1) == 100, "twenty times at most"
+    assert choose_evaluation_interval(1e3, 500, validation_tokens=1) == 25
     # to read takes a third of what it takes to learn, so 15 % of the time are 4.5, 2.25 and 1.125 looks; two at least
-    assert [evaluate_every(1e6, 500, read=read) for read in (1e5, 2e5, 4e5)] == [445, 889, 1000]
+    assert [choose_evaluation_interval(1e6, 500, validation_tokens=read) for read in (1e5, 2e5, 4e5)] == [
+        445,
+        889,
+        1000,
+    ]
 
 
 def test_n_grams_have_more_buckets_where_there_are_more_words_and_fewer_where_there_are_more_classes() -> None:
     def buckets(words: int, labels: int) -> int:
-        settings = classes.from_scratch(classes.Amount(words // 10, words, labels), voting=True)
+        settings = classes.choose_word_model(classes.LabelledDataStats(words // 10, words, labels), voting=True)
         return int(settings["model.bag"]["buckets"])
 
     assert buckets(1000, 2) == 4096
@@ -278,7 +312,11 @@ def test_a_text_that_is_read_often_is_learned_with_dropout(tmp_path: Path) -> No
     assert isinstance(open_, LanguageRecipe)
 
     def dropout(characters: int) -> float:
-        return float(chosen(characters, Means(200.0), recipe=open_, validation=9000)["model.dropout"])
+        return float(
+            choose_language_settings(characters, ComputeBudget(200.0), recipe=open_, validation_characters=9000)[
+                "model.dropout"
+            ]
+        )
 
     assert dropout(2_000_000) == 0
     assert dropout(30_000) > dropout(150_000) > 0
@@ -291,7 +329,7 @@ def test_more_time_never_gives_a_smaller_gpt_and_what_ends_training_first_counts
     def found(seconds: float | None = None, **training: int) -> Mapping[str, Any]:
         each = recipe(tmp_path, "language_modelling", training=training or {"minutes": 2})
         assert isinstance(each, LanguageRecipe)
-        return chosen(2_000_000, Means(seconds), recipe=each, validation=9000)
+        return choose_language_settings(2_000_000, ComputeBudget(seconds), recipe=each, validation_characters=9000)
 
     widths = [found(seconds)["model.d_model"] for seconds in (None, 1.0, 60.0, 1000.0, 1e4, 1e6)]
     assert widths == sorted(widths)
@@ -306,12 +344,12 @@ def test_what_has_nothing_to_learn_from_is_an_error(tmp_path: Path, task: str) -
     found = recipe(tmp_path, task)
     Path(found.datasets[""].train.path).write_text("")
     with pytest.raises(DataError, match="to learn from"):
-        kind_of(found).fit(found, Means())
+        get_task(found).choose_settings(found, ComputeBudget())
 
 
 def test_vocabularies_of_tags_grow_with_the_text() -> None:
     sizes = [
-        Amount(words // 15, words, frozenset("ab")).from_scratch()["tokenizer"]["size"]
+        TaggedTextSize(words // 15, words, frozenset("ab")).choose_scratch_settings()["tokenizer"]["size"]
         for words in (100, 50_000, 10**6)
     ]
     assert sizes == [500, 2000, 8000]
@@ -336,8 +374,10 @@ def test_pairs_are_compared_and_other_texts_are_not(
         "training": {"minutes": 1},
         "output": str(tmp_path / "run"),
     }
-    chosen = kind_of(recipe_from(table, place="here")).fit(recipe_from(table, place="here"), Means(60.0))
+    chosen = get_task(build_recipe(table, source="here")).choose_settings(
+        build_recipe(table, source="here"), ComputeBudget(60.0)
+    )
     assert chosen["model.kind"] == kind
     assert chosen["tokenizer"]["kind"] == ("bpe" if kind == "siamese" else "words")
-    named = recipe_from({**table, "model": {"kind": "recurrent"}}, place="here")
-    assert "model.kind" not in kind_of(named).fit(named, Means(60.0)), "who names a model has it"
+    named = build_recipe({**table, "model": {"kind": "recurrent"}}, source="here")
+    assert "model.kind" not in get_task(named).choose_settings(named, ComputeBudget(60.0)), "who names a model has it"

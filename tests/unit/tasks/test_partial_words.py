@@ -12,23 +12,23 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from heedful.architectures.build import Sizes, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import LanguageModelConfig, TransformerConfig
-from heedful.data.foreign_tokenizers import HuggingFace, byte_level, word_piece
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, build_byte_level_json, build_wordpiece_json
 from heedful.data.tokenizers import (
-    Special,
+    SpecialIds,
     Tokenizer,
     learn_characters,
     learn_sentencepiece,
     learn_words,
 )
-from heedful.generation import Forbid, Multinomial, Wu
-from heedful.generation.completion import PartialWord, Spelling
-from heedful.generation.search import Beam, Diverse, Greedy, Sampling, Search
-from heedful.tasks.language.face import Writer
-from heedful.tasks.partial_words import begun, spelling_of
-from heedful.tasks.searches import Length
-from heedful.tasks.translation.face import Translator
+from heedful.generation import GNMTLengthPenalty, MultinomialSampler, SuppressTokens
+from heedful.generation.completion import PartialWord, TokenSpelling
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.partial_words import encode_prefix, get_spelling
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.translation.translator import Translator
 
 TEXTS = ["am 26. Juli im Juni", "Das Café am 3. Januar ist zu", "26. Juli, 27. Juni", "am Januar im Jahr 2026"] * 3
 TEXT = "26. Juli im Café"
@@ -39,17 +39,17 @@ def of_bytes() -> Tokenizer:
     merges = ["Ġ J", "ĠJ u", "ĠJu li", "ĠJu ni", "l i", "n i", "2 6", "C a", "Ã ©", "Ġ Ca", "ĠCa f"]
     merges = ["l i", "n i", *[each for each in merges if each not in ("l i", "n i")]]
     names = ["</s>", *letters, *(each.replace(" ", "") for each in merges)]
-    content = byte_level({name: n for n, name in enumerate(names)}, merges, prefix_space=False)
-    return HuggingFace(content, special=Special(bos=0, eos=0))
+    content = build_byte_level_json({name: n for n, name in enumerate(names)}, merges, prefix_space=False)
+    return HuggingFaceTokenizer(content, special=SpecialIds(bos=0, eos=0))
 
 
 def of_word_pieces() -> Tokenizer:
     pieces = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "2", "26", ".", "J", "Juli", "Juni", "Ju", "##li", "##ni", "##i"]
     pieces += ["##u", "##l", "im", "i", "##m", "Caf", "Café", "C", "##a", "##f", "##é", "am", "##6", ","]
-    content = word_piece(
-        {piece: n for n, piece in enumerate(pieces)}, lowercase=False, strip_accents=False, chinese=True
+    content = build_wordpiece_json(
+        {piece: n for n, piece in enumerate(pieces)}, lowercase=False, strip_accents=False, split_chinese=True
     )
-    return HuggingFace(content, special=Special(bos=1, eos=2, unk=3, others=frozenset({0})))
+    return HuggingFaceTokenizer(content, special=SpecialIds(bos=1, eos=2, unk=3, others=frozenset({0})))
 
 
 KINDS: dict[str, Callable[[], Tokenizer]] = {
@@ -67,11 +67,13 @@ def vocabulary(kind: str) -> Tokenizer:
     return KINDS[kind]()
 
 
-def translator(kind: str, search: Search | None = None, *, seed: int = 0) -> Translator:
+def translator(kind: str, search: SearchStrategy | None = None, *, seed: int = 0) -> Translator:
     tokenizer = vocabulary(kind)
     torch.manual_seed(seed)
     config = TransformerConfig(d_model=12, heads=2, encoder_layers=1, decoder_layers=1, output_bias=True)
-    model: Any = build_sequence_to_sequence(config, Sizes(tokenizer.size, tokenizer.size, 60)).double()
+    model: Any = build_sequence_to_sequence(
+        config, DataSizes(tokenizer.size, tokenizer.size, 60)
+    ).double()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return Translator(
@@ -79,19 +81,19 @@ def translator(kind: str, search: Search | None = None, *, seed: int = 0) -> Tra
         source=tokenizer,
         target=tokenizer,
         search=search or searches(kind)[0],
-        length=Length(0.0, 4),
+        length=LengthLimits(0.0, 4),
         max_source=20,
     )
 
 
-def searches(kind: str) -> Sequence[Search]:
+def searches(kind: str) -> Sequence[SearchStrategy]:
     special = vocabulary(kind).special
-    silent = (Forbid((*special.unspeakable, *(() if special.unk is None else (special.unk,)))),)
+    silent = (SuppressTokens((*special.suppressed_ids, *(() if special.unk is None else (special.unk,)))),)
     return (
-        Greedy(special.eos, silent),
-        Sampling(special.eos, Multinomial(filters=silent), 2),
-        Beam(special.eos, 3, Wu(0.6), 3, silent),
-        Diverse(special.eos, 4, 2, 0.5, Wu(0.6), 2, silent),
+        GreedySearch(special.eos, silent),
+        SamplingSearch(special.eos, MultinomialSampler(filters=silent), 2),
+        BeamSearch(special.eos, 3, GNMTLengthPenalty(0.6), 3, silent),
+        DiverseBeamSearch(special.eos, 4, 2, 0.5, GNMTLengthPenalty(0.6), 2, silent),
     )
 
 
@@ -124,10 +126,10 @@ def test_texts_begin_with_the_characters_wherever_these_end(unchecked: None, kin
 )
 def test_a_word_that_was_begun_may_become_any_that_begins_so(kind: str, wanted: set[str]) -> None:
     tokenizer = vocabulary(kind)
-    ids, word = begun(tokenizer, "26. Ju")
+    ids, word = encode_prefix(tokenizer, "26. Ju")
     assert tokenizer.decode(ids) == "26."
     assert word is not None
-    found = {tokenizer.pieces([number])[0] for number in spelling_of(tokenizer).choices(word)}
+    found = {tokenizer.to_pieces([number])[0] for number in get_spelling(tokenizer).list_choices(word)}
     assert found == wanted
 
 
@@ -144,7 +146,7 @@ def test_a_word_that_was_begun_may_become_any_that_begins_so(kind: str, wanted: 
 def test_the_most_probable_completion_is_written(kind: str, likely: str, text: str, number: int) -> None:
     """In one token, into which the given characters alone are never cut."""
     ours, tokenizer = translator(kind, searches(kind)[number]), vocabulary(kind)
-    (wanted,) = [n for n in range(tokenizer.size) if tokenizer.pieces([n]) == [likely.replace("Ġ", "▁")]]
+    (wanted,) = [n for n in range(tokenizer.size) if tokenizer.to_pieces([n]) == [likely.replace("Ġ", "▁")]]
     with torch.no_grad():
         ours.models[0].output.bias[wanted] += 30  # type: ignore[union-attr, index, operator]
     (found,) = ours.translate(["am"], prefixes=["26. Ju"])
@@ -152,7 +154,7 @@ def test_the_most_probable_completion_is_written(kind: str, likely: str, text: s
     assert wanted in found.candidates[0].ids
 
 
-def writer(kind: str, likely: str) -> tuple[Writer, int]:
+def writer(kind: str, likely: str) -> tuple[TextGenerator, int]:
     """One that writes a token wherever it may, and the token's id."""
     tokenizer = vocabulary(kind)
     torch.manual_seed(0)
@@ -160,10 +162,10 @@ def writer(kind: str, likely: str) -> tuple[Writer, int]:
         {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 1, "output_bias": True}
     )
     model: Any = build_language_model(config, vocabulary=tokenizer.size).double().eval()
-    (wanted,) = [n for n in range(tokenizer.size) if tokenizer.pieces([n]) == [likely]]
+    (wanted,) = [n for n in range(tokenizer.size) if tokenizer.to_pieces([n]) == [likely]]
     with torch.no_grad():
         model.output.bias[wanted] += 30
-    return Writer(model, tokenizer=tokenizer, search=searches(kind)[0], limit=3), wanted
+    return TextGenerator(model, tokenizer=tokenizer, search=searches(kind)[0], limit=3), wanted
 
 
 @pytest.mark.parametrize(("kind", "likely"), [("words", "Juni"), ("bytes", "▁Juni")])
@@ -174,7 +176,9 @@ def test_a_writer_completes_the_last_word_of_a_prompt_if_it_is_asked_to(kind: st
     assert found[0].ids[0] == wanted
     assert found[0].text.startswith("ni")
     assert found[1].text.startswith((" Juni", "Juni"))
-    assert len(found[0].ids) == 3 + (len(vocabulary(kind).encode("26. Ju")) - len(begun(vocabulary(kind), "26. Ju")[0]))
+    assert len(found[0].ids) == 3 + (
+        len(vocabulary(kind).encode("26. Ju")) - len(encode_prefix(vocabulary(kind), "26. Ju")[0])
+    )
     for number, (prompt, each) in enumerate(zip(prompts, found, strict=True)):
         assert ours.write([prompt], complete=True, first=number)[0][0].text == each.text
         growing = ours.stream(prompt, search=searches(kind)[0], number=number, complete=True)
@@ -191,35 +195,35 @@ def test_a_finished_word_is_not_gone_on_with(kind: str) -> None:
         (found,) = ours.translate(["am"], prefixes=["am 26. Ju "] if kind != "words" else ["am 26. Juli "])
         after = found.text.removeprefix("am 26. Ju" if kind != "words" else "am 26. Juli")
         assert after[:1] in ("", " "), found.text
-    ids, word = begun(tokenizer, "26. ")
+    ids, word = encode_prefix(tokenizer, "26. ")
     assert word is not None
     assert all(each in ("▁", "") or tokenizer.decode([*ids, n])[3:4] == " " for n, each in _pieces(tokenizer, word))
 
 
 def _pieces(tokenizer: Tokenizer, word: PartialWord) -> list[tuple[int, str]]:
-    return [(number, tokenizer.pieces([number])[0]) for number in spelling_of(tokenizer).choices(word)]
+    return [(number, tokenizer.to_pieces([number])[0]) for number in get_spelling(tokenizer).list_choices(word)]
 
 
 def test_what_no_token_writes_is_read_as_unknown() -> None:
     words = vocabulary("words")
-    assert begun(words, "26. Xy") == (words.encode("26. Xy"), None)
+    assert encode_prefix(words, "26. Xy") == (words.encode("26. Xy"), None)
     pieces = vocabulary("bpe")
     ids = pieces.encode("26. ☃")
     assert pieces.special.unk in ids
-    assert begun(pieces, "26. ☃") == (ids, None)
+    assert encode_prefix(pieces, "26. ☃") == (ids, None)
 
 
 def test_nothing_is_left_open_in_a_vocabulary_of_characters() -> None:
     letters = vocabulary("characters")
-    assert begun(letters, "26. Ju") == (letters.encode("26. Ju"), None)
-    assert begun(letters, "") == ([], None)
+    assert encode_prefix(letters, "26. Ju") == (letters.encode("26. Ju"), None)
+    assert encode_prefix(letters, "") == ([], None)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3])
 @pytest.mark.parametrize("characters", ["a", "ab", "aba", "abab", "bb", " ab", "c"])
 def test_tokens_that_may_come_are_those_that_lead_to_the_end(characters: str, tokens: int) -> None:
     surfaces = ["", "a", "ab", "ba", "abac", " a", "b", "bab", "\u00e9", "bb c", "aba"]
-    spelling = Spelling(surfaces)
+    spelling = TokenSpelling(surfaces)
     wanted = {
         path[0]
         for size in range(1, tokens + 1)
@@ -228,7 +232,7 @@ def test_tokens_that_may_come_are_those_that_lead_to_the_end(characters: str, to
         and "".join(surfaces[n] for n in path).startswith(characters)
         and not "".join(surfaces[n] for n in path[:-1]).startswith(characters)
     }
-    found = spelling.choices(PartialWord(characters, tokens))
+    found = spelling.list_choices(PartialWord(characters, tokens))
     assert set(found) == wanted
     for number, rest in found.items():
         covered = surfaces[number].startswith(characters)

@@ -13,8 +13,8 @@ from heedful.architectures.build import build_language_model
 from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.errors import RecipeError
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language.problem import Apart, LanguageModelling, Packed
-from heedful.values import Tokens
+from heedful.tasks.language.objective import DocumentPieces, LanguageModelingObjective, PackedPieces
+from heedful.tensors import Tokens
 
 EOS, LENGTH = 2, 7
 DOCUMENTS = [
@@ -28,8 +28,8 @@ DOCUMENTS = [
 STREAM = np.array([number for text in DOCUMENTS for number in (*text, EOS)], dtype=np.uint16)
 
 
-def apart(stream: np.ndarray = STREAM) -> Apart:
-    return Apart(stream, before=EOS, length=LENGTH)
+def apart(stream: np.ndarray = STREAM) -> DocumentPieces:
+    return DocumentPieces(stream, start_id=EOS, length=LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def model() -> LanguageModel:
     return made
 
 
-def task(cut: type[Packed] | type[Apart], *, batch_tokens: int = 30) -> LanguageModelling:
-    settings = {"before": EOS, "length": LENGTH, "cut": cut, "batch_tokens": batch_tokens, "seed": 3}
-    return LanguageModelling(STREAM, STREAM, device=torch.device("cpu"), **settings)  # type: ignore[arg-type]
+def task(cut: type[PackedPieces] | type[DocumentPieces], *, batch_tokens: int = 30) -> LanguageModelingObjective:
+    settings = {"start_id": EOS, "length": LENGTH, "pieces_class": cut, "batch_tokens": batch_tokens, "seed": 3}
+    return LanguageModelingObjective(STREAM, STREAM, device=torch.device("cpu"), **settings)  # type: ignore[arg-type]
 
 
 def longhand(model: LanguageModel, texts: list[list[int]], *, context: int, stride: int) -> float:
@@ -57,42 +57,42 @@ def longhand(model: LanguageModel, texts: list[list[int]], *, context: int, stri
             begin = 0 if at < context else ((at - context) // stride + 1) * stride
             seen = torch.tensor([read[begin : at + 1]])
             assert at < context or context - stride < seen.size(1) <= context
-            logits, _ = model.step(Tokens(seen, torch.arange(seen.size(1)).unsqueeze(0)), model.begin())
+            logits, _ = model.step(Tokens(seen, torch.arange(seen.size(1)).unsqueeze(0)), model.init_state())
             total -= float(logits[0, -1].log_softmax(-1)[token])
     return total
 
 
-WHOLE = {Packed: [STREAM.tolist()], Apart: [[*text, EOS] for text in DOCUMENTS]}
+WHOLE = {PackedPieces: [STREAM.tolist()], DocumentPieces: [[*text, EOS] for text in DOCUMENTS]}
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("cut", [Packed, Apart])
+@pytest.mark.parametrize("cut", [PackedPieces, DocumentPieces])
 @pytest.mark.parametrize(("context", "stride"), [(7, 7), (7, 3), (7, 1), (12, 5), (1, 1), (100, 1), (100, 100)])
 def test_every_token_is_predicted_once_behind_enough_others(
-    model: LanguageModel, cut: type[Packed] | type[Apart], context: int, stride: int
+    model: LanguageModel, cut: type[PackedPieces] | type[DocumentPieces], context: int, stride: int
 ) -> None:
     expected = longhand(model, WHOLE[cut], context=context, stride=stride)
     for batch_tokens in (1, 30):
-        found = task(cut, batch_tokens=batch_tokens).nats(model, context=context, stride=stride)
+        found = task(cut, batch_tokens=batch_tokens).compute_nats(model, context=context, stride=stride)
         assert found == pytest.approx(expected, rel=1e-12)
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("cut", [Packed, Apart])
+@pytest.mark.parametrize("cut", [PackedPieces, DocumentPieces])
 def test_a_stride_of_the_whole_context_is_reading_piece_by_piece(
-    model: LanguageModel, cut: type[Packed] | type[Apart]
+    model: LanguageModel, cut: type[PackedPieces] | type[DocumentPieces]
 ) -> None:
     measured = task(cut).evaluate(model)
-    nats = task(cut).nats(model, context=LENGTH, stride=LENGTH)
+    nats = task(cut).compute_nats(model, context=LENGTH, stride=LENGTH)
     assert measured["loss"] == pytest.approx(nats / len(STREAM), rel=1e-12)
     assert measured["perplexity"] == pytest.approx(math.exp(nats / len(STREAM)), rel=1e-12)
-    assert task(cut).nats(model, stride=1) != pytest.approx(nats, rel=1e-4), "more context tells something else"
+    assert task(cut).compute_nats(model, stride=1) != pytest.approx(nats, rel=1e-4), "more context tells something else"
 
 
 @pytest.mark.parametrize("stride", [0, 8, -1])
 def test_a_stride_that_does_not_fit_is_explained(model: LanguageModel, stride: int) -> None:
     with pytest.raises(RecipeError, match=f"stride: {stride}; must be from 1 to 7"):
-        task(Packed).nats(model, stride=stride)
+        task(PackedPieces).compute_nats(model, stride=stride)
 
 
 def test_documents_apart_are_never_in_one_piece() -> None:
@@ -104,8 +104,8 @@ def test_documents_apart_are_never_in_one_piece() -> None:
     )
     for epoch in range(4):
         found = []
-        for rows in pieces.plan(tokens=21, seed=1, epoch=epoch):
-            batch = pieces.batch(rows)
+        for rows in pieces.plan_epoch(tokens=21, seed=1, epoch=epoch):
+            batch = pieces.build_batch(rows)
             assert batch.labels.numel() <= 21
             for ids, positions, labels in zip(batch.tokens.ids, batch.tokens.positions, batch.labels, strict=True):
                 size = int((labels >= 0).sum())
@@ -119,7 +119,7 @@ def test_documents_apart_are_never_in_one_piece() -> None:
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[list[int]]:
-        return [rows.tolist() for rows in apart(np.tile(STREAM, 30)).plan(tokens=40, seed=seed, epoch=epoch)]
+        return [rows.tolist() for rows in apart(np.tile(STREAM, 30)).plan_epoch(tokens=40, seed=seed, epoch=epoch)]
 
     assert order(1, 0) == order(1, 0)
     assert len({str(order(seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}) == 4
@@ -128,8 +128,8 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
 def test_rows_of_like_length_stand_together() -> None:
     pieces = apart(np.tile(STREAM, 50))
     real = padded = 0
-    for rows in pieces.plan(tokens=70, seed=1, epoch=0):
-        labels = pieces.batch(rows).labels
+    for rows in pieces.plan_epoch(tokens=70, seed=1, epoch=0):
+        labels = pieces.build_batch(rows).labels
         real, padded = real + int((labels >= 0).sum()), padded + labels.numel()
     assert real == 50 * len(STREAM)
     assert padded < 1.1 * real
@@ -137,15 +137,15 @@ def test_rows_of_like_length_stand_together() -> None:
 
 def test_a_text_whose_end_is_missing_is_a_document() -> None:
     stream = np.array([5, 6, EOS, 7, 8, 9], dtype=np.uint16)
-    first, last = apart(stream).texts()
+    first, last = apart(stream).get_text_bounds()
     assert (first.tolist(), last.tolist()) == ([0, 3], [3, 6])
-    batch = apart(stream).batch(np.array([0, 3]))
+    batch = apart(stream).build_batch(np.array([0, 3]))
     assert batch.tokens.ids.tolist() == [[EOS, 5, 6], [EOS, 7, 8]]
     assert batch.labels.tolist() == [[5, 6, EOS], [7, 8, 9]]
 
 
 @torch.no_grad()
 def test_the_loss_of_documents_apart_is_that_of_each_alone(model: LanguageModel) -> None:
-    what = task(Apart)
-    total = sum(float(what.loss(model, what.batch(rows)).total) for rows in what.plan(0))
-    assert total == pytest.approx(longhand(model, WHOLE[Apart], context=LENGTH, stride=LENGTH), rel=1e-9)
+    what = task(DocumentPieces)
+    total = sum(float(what.loss(model, what.build_batch(rows)).total) for rows in what.plan_epoch(0))
+    assert total == pytest.approx(longhand(model, WHOLE[DocumentPieces], context=LENGTH, stride=LENGTH), rel=1e-9)

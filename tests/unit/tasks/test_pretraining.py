@@ -12,20 +12,27 @@ from torch import nn
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
-from heedful.data.documents import Document
-from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Words
+from heedful.data.documents import DocumentChunk
+from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, WordTokenizer
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining import objectives
-from heedful.tasks.pretraining.face import Detector, Reader
-from heedful.tasks.pretraining.masking import SingleTokens
-from heedful.tasks.pretraining.objectives import HiddenTokens, Objective, ReplacedTokens
-from heedful.tasks.pretraining.passages import Alone, NextSentence, Pairing, Passages, sentence_encoding, sentences_of
-from heedful.tasks.pretraining.problem import MaskedPassages, Pretraining
-from heedful.tasks.pretraining.run import build_detector, build_masked_language_model
-from heedful.values import Tokens
+from heedful.tasks.pretraining import losses
+from heedful.tasks.pretraining.losses import MaskedTokenLoss, PretrainingLoss, ReplacedTokenLoss
+from heedful.tasks.pretraining.masking import TokenMasking
+from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingObjective
+from heedful.tasks.pretraining.passages import (
+    NextSentencePairing,
+    NoPairing,
+    PassagePairing,
+    PassageSampler,
+    build_sentence_encoding,
+    encode_sentences,
+)
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
+from heedful.tasks.pretraining.task import build_detector, build_masked_language_model
+from heedful.tensors import Tokens
 
-WORDS = Words([f"w{number}" for number in range(30)], lowercase=False, masked=True)
+WORDS = WordTokenizer([f"w{number}" for number in range(30)], lowercase=False, masked=True)
 
 
 @pytest.fixture
@@ -34,20 +41,28 @@ def corpus(tmp_path: Path) -> Corpus:
     texts = []
     for _ in range(60):
         lines = [" ".join(f"w{n}" for n in random.integers(0, 30, random.integers(1, 9))) for _ in range(6)]
-        texts.append(Document("\n".join(lines), ends=True))
-    made = sentences_of(texts, WORDS, str.splitlines)
-    return write_corpus(tmp_path / "c", made, encoding=sentence_encoding(WORDS))
+        texts.append(DocumentChunk("\n".join(lines), is_last=True))
+    made = encode_sentences(texts, WORDS, str.splitlines)
+    return write_corpus(tmp_path / "c", made, encoder=build_sentence_encoding(WORDS))
 
 
-def passages(corpus: Corpus, pairing: Pairing | None = None, *, seed: int = 1, share: float = 0.3) -> MaskedPassages:
-    passages = Passages(corpus, pairing=pairing or NextSentence(), max_length=24, short=0.1, seed=seed)
-    return MaskedPassages(passages, tokenizer=WORDS, masking=SingleTokens(share))
+def passages(
+    corpus: Corpus, pairing: PassagePairing | None = None, *, seed: int = 1, share: float = 0.3
+) -> MaskedPassageBatches:
+    passages = PassageSampler(
+        corpus, pairing=pairing or NextSentencePairing(), max_length=24, short_share=0.1, seed=seed
+    )
+    return MaskedPassageBatches(passages, tokenizer=WORDS, masking=TokenMasking(share))
 
 
-def task(corpus: Corpus, pairing: Pairing | None = None, *, objective: Objective | None = None) -> Pretraining:
+def task(
+    corpus: Corpus, pairing: PassagePairing | None = None, *, objective: PretrainingLoss | None = None
+) -> PretrainingObjective:
     both = passages(corpus, pairing)
-    asked = objective or HiddenTokens(weight=2.0)
-    return Pretraining(both, both, objective=asked, batch_tokens=200, seed=4, device=torch.device("cpu"))
+    asked = objective or MaskedTokenLoss(weight=2.0)
+    return PretrainingObjective(
+        both, both, pretraining_loss=asked, batch_tokens=200, seed=4, device=torch.device("cpu")
+    )
 
 
 def model(*, paired: bool = True, options: Mapping[str, object] | None = None) -> MaskedLanguageModel:
@@ -61,8 +76,8 @@ def model(*, paired: bool = True, options: Mapping[str, object] | None = None) -
 @pytest.mark.parametrize("paired", [True, False])
 def test_parts_count_what_they_are_of(corpus: Corpus, paired: bool) -> None:
     """A question about passages is one for each row, however many of its tokens are hidden."""
-    made = task(corpus, None if paired else Alone())
-    batch = made.batch(made.plan(0)[0])
+    made = task(corpus, None if paired else NoPairing())
+    batch = made.build_batch(made.plan_epoch(0)[0])
     loss = made.loss(model(paired=paired), batch)
     hidden, rows = int((batch.labels >= 0).sum()), len(batch.follows)
     counts = {name: part.count for name, part in loss.parts.items()}
@@ -70,23 +85,23 @@ def test_parts_count_what_they_are_of(corpus: Corpus, paired: bool) -> None:
     assert loss.count == hidden != rows
     parts = [float(loss.parts[name].total) for name in ("nll", "pair")]
     assert float(loss.total.detach()) == pytest.approx(parts[0] + 2.0 * parts[1])
-    assert loss.parts.keys() == made.parts
+    assert loss.parts.keys() == made.part_names
 
 
 def test_a_verdict_is_one_for_each_token(corpus: Corpus) -> None:
-    made = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
-    batch = made.batch(made.plan(0)[0])
+    made = task(corpus, NoPairing(), objective=ReplacedTokenLoss(weight=50.0, share=0.3))
+    batch = made.build_batch(made.plan_epoch(0)[0])
     loss = made.loss(detector(), batch)
     assert loss.parts["verdict"].count == int((batch.tokens.positions >= 0).sum())
     assert loss.parts["nll"].count == loss.count == int((batch.labels >= 0).sum())
-    assert loss.parts.keys() == made.parts
+    assert loss.parts.keys() == made.part_names
 
 
 def test_a_batch_is_begin_first_end_second_end(corpus: Corpus) -> None:
     made = passages(corpus)
-    numbers = made.plan(0, tokens=300, seed=1)[0]
-    batch = made.batch(numbers)
-    stream = made.passages.text.stream
+    numbers = made.plan_epoch(0, tokens=300, seed=1)[0]
+    batch = made.build_batch(numbers)
+    stream = made.passages.documents.stream
     for row, number in enumerate(numbers.tolist()):
         passage = made.passages[number]
         assert passage.second is not None
@@ -111,8 +126,8 @@ def test_a_batch_is_begin_first_end_second_end(corpus: Corpus) -> None:
 def test_a_token_at_random_is_any_word_and_nothing_else(corpus: Corpus) -> None:
     made, drawn = passages(corpus, share=0.5), set[int]()
     for epoch in range(8):
-        for numbers in made.plan(epoch, tokens=400, seed=1):
-            batch = made.batch(numbers)
+        for numbers in made.plan_epoch(epoch, tokens=400, seed=1):
+            batch = made.build_batch(numbers)
             other = (batch.labels >= 0) & (batch.tokens.ids != MASK) & (batch.tokens.ids != batch.labels)
             drawn |= set(batch.tokens.ids[other].tolist())
     assert drawn == set(range(WORDS.size)) - {PAD, UNK, BOS, EOS, MASK}
@@ -120,38 +135,38 @@ def test_a_token_at_random_is_any_word_and_nothing_else(corpus: Corpus) -> None:
 
 def test_what_is_hidden_changes_from_epoch_to_epoch_and_not_with_the_batch(corpus: Corpus) -> None:
     made, again, other = passages(corpus), passages(corpus), passages(corpus, seed=2)
-    numbers = made.plan(1, tokens=400, seed=1)[0]
-    batch, alone = made.batch(numbers), again.batch(numbers[:1])
+    numbers = made.plan_epoch(1, tokens=400, seed=1)[0]
+    batch, alone = made.build_batch(numbers), again.build_batch(numbers[:1])
     length = alone.tokens.ids.size(1)
     assert torch.equal(batch.tokens.ids[0, :length], alone.tokens.ids[0])
     assert torch.equal(batch.labels[0, :length], alone.labels[0])
-    assert not torch.equal(batch.labels[0, :length], other.batch(numbers[:1]).labels[0, :length])
-    later = made.batch(numbers + len(made.passages.text))
+    assert not torch.equal(batch.labels[0, :length], other.build_batch(numbers[:1]).labels[0, :length])
+    later = made.build_batch(numbers + len(made.passages.documents))
     same = min(later.labels.size(1), batch.labels.size(1))
     assert not torch.equal(later.labels[:, :same], batch.labels[:, :same])
 
 
 def test_passages_of_one_length_have_different_places_hidden(corpus: Corpus) -> None:
-    made = passages(corpus, Alone())
+    made = passages(corpus, NoPairing())
     places: dict[int, list[tuple[int, ...]]] = {}
-    for number in np.concatenate(made.plan(0, tokens=400, seed=1)).tolist():
-        asked = made.batch(np.array([number])).labels[0] >= 0
+    for number in np.concatenate(made.plan_epoch(0, tokens=400, seed=1)).tolist():
+        asked = made.build_batch(np.array([number])).labels[0] >= 0
         places.setdefault(len(asked), []).append(tuple(asked.nonzero().flatten().tolist()))
     often = max(places.values(), key=len)
     assert len(often) > 5
     assert len(set(often)) > len(often) / 2
 
 
-@pytest.mark.parametrize("pairing", [NextSentence(), Alone()], ids=["paired", "alone"])
+@pytest.mark.parametrize("pairing", [NextSentencePairing(), NoPairing()], ids=["paired", "alone"])
 @torch.no_grad()
-def test_losses_and_accuracies_are_those_of_each_passage_alone(corpus: Corpus, pairing: Pairing) -> None:
+def test_losses_and_accuracies_are_those_of_each_passage_alone(corpus: Corpus, pairing: PassagePairing) -> None:
     """The heads by their formulas: LN(GELU(W h + b)) E' + c, and W_y tanh(W_s z_0 + b_s) + b_y."""
-    what, made = task(corpus, pairing), model(paired=pairing.asks)
+    what, made = task(corpus, pairing), model(paired=pairing.has_pairs)
     masked, right, count, pair, follows, pairs = 0.0, 0, 0, 0.0, 0, 0
     table = made.encoder.stack.embedding.table.weight
-    for numbers in what.validation.plan(0, tokens=200, seed=0):
+    for numbers in what.validation.plan_epoch(0, tokens=200, seed=0):
         for number in numbers:
-            batch = what.validation.batch(np.array([number]))
+            batch = what.validation.build_batch(np.array([number]))
             hidden = made.encoder(batch.tokens).values[0]
             head = made.masked
             for h, label in zip(hidden, batch.labels[0], strict=True):
@@ -178,7 +193,7 @@ def test_losses_and_accuracies_are_those_of_each_passage_alone(corpus: Corpus, p
     }
     expected["loss"] = expected["masked_loss"] + expected["pair_loss"]
     assert what.evaluate(made) == pytest.approx(expected)
-    losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
+    losses = [what.loss(made, what.build_batch(rows)) for rows in what.plan_epoch(0)]
     assert sum(float(loss.total) for loss in losses) == pytest.approx(masked + 2.0 * pair)
     assert sum(loss.count for loss in losses) == count
 
@@ -188,8 +203,8 @@ def test_the_output_is_the_embedding() -> None:
     assert made.masked.output.weight is made.encoder.stack.embedding.table.weight
 
 
-def reader(made: MaskedLanguageModel | None = None) -> Reader:
-    return Reader(made or model(), tokenizer=WORDS, max_length=24)
+def reader(made: MaskedLanguageModel | None = None) -> MaskedLanguageModelPredictor:
+    return MaskedLanguageModelPredictor(made or model(), tokenizer=WORDS, max_length=24)
 
 
 def test_gaps_are_filled_with_what_is_most_probable() -> None:
@@ -198,7 +213,7 @@ def test_gaps_are_filled_with_what_is_most_probable() -> None:
     found = reader(made).fill(texts, top=3)
     for text, filled in zip(texts, found, strict=True):
         ids = [BOS, *(MASK if word == "[MASK]" else WORDS.encode(word)[0] for word in text.split()), EOS]
-        tokens = reader(made).embedder.tokens([ids])
+        tokens = reader(made).embedder.pad_rows([ids])
         with torch.no_grad():
             logits = made.masked.output(made.masked(made(tokens).values))[0]
         logits[:, [PAD, BOS, EOS, MASK]] = -torch.inf
@@ -209,7 +224,7 @@ def test_gaps_are_filled_with_what_is_most_probable() -> None:
             chances, numbers = logits[place].softmax(-1).topk(3)
             assert [guess.id for guess in guesses] == numbers.tolist()
             assert [guess.probability for guess in guesses] == pytest.approx(chances.tolist())
-            assert [guess.piece for guess in guesses] == WORDS.pieces(numbers.tolist())
+            assert [guess.piece for guess in guesses] == WORDS.to_pieces(numbers.tolist())
             words[place - 1] = guesses[0].piece
         assert filled.text.split() == words
 
@@ -221,18 +236,18 @@ def test_vectors_are_means_and_do_not_depend_on_neighbours() -> None:
     for text, vector in zip(texts, together, strict=True):
         ids = [BOS, *WORDS.encode(text), EOS]
         with torch.no_grad():
-            hidden = made.encoder(reader(made).embedder.tokens([ids])).values[0]
+            hidden = made.encoder(reader(made).embedder.pad_rows([ids])).values[0]
         assert vector == pytest.approx(hidden.mean(0).numpy(), abs=1e-6)
     assert reader(made).embed([]).shape[0] == 0
 
 
 def test_vectors_of_texts_that_are_cut_are_those_of_their_beginnings() -> None:
     embedder = reader(model()).embedder
-    words = [f"w{number % 10}" for number in range(1, embedder.room + 4)]
+    words = [f"w{number % 10}" for number in range(1, embedder.max_text_tokens + 4)]
     cut: list[int] = []
     found = embedder.embed([" ".join(words)], first=7, cut=cut.append)
     assert cut == [7]
-    assert found == pytest.approx(embedder.embed([" ".join(words[: embedder.room])]), abs=1e-6)
+    assert found == pytest.approx(embedder.embed([" ".join(words[: embedder.max_text_tokens])]), abs=1e-6)
 
 
 def detector() -> ReplacedTokenDetector:
@@ -258,11 +273,11 @@ def test_verdicts_are_about_what_the_generator_wrote(corpus: Corpus) -> None:
     made = detector()
     assert made.generator.masked.output.bias is not None
     made.generator.masked.output.bias[WORDS.encode("w3")[0]] += 100.0
-    what = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
+    what = task(corpus, NoPairing(), objective=ReplacedTokenLoss(weight=50.0, share=0.3))
     masked, right, tokens, verdict, seen, replaced, found, correct = 0.0, 0, 0, 0.0, 0, 0, 0, 0
-    for numbers in what.validation.plan(0, tokens=200, seed=0):
+    for numbers in what.validation.plan_epoch(0, tokens=200, seed=0):
         for number in numbers:
-            batch = what.validation.batch(np.array([number]))
+            batch = what.validation.build_batch(np.array([number]))
             hidden = made.generator(batch.tokens).values[0]
             logits = made.generator.masked.output(made.generator.masked(hidden))
             ids, changed = [], []
@@ -305,12 +320,12 @@ def test_padding_is_no_verdict(corpus: Corpus) -> None:
     made = detector()
     made.verdict.weight.zero_()
     made.verdict.bias.fill_(-1.0)
-    what = task(corpus, Alone(), objective=ReplacedTokens(weight=50.0, share=0.3))
-    lengths = {int((what.validation.batch(np.array([n])).tokens.positions >= 0).sum()): n for n in range(20)}
-    batch = what.validation.batch(np.array([lengths[min(lengths)], lengths[max(lengths)]]))
+    what = task(corpus, NoPairing(), objective=ReplacedTokenLoss(weight=50.0, share=0.3))
+    lengths = {int((what.validation.build_batch(np.array([n])).tokens.positions >= 0).sum()): n for n in range(20)}
+    batch = what.validation.build_batch(np.array([lengths[min(lengths)], lengths[max(lengths)]]))
     real = int((batch.tokens.positions >= 0).sum())
     assert real < batch.tokens.ids.numel(), "one of both is padded"
-    sums = what.objective.sums(made, batch)
+    sums = what.pretraining_loss.compute_batch_sums(made, batch)
     assert sums["all"] == real
     assert sums["replaced"] > 0
     assert sums["right"] == real - sums["replaced"]
@@ -318,12 +333,12 @@ def test_padding_is_no_verdict(corpus: Corpus) -> None:
 
 def test_a_draw_follows_the_generator_and_gradients_reach_both_models(corpus: Corpus) -> None:
     """None goes through the draw, of which there is no derivative."""
-    made, what = detector(), task(corpus, Alone(), objective=ReplacedTokens(weight=1.0, share=0.3))
+    made, what = detector(), task(corpus, NoPairing(), objective=ReplacedTokenLoss(weight=1.0, share=0.3))
     torch.manual_seed(0)
     logits = torch.tensor([[0.0, 1.0, 2.0]]).log_softmax(-1).expand(20_000, 3)
-    drawn = objectives._filled(logits, draws=True)
+    drawn = losses._choose_replacements(logits, draws=True)
     assert torch.bincount(drawn).div(20_000).tolist() == pytest.approx(logits[0].exp().tolist(), abs=0.01)
-    batch = what.batch(what.plan(0)[0])
+    batch = what.build_batch(what.plan_epoch(0)[0])
     loss = what.loss(made, batch)
     loss.total.backward()
     assert all(
@@ -334,11 +349,11 @@ def test_a_draw_follows_the_generator_and_gradients_reach_both_models(corpus: Co
 
 def test_suspicions_are_those_of_each_text_alone() -> None:
     made = detector()
-    user = Detector(made, tokenizer=WORDS, max_length=24)
+    user = ReplacedTokenPredictor(made, tokenizer=WORDS, max_length=24)
     texts = ["w1 w2 w3", "w4", "", "w5 w5 w5 w5 w5 w6"]
     for text, found in zip(texts, user.detect(texts), strict=True):
         ids = [BOS, *WORDS.encode(text), EOS]
         with torch.no_grad():
-            chances = made(user.embedder.tokens([ids])).sigmoid()[0, 1:-1].tolist()
+            chances = made(user.embedder.pad_rows([ids])).sigmoid()[0, 1:-1].tolist()
         assert [each.piece for each in found] == text.split()
         assert [each.probability for each in found] == pytest.approx(chances)

@@ -9,14 +9,14 @@ import pytest
 from untrained import untrained
 
 import heedful
-from heedful.localisation.segments import Code, Segment
-from heedful.tasks.target import Candidate
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.protecting import Outcome, Protecting, Way
+from heedful.localisation.segments import InlineCode, Segment
+from heedful.tasks.decoder_target import TextCandidate
+from heedful.tasks.translation.markup_translation import MarkupTranslator, SegmentResult, Strategy
 from heedful.tasks.translation.translations import Translation
+from heedful.tasks.translation.translator import Translator
 
 TEXT = "open the file now please delete all of them and go to the window &%{}()<>/0123456789.,:_"
-BOLD = (Code("<b>", "open", "b"), Code("</b>", "close", "b"))
+BOLD = (InlineCode("<b>", "open", "b"), InlineCode("</b>", "close", "b"))
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +37,20 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return found
 
 
-def said(translator: Translator, answers: Mapping[str, str], segment: Segment, **options: bool) -> Outcome:
+def said(translator: Translator, answers: Mapping[str, str], segment: Segment, **options: bool) -> SegmentResult:
     def translate(texts: Sequence[str]) -> list[Translation]:
         found = []
         for text in texts:
             answer = answers[text]
             ids = tuple(translator.target.encode(answer))
-            found.append(Translation(text, (), (Candidate(answer, ids, (), 0.0, 0.0, finished=True),)))
+            found.append(Translation(text, (), (TextCandidate(answer, ids, (), 0.0, 0.0, finished=True),)))
         return found
 
-    (outcome,) = Protecting(translator, translate).all([segment], **options)
+    (outcome,) = MarkupTranslator(translator, translate).translate_segments([segment], **options)
     return outcome
 
 
-def written(outcome: Outcome) -> str | None:
+def written(outcome: SegmentResult) -> str | None:
     if outcome.target is None:
         return None
     return "".join(part if isinstance(part, str) else part.raw for part in outcome.target)
@@ -58,24 +58,24 @@ def written(outcome: Outcome) -> str | None:
 
 def test_a_value_that_is_copied_stays_where_the_model_put_it(translator: Translator) -> None:
     found = said(translator, {"open %s now": "NOW OPEN %s"}, ("open %s now",))
-    assert (written(found), found.way, found.placeholders, found.lost) == ("NOW OPEN %s", Way.COPIED, 1, 0)
+    assert (written(found), found.strategy, found.placeholders, found.lost) == ("NOW OPEN %s", Strategy.COPIED, 1, 0)
 
 
 def test_a_value_that_is_lost_is_cut_out_and_put_back(translator: Translator) -> None:
     found = said(translator, {"open %s now": "OPEN S", "open now": "OPEN NOW"}, ("open %s now",))
-    assert found.way is Way.PLACED
+    assert found.strategy is Strategy.PLACED
     assert written(found) in ("%s OPEN NOW", "OPEN %s NOW", "OPEN NOW %s")
     made_up = said(translator, {"open %s now": "%s %s", "open now": "OPEN NOW"}, ("open %s now",))
-    assert made_up.way is Way.PLACED
+    assert made_up.strategy is Strategy.PLACED
 
 
 def test_the_pieces_come_last_and_then_nothing(translator: Translator) -> None:
     answers = {"open %s now": "", "open now": "{x}", "open": "OPEN", "now": "NOW"}
     found = said(translator, answers, ("open %s now",))
-    assert (written(found), found.way) == ("OPEN %s NOW", Way.PIECES)
+    assert (written(found), found.strategy) == ("OPEN %s NOW", Strategy.PIECES)
     lost = said(translator, {**answers, "open": "%d"}, ("open %s now",))
-    assert (written(lost), lost.way, lost.placeholders) == (None, Way.LOST, 0)
-    assert said(translator, {"open": "{x}"}, ("open",)).way is Way.LOST
+    assert (written(lost), lost.strategy, lost.placeholders) == (None, Strategy.LOST, 0)
+    assert said(translator, {"open": "{x}"}, ("open",)).strategy is Strategy.LOST
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_pieces_come_last_and_then_nothing(translator: Translator) -> None:
 )
 def test_a_message_of_several_forms_is_left_and_says_so(translator: Translator, text: str) -> None:
     found = said(translator, {"open": "OPEN"}, (text,))
-    assert (found.target, found.way) == (None, Way.FORMS)
+    assert (found.target, found.strategy) == (None, Strategy.FORMS)
 
 
 def test_what_no_rule_knows_is_counted(translator: Translator) -> None:
@@ -100,11 +100,11 @@ def test_a_written_line_end_parts_what_ends_a_sentence(translator: Translator) -
 def test_markup_is_never_read_by_the_model(translator: Translator) -> None:
     segment = ("open ", BOLD[0], "the file", BOLD[1], " now")
     found = said(translator, {"open the file now": "OPEN THE FILE NOW"}, segment)
-    assert found.way is Way.COPIED
+    assert found.strategy is Strategy.COPIED
     assert found.target is not None
     assert BOLD[0] in found.target
     whole = said(translator, {"the file": "THE FILE"}, (BOLD[0], " the file", BOLD[1]))
-    assert (written(whole), whole.way) == ("<b> THE FILE</b>", Way.BARE), (
+    assert (written(whole), whole.strategy) == ("<b> THE FILE</b>", Strategy.BARE), (
         "what stands around all of it needs no attention"
     )
 
@@ -129,16 +129,18 @@ def test_text_found_in_text_is_text_again(translator: Translator) -> None:
 
 
 def test_what_becomes_a_placeholder_only_beside_its_neighbour_is_seen(translator: Translator) -> None:
-    found = said(translator, {"open": "OPEN %"}, ("open", Code("s", "alone", "x")))
-    assert found.way is Way.LOST
+    found = said(translator, {"open": "OPEN %"}, ("open", InlineCode("s", "alone", "x")))
+    assert found.strategy is Strategy.LOST
 
 
 def test_a_part_that_is_not_read_to_its_end_is_not_taken(translator: Translator) -> None:
     def translate(texts: Sequence[str]) -> list[Translation]:
-        return [Translation(text, (), (Candidate("OPEN", (1,), (), 0.0, 0.0, finished=True),), cut=3) for text in texts]
+        return [
+            Translation(text, (), (TextCandidate("OPEN", (1,), (), 0.0, 0.0, finished=True),), cut=3) for text in texts
+        ]
 
-    (outcome,) = Protecting(translator, translate).all([("open the file",)])
-    assert outcome.way is Way.LOST
+    (outcome,) = MarkupTranslator(translator, translate).translate_segments([("open the file",)])
+    assert outcome.strategy is Strategy.LOST
 
 
 def test_the_model_itself_loses_nothing(translator: Translator) -> None:
@@ -148,6 +150,6 @@ def test_the_model_itself_loses_nothing(translator: Translator) -> None:
         ("Delete 3 files from https://a.b/c?d=e",),
         ("_open <b>all</b> of %(them)s\n",),
     ]
-    for outcome in Protecting(translator).all(segments):
+    for outcome in MarkupTranslator(translator).translate_segments(segments):
         assert outcome.lost == 0
-        assert outcome.way is Way.LOST or outcome.placeholders > 0
+        assert outcome.strategy is Strategy.LOST or outcome.placeholders > 0

@@ -13,50 +13,52 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.attention import MovingBaseline, hard
-from heedful.data.batches import PairBatch, collate
-from heedful.data.corpus import Corpus, pair_encoding, write_corpus
-from heedful.data.readers import Pair
-from heedful.data.tokenizers import BOS, Characters
-from heedful.inspection.watch import watch
-from heedful.tasks.criteria import Likelihood, Reinforced
+from heedful.data.batches import PairBatch, collate_pairs
+from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
+from heedful.data.readers import SentencePair
+from heedful.data.tokenizers import BOS, CharacterTokenizer
+from heedful.inspection.watch import watch_attention
+from heedful.tasks.criteria import LikelihoodCriterion, ReinforceCriterion
+from heedful.tasks.generation_objective import GenerationObjective
 from heedful.tasks.likelihood import log_likelihoods
-from heedful.tasks.writing import Writing
 
-LETTERS = Characters("abcd", lowercase=False)
+LETTERS = CharacterTokenizer("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))
 READINGS = ("bahdanau", "luong")
-likeliest = hard._taken
+likeliest = hard._select_keys
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    pairs = [Pair(source, target, "x") for source, target in PAIRS]
-    return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(LETTERS, LETTERS, max_length=20))
+    pairs = [SentencePair(source, target, "x") for source, target in PAIRS]
+    return write_corpus(tmp_path / "c", pairs, encoder=build_pair_encoder(LETTERS, LETTERS, max_length=20))
 
 
-def task(corpus: Corpus, *, smoothing: float = 0.0, **reinforce: float) -> Writing:
-    return Writing(
+def task(corpus: Corpus, *, smoothing: float = 0.0, **reinforce: float) -> GenerationObjective:
+    return GenerationObjective(
         corpus,
         corpus,
-        criterion=Reinforced(Likelihood(smoothing), **reinforce),
+        criterion=ReinforceCriterion(LikelihoodCriterion(smoothing), **reinforce),
         batch_tokens=100,
         seed=1,
         device=torch.device("cpu"),
-        paired=partial(collate, bos=BOS),
+        collate_fn=partial(collate_pairs, bos=BOS),
     )
 
 
-def baseline(what: Writing) -> MovingBaseline:
-    assert isinstance(what.criterion, Reinforced)
+def baseline(what: GenerationObjective) -> MovingBaseline:
+    assert isinstance(what.criterion, ReinforceCriterion)
     return what.criterion.baseline
 
 
 def model(reading: str) -> Any:
     options = {"d_model": 3, "dropout": 0.0, "reading": {"kind": reading, "weights": "sampled"}}
-    made = build_sequence_to_sequence(RecurrentConfig.model_validate(options), Sizes(LETTERS.size, LETTERS.size, 20))
+    made = build_sequence_to_sequence(
+        RecurrentConfig.model_validate(options), DataSizes(LETTERS.size, LETTERS.size, 20)
+    )
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.7)
     return made.double().train()
@@ -69,12 +71,12 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[int]], None]:
     def force(slots: Sequence[int]) -> None:
         steps = itertools.cycle(slots)
 
-        def taken(probabilities: Tensor, visible: Tensor, *, draw: bool) -> Tensor:
-            assert draw
+        def taken(probabilities: Tensor, visible: Tensor, *, sample: bool) -> Tensor:
+            assert sample
             assert probabilities.shape[:2] == (1, 1)
             return (torch.arange(probabilities.size(-1)) == next(steps)) & visible
 
-        monkeypatch.setattr(hard, "_taken", taken)
+        monkeypatch.setattr(hard, "_select_keys", taken)
 
     return force
 
@@ -87,7 +89,7 @@ def outcomes(draw: Callable[[Sequence[int]], None]) -> Callable[..., Iterator[tu
         labels = batch.labels[0]
         for slots in itertools.product(range(batch.source.ids.size(1)), repeat=len(labels)):
             draw(slots)
-            with watch(made, detach=False) as seen:
+            with watch_attention(made, detach=False) as seen:
                 hidden = made(batch.source, batch.target)
             log_p = made.output(hidden)[0].log_softmax(-1)
             (name,) = (name for name in seen if name.endswith(".choose"))
@@ -115,8 +117,8 @@ def test_the_expected_gradient_is_that_of_the_expected_likelihood(
     mean gradient of the entropy, which draws are not blamed for.
     """
     made, what = model(reading), task(corpus, entropy=0.3)
-    what.learned(2.5)
-    batch = what.batch(np.array([row]))
+    what.on_update(2.5)
+    batch = what.build_batch(np.array([row]))
     estimate = [torch.zeros_like(p) for p in made.parameters()]
     expected, spread = torch.zeros(()), torch.zeros(())
     for log_likelihood, log_chance, entropy in outcomes(made, batch):
@@ -147,10 +149,10 @@ def test_the_baseline_makes_the_gradient_quieter(
 ) -> None:
     """E|g|^2 over all draws, the mean of g being the same."""
     made = model("bahdanau")
-    batch = task(corpus).batch(np.array([0]))
+    batch = task(corpus).build_batch(np.array([0]))
     score = made.decoder.reading.across.score.query.weight
 
-    def noise(what: Writing) -> float:
+    def noise(what: GenerationObjective) -> float:
         total = 0.0
         for _, log_chance, _ in outcomes(made, batch):
             (slope,) = torch.autograd.grad(what.loss(made, batch).total, score)
@@ -161,7 +163,7 @@ def test_the_baseline_makes_the_gradient_quieter(
     mean = sum(value * chance for value, chance in found) / batch.labels.size(1)
     told, naive = task(corpus, entropy=0.0), task(corpus, entropy=0.0)
     for _ in range(200):
-        told.learned(-mean)
+        told.on_update(-mean)
     assert baseline(told).value == pytest.approx(mean)
     assert noise(told) < 0.5 * noise(naive)
 
@@ -171,13 +173,13 @@ def test_sentences_side_by_side_learn_what_they_learn_alone(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, reading: str
 ) -> None:
     """Padding draws nothing, earns nothing, and is no label of the baseline."""
-    monkeypatch.setattr(hard, "_taken", lambda p, visible, **_: likeliest(p, visible, draw=False))
+    monkeypatch.setattr(hard, "_select_keys", lambda p, visible, **_: likeliest(p, visible, sample=False))
     made, what = model(reading), task(corpus, smoothing=0.1, reward=0.7, entropy=0.2)
-    what.learned(1.3)
-    together = what.batch(np.arange(3))
+    what.on_update(1.3)
+    together = what.build_batch(np.arange(3))
     assert (together.labels < 0).any()
     assert (together.source.positions < 0).any()
-    losses = [what.loss(made, what.batch(np.array([row]))) for row in range(3)]
+    losses = [what.loss(made, what.build_batch(np.array([row]))) for row in range(3)]
     whole = what.loss(made, together)
     assert whole.count == sum(loss.count for loss in losses)
     for part in ("nll", "entropy"):
@@ -193,14 +195,14 @@ def test_the_weights_are_those_of_reward_and_entropy(corpus: Corpus) -> None:
 
     def found(reward: float, entropy: float) -> Tensor:
         what = task(corpus, reward=reward, entropy=entropy)
-        what.learned(1.1)
+        what.on_update(1.1)
         torch.manual_seed(4)
-        total = what.loss(made, what.batch(np.arange(3))).total
+        total = what.loss(made, what.build_batch(np.arange(3))).total
         return torch.cat([slope.flatten() for slope in slopes(total, made)])
 
     nothing = found(0.0, 0.0)
     torch.manual_seed(4)
-    plain = Likelihood().loss(made, task(corpus).batch(np.arange(3))).total
+    plain = LikelihoodCriterion().loss(made, task(corpus).build_batch(np.arange(3))).total
     torch.testing.assert_close(nothing, torch.cat([slope.flatten() for slope in slopes(plain, made)]))
     reward, entropy = found(1.0, 0.0) - nothing, found(0.0, 1.0) - nothing
     torch.testing.assert_close(found(0.3, 2.0), nothing + 0.3 * reward + 2.0 * entropy)
@@ -211,13 +213,13 @@ def test_the_weights_are_those_of_reward_and_entropy(corpus: Corpus) -> None:
 def test_the_baseline_is_remembered_to_the_last_bit(corpus: Corpus) -> None:
     what = task(corpus, decay=0.8)
     for nll in (2.3, 1.7, 0.1):
-        what.learned(nll)
+        what.on_update(nll)
     assert baseline(what).value == pytest.approx(-(0.2 * 0.1 + 0.8 * 0.2 * 1.7 + 0.64 * 0.2 * 2.3))
     later = task(corpus, decay=0.8)
-    later.restore(what.tensors())
+    later.load_state_dict(what.state_dict())
     assert baseline(later) == baseline(what)
-    what.learned(1 / 3)
-    later.learned(1 / 3)
+    what.on_update(1 / 3)
+    later.on_update(1 / 3)
     assert baseline(later) == baseline(what)
 
 

@@ -11,23 +11,31 @@ import pytest
 
 from heedful.data.pictures import read_picture
 from heedful.tasks.captioning.data import CocoCaptions
-from heedful.tasks.captioning.scenes import COLOURS, SHAPES, Scene, Thing, coco, scenes, told
+from heedful.tasks.captioning.scenes import (
+    COLOURS,
+    SHAPES,
+    CaptionedScene,
+    GridShape,
+    build_coco_files,
+    describe_shapes,
+    generate_scenes,
+)
 
 SIZE = 48
 
 
 @pytest.fixture(scope="module")
-def some() -> list[Scene]:
-    return list(scenes("train", 60, objects=(1, 2, 3, 4), size=SIZE, seed=3))
+def some() -> list[CaptionedScene]:
+    return list(generate_scenes("train", 60, objects=(1, 2, 3, 4), size=SIZE, seed=3))
 
 
-def centre(scene: Scene, name: str) -> tuple[int, int]:
+def centre(scene: CaptionedScene, name: str) -> tuple[int, int]:
     """Row and column of its cell."""
     left, top, width, height = scene.boxes[name]
     return int((top + height / 2) // (SIZE / 3)), int((left + width / 2) // (SIZE / 3))
 
 
-def test_captions_say_what_boxes_show(some: list[Scene]) -> None:
+def test_captions_say_what_boxes_show(some: list[CaptionedScene]) -> None:
     for scene in some:
         for caption in scene.captions:
             found = re.split(r" (left of|right of|above|below) ", caption.partition(" at the ")[0])
@@ -45,7 +53,7 @@ def test_captions_say_what_boxes_show(some: list[Scene]) -> None:
         assert len(scene.captions) == (1 if len(scene.boxes) == 1 else 2)
 
 
-def test_boxes_lie_around_the_colour_that_they_name(some: list[Scene]) -> None:
+def test_boxes_lie_around_the_colour_that_they_name(some: list[CaptionedScene]) -> None:
     for scene in some:
         bright = scene.picture.max(2) > 160  # less than half of a white pixel is no part of a shape
         inside = np.zeros_like(bright)
@@ -63,7 +71,9 @@ def test_boxes_lie_around_the_colour_that_they_name(some: list[Scene]) -> None:
 def test_no_caption_is_in_two_parts() -> None:
     found = {
         part: {
-            caption for scene in scenes(part, 150, objects=(1, 2, 3), size=12, seed=seed) for caption in scene.captions
+            caption
+            for scene in generate_scenes(part, 150, objects=(1, 2, 3), size=12, seed=seed)
+            for caption in scene.captions
         }
         for part, seed in (("train", 1), ("validation", 2), ("test", 3))
     }
@@ -73,8 +83,8 @@ def test_no_caption_is_in_two_parts() -> None:
 
 
 def test_a_seed_gives_the_same_scenes_and_another_one_others() -> None:
-    def first(seed: int) -> Scene:
-        return next(iter(scenes("train", 1, seed=seed)))
+    def first(seed: int) -> CaptionedScene:
+        return next(iter(generate_scenes("train", 1, seed=seed)))
 
     assert np.array_equal(first(1).picture, first(1).picture)
     assert first(1).captions == first(1).captions
@@ -82,21 +92,21 @@ def test_a_seed_gives_the_same_scenes_and_another_one_others() -> None:
 
 
 def test_what_is_said() -> None:
-    things = [Thing("red", "circle", 0), Thing("blue", "cross", 2), Thing("white", "square", 3)]
-    assert told(things) == (
+    things = [GridShape("red", "circle", 0), GridShape("blue", "cross", 2), GridShape("white", "square", 3)]
+    assert describe_shapes(things) == (
         "a red circle left of a blue cross above a white square",
         "a white square below a blue cross right of a red circle",
     )
-    assert told(things[:1]) == ("a red circle at the top left",)
+    assert describe_shapes(things[:1]) == ("a red circle at the top left",)
 
 
 def test_all_shapes_and_colours_are_drawn() -> None:
-    names = {name for scene in scenes("train", 100, objects=(4,), size=24) for name in scene.boxes}
+    names = {name for scene in generate_scenes("train", 100, objects=(4,), size=24) for name in scene.boxes}
     assert names == {f"{colour} {shape}" for colour in COLOURS for shape in SHAPES}
 
 
-def test_files_are_read_as_they_were_drawn(some: list[Scene], tmp_path: Path) -> None:
-    files, table = coco(some, stem="s")
+def test_files_are_read_as_they_were_drawn(some: list[CaptionedScene], tmp_path: Path) -> None:
+    files, table = build_coco_files(some, stem="s")
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "captions.json").write_text(table)

@@ -13,9 +13,15 @@ import pytest
 import torch
 
 import heedful
-from heedful.data.forms import rules
-from heedful.tasks.translation.agreement import agreement
-from heedful.tasks.translation.sieve import KEPT, Bar, Verdicts, judge, page
+from heedful.data.detect import pair_filters
+from heedful.tasks.translation.corpus_filter import (
+    KEPT_NUMBER,
+    FilterResult,
+    ScoreThreshold,
+    build_filter_page,
+    filter_pairs,
+)
+from heedful.tasks.translation.dual_score import dual_agreement
 
 PAIRS = [("a", "b"), ("", "b"), ("one two", "one two"), ("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("", "")]
 
@@ -29,48 +35,48 @@ def by_letter(asked: Sequence[tuple[str, str]]) -> list[float | None]:
     return [{"a": 0.9, "c": 0.2, "e": 0.5}.get(source) for source, _ in asked]
 
 
-def names(verdicts: Verdicts) -> list[str]:
-    return ["" if number == KEPT else verdicts.reasons[number].name for number in verdicts.numbers]
+def names(verdicts: FilterResult) -> list[str]:
+    return ["" if number == KEPT_NUMBER else verdicts.reasons[number].name for number in verdicts.reason_numbers]
 
 
 def test_the_first_rule_that_turns_a_pair_away_is_its_reason() -> None:
-    found = judge(pairs, [rules.Bare(), rules.Same(), rules.Again()])
+    found = filter_pairs(pairs, [pair_filters.EmptyFilter(), pair_filters.CopyFilter(), pair_filters.DuplicateFilter()])
     assert names(found) == ["", "empty", "copied", "repeated", "", "", "", "empty"]
-    assert (found.kept, found.counts) == (4, [2, 1, 1])
-    assert found.picture() is None
+    assert (found.num_kept, found.rejection_counts) == (4, [2, 1, 1])
+    assert found.plot_scores() is None
 
 
 @pytest.mark.parametrize(
     ("bar", "low", "reached"),
     [
-        (Bar(share=1.0), [], 0.2),
-        (Bar(share=0.5), ["c"], 0.5),
-        (Bar(share=0.34), ["c"], 0.5),
-        (Bar(share=0.3), ["c", "e"], 0.9),
-        (Bar(least=0.5), ["c"], 0.5),
-        (Bar(least=0.51), ["c", "e"], 0.51),
-        (Bar(share=0.3, least=0.1), ["c", "e"], 0.9),
+        (ScoreThreshold(share=1.0), [], 0.2),
+        (ScoreThreshold(share=0.5), ["c"], 0.5),
+        (ScoreThreshold(share=0.34), ["c"], 0.5),
+        (ScoreThreshold(share=0.3), ["c", "e"], 0.9),
+        (ScoreThreshold(min_score=0.5), ["c"], 0.5),
+        (ScoreThreshold(min_score=0.51), ["c", "e"], 0.51),
+        (ScoreThreshold(share=0.3, min_score=0.1), ["c", "e"], 0.9),
     ],
 )
-def test_scores_decide_about_what_has_passed_the_rules(bar: Bar, low: Sequence[str], reached: float) -> None:
+def test_scores_decide_about_what_has_passed_the_rules(bar: ScoreThreshold, low: Sequence[str], reached: float) -> None:
     asked: list[tuple[str, str]] = []
-    found = judge(
+    found = filter_pairs(
         pairs,
-        [rules.Bare(), rules.Same(), rules.Again()],
+        [pair_filters.EmptyFilter(), pair_filters.CopyFilter(), pair_filters.DuplicateFilter()],
         score=lambda part: asked.extend(part) or by_letter(part),
-        bar=bar,
+        threshold=bar,
     )
     assert asked == [("a", "b"), ("c", "d"), ("e", "f"), ("g", "h")]
     told = ["", "empty", "copied", "repeated", "", "", "unread", "empty"]
     for letter in low:
         told[[source for source, _ in PAIRS].index(letter)] = "score"
     assert names(found) == told
-    assert found.bar == pytest.approx(reached, abs=1e-6)  # which is kept in single precision
+    assert found.threshold == pytest.approx(reached, abs=1e-6)  # which is kept in single precision
     assert [math.isnan(score) for score in found.scores] == [False, True, True, True, False, False, True, True]
 
 
 def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.tasks.translation.sieve._CHUNK", 3)
+    monkeypatch.setattr("heedful.tasks.translation.corpus_filter._CHUNK_SIZE", 3)
     told: list[tuple[int, int]] = []
     parts: list[int] = []
 
@@ -78,14 +84,25 @@ def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
         parts.append(len(part))
         return by_letter(part)
 
-    found = judge(pairs, [rules.Bare()], score=score, bar=Bar(share=1.0), tick=lambda *done: told.append(done))
+    found = filter_pairs(
+        pairs,
+        [pair_filters.EmptyFilter()],
+        score=score,
+        threshold=ScoreThreshold(share=1.0),
+        on_progress=lambda *done: told.append(done),
+    )
     assert (parts, told) == ([2, 3, 1], [(3, 8), (6, 8), (8, 8)])
     assert names(found) == ["", "empty", "unread", "", "", "", "unread", "empty"]
 
 
 def test_the_page_shows_every_reason_and_is_well_formed() -> None:
-    found = judge(pairs, [rules.Bare(), rules.Again()], score=by_letter, bar=Bar(least=0.4))
-    html = page(found, [(f"<f>:{n}", pair) for n, pair in enumerate(PAIRS)], title="What <is> kept")
+    found = filter_pairs(
+        pairs,
+        [pair_filters.EmptyFilter(), pair_filters.DuplicateFilter()],
+        score=by_letter,
+        threshold=ScoreThreshold(min_score=0.4),
+    )
+    html = build_filter_page(found, [(f"<f>:{n}", pair) for n, pair in enumerate(PAIRS)], title="What <is> kept")
     ET.fromstring(html.removeprefix("<!DOCTYPE html>"))
     for words in ("kept (2)", "empty: with an empty side (2)", "score: on which both models agree less (1)", "0.900"):
         assert words in html
@@ -95,8 +112,8 @@ def test_the_page_shows_every_reason_and_is_well_formed() -> None:
 
 def test_examples_are_spread_over_the_corpus() -> None:
     many = [(f"{number}", "x") for number in range(1000)]
-    found = judge(lambda: iter(many), [])
-    html = page(found, [(f"f:{n}", pair) for n, pair in enumerate(many)], title="t")
+    found = filter_pairs(lambda: iter(many), [])
+    html = build_filter_page(found, [(f"f:{n}", pair) for n, pair in enumerate(many)], title="t")
     shown = [int(place) for place in re.findall(r"f:(\d+)<", html)]
     assert len(shown) == 12
     assert shown[0] == 0
@@ -107,7 +124,7 @@ def test_agreement_is_dual_conditional_cross_entropy(trained: Path) -> None:
     """Written out from log-probabilities; a model that judges both ways may find the sides differently likely."""
     model = heedful.load(trained, kind=heedful.Translator, device="cpu")
     asked = [("1 2", "eins zwei"), ("3", "drei"), ("7", "null null null"), ("1 " * 100, "eins")]
-    found = agreement(model, model, asked)
+    found = dual_agreement(model, model, asked)
     assert found[3] is None
     for (source, target), value in zip(asked[:3], found, strict=False):
         there, back = model.score([(source, target)])[0], model.score([(target, source)])[0]
@@ -115,4 +132,4 @@ def test_agreement_is_dual_conditional_cross_entropy(trained: Path) -> None:
         second = -sum(back.token_log_probabilities) / len(back.token_log_probabilities)
         expected = torch.tensor(-abs(first - second) - (first + second) / 2).exp().item()
         assert value == pytest.approx(expected, rel=1e-4)
-    assert agreement(model, model, []) == []
+    assert dual_agreement(model, model, []) == []

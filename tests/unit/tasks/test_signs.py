@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from heedful.tasks.target import Candidate
-from heedful.tasks.translation.signs import COPIED, REPEATS, UNFINISHED, repeats, signs
+from heedful.tasks.decoder_target import TextCandidate
+from heedful.tasks.translation.hallucination_signs import (
+    COPIED_SIGN,
+    REPEATS_SIGN,
+    UNFINISHED_SIGN,
+    hallucination_signs,
+    has_repetition,
+)
 
 
-def candidate(text: str) -> Candidate:
-    return Candidate(text, (5, 6), ("a", "b"), -1.0, -0.5, finished=True)
+def candidate(text: str) -> TextCandidate:
+    return TextCandidate(text, (5, 6), ("a", "b"), -1.0, -0.5, finished=True)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +32,8 @@ def candidate(text: str) -> Candidate:
     ],
 )
 def test_what_goes_round_in_circles(source: str, text: str) -> None:
-    assert repeats(source, text)
-    assert signs(source, candidate(text)) == (REPEATS,)
+    assert has_repetition(source, text)
+    assert hallucination_signs(source, candidate(text)) == (REPEATS_SIGN,)
 
 
 @pytest.mark.parametrize(
@@ -46,11 +52,11 @@ def test_what_goes_round_in_circles(source: str, text: str) -> None:
     ],
 )
 def test_what_does_not(source: str, text: str) -> None:
-    assert not repeats(source, text)
-    assert signs(source, candidate(text)) == ()
+    assert not has_repetition(source, text)
+    assert hallucination_signs(source, candidate(text)) == ()
 
 
 def test_copies_and_what_was_cut_short() -> None:
-    assert signs("a dog is here too", candidate("A dog is  here too")) == (COPIED,)
-    assert signs("LibreOffice Writer", candidate("LibreOffice Writer")) == (), "names stay what they are"
-    assert signs("a dog", replace(candidate("ein"), finished=False)) == (UNFINISHED,)
+    assert hallucination_signs("a dog is here too", candidate("A dog is  here too")) == (COPIED_SIGN,)
+    assert hallucination_signs("LibreOffice Writer", candidate("LibreOffice Writer")) == (), "names stay what they are"
+    assert hallucination_signs("a dog", replace(candidate("ein"), finished=False)) == (UNFINISHED_SIGN,)

@@ -11,16 +11,16 @@ from torch import nn
 
 from heedful.architectures.build import build_language_model
 from heedful.architectures.recurrent import RecurrentDecoderConfig
-from heedful.data.tokenizers import Characters, Tokenizer, learn_sentencepiece
+from heedful.data.tokenizers import CharacterTokenizer, Tokenizer, learn_sentencepiece
 from heedful.errors import RecipeError
-from heedful.generation import Forbid, Multinomial
-from heedful.generation.search import Greedy, Sampling
+from heedful.generation import MultinomialSampler, SuppressTokens
+from heedful.generation.search import GreedySearch, SamplingSearch
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language.face import Writer
-from heedful.tasks.stop_strings import Ends, Following, complete
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, strip_incomplete_character
 
-LETTERS = Characters("abcdefg \n", lowercase=False, verbatim=True)
-SILENT = Forbid((*LETTERS.special.unspeakable, 3))
+LETTERS = CharacterTokenizer("abcdefg \n", lowercase=False, verbatim=True)
+SILENT = SuppressTokens((*LETTERS.special.suppressed_ids, 3))
 EOS = LETTERS.special.eos
 
 
@@ -33,9 +33,9 @@ def language_model(size: int, *, seed: int = 0, std: float = 0.6) -> LanguageMod
     return made.double().eval()
 
 
-def writer(tokenizer: Tokenizer = LETTERS, **options: Any) -> Writer:
-    search = Greedy(tokenizer.special.eos, (SILENT,))
-    return Writer(language_model(tokenizer.size), tokenizer=tokenizer, search=search, limit=40, **options)
+def writer(tokenizer: Tokenizer = LETTERS, **options: Any) -> TextGenerator:
+    search = GreedySearch(tokenizer.special.eos, (SILENT,))
+    return TextGenerator(language_model(tokenizer.size), tokenizer=tokenizer, search=search, limit=40, **options)
 
 
 class Bytes:
@@ -54,23 +54,23 @@ class Bytes:
         each = (self.pairs.get(number) or bytes([number - 4]) for number in ids if number >= 4)
         return b"".join(each).decode(errors="replace")
 
-    def pieces(self, ids: Any) -> list[str]:
+    def to_pieces(self, ids: Any) -> list[str]:
         return [str(number) for number in ids]
 
 
 @pytest.mark.parametrize("stop", [("b",), ("ab", "ca"), ("aaa",), ("cb", "b", "bca")])
 def test_what_is_certain_of_a_growing_text_never_changes(stop: tuple[str, ...]) -> None:
     """Letter by letter, what was shown is the beginning of what is left in the end, and nothing is held back idly."""
-    dice, ends = random.Random(3), Ends(stop)
+    dice, ends = random.Random(3), StopStrings(stop)
     for _ in range(300):
         text = "".join(dice.choices("abc", k=12))
         first = next((n for n in range(len(text) + 1) if any(string in text[:n] for string in stop)), len(text))
-        final, found = ends.cut(text[:first])
+        final, found = ends.truncate(text[:first])
         assert not any(string in final for string in stop)
         assert (found is not None) == any(string in text for string in stop)
         assert text.startswith(final + (found or ""))
         for n in range(first):
-            shown = ends.certain(text[:n])
+            shown = ends.certain_prefix(text[:n])
             assert final.startswith(shown)
             rest = text[len(shown) : n]
             assert not rest or any(string.startswith(rest) for string in stop)
@@ -86,7 +86,7 @@ def test_stop_strings_end_rows_where_their_text_holds_one(search: str) -> None:
     who, prompts = writer(), ["abc", "", "a bag faced cab\n", "g", "fed", "cafe"]
     way = {
         "greedy": who.search,
-        "sampling": Sampling(EOS, Multinomial(1.0, (SILENT,), seed=5), 3),
+        "sampling": SamplingSearch(EOS, MultinomialSampler(1.0, (SILENT,), seed=5), 3),
     }[search]
     free = who.write(prompts, search=way)
     stops, ends = [each[0].text[4:6] for each in free if len(each[0].text) > 6][:3], 0
@@ -128,16 +128,16 @@ def test_a_batch_steps_no_further_than_its_last_row(monkeypatch: pytest.MonkeyPa
 
 
 def test_streams_give_the_text_of_write_whatever_the_borders() -> None:
-    who = Writer(
+    who = TextGenerator(
         language_model(264, std=0.3),
         tokenizer=Bytes(),  # type: ignore[arg-type]
-        search=Greedy(EOS),
+        search=GreedySearch(EOS),
         limit=25,
     )
     only = tuple(n for n in range(264) if n not in (EOS, *(4 + b for b in "ab\u00e9\u20ac".encode()), *Bytes.pairs))
     stopped = 0
     for seed in range(4):
-        drawn = Sampling(EOS, Multinomial(1.0, (Forbid((*only, EOS)),), seed=seed), 1)
+        drawn = SamplingSearch(EOS, MultinomialSampler(1.0, (SuppressTokens((*only, EOS)),), seed=seed), 1)
         for stop in ((), ("ab",), ("\u20ac", "b\u00e9a"), ("aa", "bb")):
             (expected,) = who.write(["b"], search=drawn, stop=stop)[0]
             parts = list(who.stream("b", search=drawn, stop=stop))
@@ -151,34 +151,34 @@ def test_streams_give_the_text_of_write_whatever_the_borders() -> None:
 def test_characters_come_whole() -> None:
     bytewise: Any = Bytes()
     ids = bytewise.encode("a\u20ac\u00e9\U0001f600b")
-    following, ends = Following(bytewise, bytewise.encode("x")), Ends(())
-    shown = [ends.certain(following.text(ids[:n])) for n in range(len(ids) + 1)]
+    following, ends = ContinuationDecoder(bytewise, bytewise.encode("x")), StopStrings(())
+    shown = [ends.certain_prefix(following.decode(ids[:n])) for n in range(len(ids) + 1)]
     assert all("\ufffd" not in text for text in shown)
     whole = "a\u20ac\u00e9\U0001f600b"
     assert sorted(set(shown), key=len) == [whole[:n] for n in range(6)]
-    assert complete("a\ufffd\ufffd") == "a"
-    assert complete("\ufffda") == "\ufffda"
+    assert strip_incomplete_character("a\ufffd\ufffd") == "a"
+    assert strip_incomplete_character("\ufffda") == "\ufffda"
 
 
 def test_greedy_search_streams_too() -> None:
     who = writer(stop=["ba"])
     for prompt in ("abc", "", "fed"):
         search = who.search
-        assert isinstance(search, Greedy)
+        assert isinstance(search, GreedySearch)
         assert "".join(who.stream(prompt, search=search)) == who.write([prompt])[0][0].text
 
 
 def test_a_continuation_begins_with_the_space_between_it_and_its_prompt() -> None:
     text = ["the cat sat on a mat", "a dog sat on the cat", "the mat is on the dog"]
     pieces = learn_sentencepiece(text * 5, kind="bpe", size=40, lowercase=False)
-    following = Following(pieces, pieces.encode("the cat"))
-    assert following.text(pieces.encode("sat on")) == " sat on"
-    assert Following(pieces, []).text(pieces.encode("sat on")) == "sat on"
+    following = ContinuationDecoder(pieces, pieces.encode("the cat"))
+    assert following.decode(pieces.encode("sat on")) == " sat on"
+    assert ContinuationDecoder(pieces, []).decode(pieces.encode("sat on")) == "sat on"
 
 
 def test_prompts_longer_than_the_context_are_cut_from_the_left() -> None:
     who = writer(max_context=8)
-    assert [who.forgotten(text) for text in ("", "abcdefg", "abcdefga", "abcdefgabcdef")] == [0, 0, 4, 9]
+    assert [who.count_dropped_tokens(text) for text in ("", "abcdefg", "abcdefga", "abcdefgabcdef")] == [0, 0, 4, 9]
     alone = writer()
     read: list[list[int]] = []
     step = who.model.step
@@ -201,7 +201,7 @@ def test_writing_goes_on_where_the_context_ends() -> None:
     assert [each.tokens for (each,) in together] == [who.write([prompt])[0][0].tokens for prompt in prompts]
     assert max(len(each.tokens) for (each,) in together) > 16
     search = who.search
-    assert isinstance(search, Greedy)
+    assert isinstance(search, GreedySearch)
     for prompt, (each,) in zip(prompts, together, strict=True):
         assert "".join(who.stream(prompt, search=search)) == each.text
     # by hand: each token from what is left of the text
@@ -211,12 +211,12 @@ def test_writing_goes_on_where_the_context_ends() -> None:
         context = [*context, token]
     written: list[int] = []
     while len(written) < 40:
-        read = who._tokens([context])
-        logits = who.model.step(read, who.model.begin())[0][0, -1]
+        read = who._to_tokens([context])
+        logits = who.model.step(read, who.model.init_state())[0][0, -1]
         token = int(logits.index_fill(0, torch.tensor(SILENT.ids), -torch.inf).argmax())
         if token == EOS:
             break
         written.append(token)
         context = [*context, token]
         context = context[-4:] if len(context) > 8 else context
-    assert tuple(LETTERS.pieces(written)) == together[0][0].tokens
+    assert tuple(LETTERS.to_pieces(written)) == together[0][0].tokens

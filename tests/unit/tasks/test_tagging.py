@@ -13,16 +13,16 @@ from torch import nn
 from heedful.architectures.build import build_tagger
 from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
-from heedful.data.labels import Labels
+from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
-from heedful.data.tokenizers import Characters
+from heedful.data.tokenizers import CharacterTokenizer
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.tagging.data import tagged_encoding
-from heedful.tasks.tagging.face import Tagger
-from heedful.tasks.tagging.problem import Tagging
+from heedful.tasks.tagging.data import build_tagging_encoding
+from heedful.tasks.tagging.objective import TaggingObjective
+from heedful.tasks.tagging.predictor import Tagger
 
-LETTERS = Characters("abcdefg", lowercase=False)
-TAGS = Labels(["X", "Y", "Z"])
+LETTERS = CharacterTokenizer("abcdefg", lowercase=False)
+TAGS = LabelVocabulary(["X", "Y", "Z"])
 
 
 def corpus(folder: Path, count: int = 30) -> Corpus:
@@ -31,7 +31,7 @@ def corpus(folder: Path, count: int = 30) -> Corpus:
     for _ in range(count):
         words = tuple("".join(dice.choices("abcdefg", k=dice.randint(1, 4))) for _ in range(dice.randint(1, 8)))
         sentences.append(TaggedSentence(words, tuple(dice.choice("XYZ") for _ in words), ("x:1",) * len(words)))
-    return write_corpus(folder, sentences, encoding=tagged_encoding(LETTERS, TAGS, max_length=50))
+    return write_corpus(folder, sentences, encoder=build_tagging_encoding(LETTERS, TAGS, max_length=50))
 
 
 def model(**options: object) -> TokenClassifier:
@@ -46,10 +46,10 @@ def model(**options: object) -> TokenClassifier:
 @torch.no_grad()
 def test_loss_and_accuracy_are_those_of_each_sentence_alone(tmp_path: Path, options: dict[str, object]) -> None:
     text, made = corpus(tmp_path / "c"), model(**options)
-    what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
+    what = TaggingObjective(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
     total, right, count = 0.0, 0, 0
     for row in range(len(text)):
-        batch = what.batch(np.array([row]))
+        batch = what.build_batch(np.array([row]))
         logits = made.output(made(batch.tokens))[0]
         for scores, tag in zip(logits, batch.tags[0], strict=True):
             if tag >= 0:
@@ -58,22 +58,24 @@ def test_loss_and_accuracy_are_those_of_each_sentence_alone(tmp_path: Path, opti
                 count += 1
     measured = what.evaluate(made)
     assert measured == pytest.approx({"loss": total / count, "accuracy": right / count})
-    losses = [what.loss(made, what.batch(rows)) for rows in what.plan(0)]
+    losses = [what.loss(made, what.build_batch(rows)) for rows in what.plan_epoch(0)]
     assert sum(loss.count for loss in losses) == count
     assert sum(float(loss.total) for loss in losses) == pytest.approx(total)
 
 
 def test_smoothing_takes_from_the_right_tag_and_gives_to_all(tmp_path: Path) -> None:
     text, made = corpus(tmp_path / "c"), model()
-    what = Tagging(text, text, smoothing=0.3, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
-    batch = what.batch(np.arange(6))
+    what = TaggingObjective(text, text, smoothing=0.3, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
+    batch = what.build_batch(np.arange(6))
     chances = made.output(made(batch.tokens)).log_softmax(-1)[batch.tags >= 0]
     right = float(chances[range(len(chances)), batch.tags[batch.tags >= 0]].sum().detach())
     loss = what.loss(made, batch)
     assert float(loss.total.detach()) == pytest.approx(-0.7 * right - 0.3 * float(chances.mean(-1).sum().detach()))
     assert float(loss.parts["nll"].total) == pytest.approx(-right)
     assert what.evaluate(made)["loss"] == pytest.approx(
-        Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS).evaluate(made)["loss"]
+        TaggingObjective(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS).evaluate(made)[
+            "loss"
+        ]
     )
 
 
@@ -105,10 +107,10 @@ def test_a_tag_that_the_training_text_lacks_is_got_wrong_and_has_no_likelihood(t
     made, known = model(), ("X", "Y", "Z", "X")
     for name, tags in (("known", known), ("new", ("X", "W", "Z", "V"))):
         sentence = TaggedSentence(("ab", "c", "de", "f"), tags, ("x:1",) * 4)
-        encoding = tagged_encoding(LETTERS, TAGS, max_length=50)
-        text = write_corpus(tmp_path / name, [sentence], encoding=encoding)
-        what = Tagging(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
-        batch, measured = what.batch(np.array([0])), what.evaluate(made)
+        encoding = build_tagging_encoding(LETTERS, TAGS, max_length=50)
+        text = write_corpus(tmp_path / name, [sentence], encoder=encoding)
+        what = TaggingObjective(text, text, batch_tokens=40, seed=1, device=torch.device("cpu"), tags=TAGS)
+        batch, measured = what.build_batch(np.array([0])), what.evaluate(made)
         logits = made.output(made(batch.tokens))[0][batch.tags[0] >= 0]
         right = [number for number, tag in enumerate(tags) if tag in "XYZ"]
         labels = [TAGS.names.index(tags[number]) for number in right]

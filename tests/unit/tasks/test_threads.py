@@ -12,28 +12,33 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_sequence_to_sequence
-from heedful.architectures.interface import Sizes
+from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
-from heedful.data.tokenizers import BOS, EOS, PAD, Characters
-from heedful.generation import Forbid, Wu
-from heedful.generation.search import Beam
-from heedful.tasks.searches import Length
-from heedful.tasks.translation.face import Translator
+from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
+from heedful.generation import GNMTLengthPenalty, SuppressTokens
+from heedful.generation.search import BeamSearch
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.translation.translator import Translator
 
 THREADS = 8
-LETTERS = Characters("abcdef ", lowercase=False)
+LETTERS = CharacterTokenizer("abcdef ", lowercase=False)
 
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     torch.manual_seed(1)
     config = TransformerConfig(d_model=12, heads=3, encoder_layers=2, decoder_layers=2)
-    model: Any = build_sequence_to_sequence(config, Sizes(LETTERS.size, LETTERS.size, 40))
+    model: Any = build_sequence_to_sequence(config, DataSizes(LETTERS.size, LETTERS.size, 40))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
-    search = Beam(EOS, 3, Wu(0.6), 1, (Forbid((PAD, BOS)),))
+    search = BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 1, (SuppressTokens((PAD, BOS)),))
     return Translator(
-        (model.double().eval(),), source=LETTERS, target=LETTERS, search=search, length=Length(1.0, 3), max_source=30
+        (model.double().eval(),),
+        source=LETTERS,
+        target=LETTERS,
+        search=search,
+        length=LengthLimits(1.0, 3),
+        max_source=30,
     )
 
 

@@ -15,21 +15,21 @@ import torch
 from torch import Tensor, nn
 
 import heedful
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.data.batches import PairBatch, collate
-from heedful.data.corpus import Corpus, pair_encoding, write_corpus
-from heedful.data.readers import Pair
-from heedful.data.tokenizers import BOS, PAD, UNK, Characters, Tokenizer
-from heedful.inspection.watch import watch
-from heedful.tasks.criteria import Decorrelated, Likelihood
-from heedful.tasks.decorrelation import decorrelation
+from heedful.data.batches import PairBatch, collate_pairs
+from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
+from heedful.data.readers import SentencePair
+from heedful.data.tokenizers import BOS, PAD, UNK, CharacterTokenizer, Tokenizer
+from heedful.inspection.watch import watch_attention
+from heedful.tasks.criteria import DecorrelationCriterion, LikelihoodCriterion
+from heedful.tasks.decorrelation import decorrelation_penalty
+from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.translation.run import KIND, SOURCE, TARGET
-from heedful.tasks.writing import Score, Writing
-from heedful.values import Tokens
+from heedful.tasks.translation.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TASK
+from heedful.tensors import Tokens
 
-LETTERS = Characters("abcdef", lowercase=False)
+LETTERS = CharacterTokenizer("abcdef", lowercase=False)
 PAIRS = 14
 
 
@@ -37,14 +37,16 @@ PAIRS = 14
 def corpus(tmp_path: Path) -> Corpus:
     chance = np.random.default_rng(3)
     sides = [["".join(chance.choice(list("abcdef"), size=chance.integers(1, 9))) for _ in range(PAIRS)] for _ in "st"]
-    pairs = [Pair(source, target, "x") for source, target in zip(*sides, strict=True)]
-    return write_corpus(tmp_path / "c", pairs, encoding=pair_encoding(LETTERS, LETTERS, max_length=20))
+    pairs = [SentencePair(source, target, "x") for source, target in zip(*sides, strict=True)]
+    return write_corpus(tmp_path / "c", pairs, encoder=build_pair_encoder(LETTERS, LETTERS, max_length=20))
 
 
 @pytest.fixture
 def model() -> Any:
     config = {"d_model": 12, "heads": 3, "layers": 1, "dropout": 0.0, "output_bias": True}
-    built = build_sequence_to_sequence(TransformerConfig.model_validate(config), Sizes(LETTERS.size, LETTERS.size, 20))
+    built = build_sequence_to_sequence(
+        TransformerConfig.model_validate(config), DataSizes(LETTERS.size, LETTERS.size, 20)
+    )
     for parameter in built.parameters():
         nn.init.normal_(parameter, std=0.4)
     return built.double()
@@ -52,16 +54,16 @@ def model() -> Any:
 
 def translation(
     corpus: Corpus, *, batch_tokens: int = 30, smoothing: float = 0.0, decorrelation: float = 0.0
-) -> Writing:
-    likelihood = Likelihood(smoothing)
-    return Writing(
+) -> GenerationObjective:
+    likelihood = LikelihoodCriterion(smoothing)
+    return GenerationObjective(
         corpus,
         corpus,
-        criterion=Decorrelated(likelihood, weight=decorrelation) if decorrelation else likelihood,
+        criterion=DecorrelationCriterion(likelihood, weight=decorrelation) if decorrelation else likelihood,
         batch_tokens=batch_tokens,
         seed=5,
         device=torch.device("cpu"),
-        paired=partial(collate, bos=BOS),
+        collate_fn=partial(collate_pairs, bos=BOS),
     )
 
 
@@ -72,7 +74,7 @@ def longhand(model: Any, batch: PairBatch, smoothing: float) -> tuple[float, flo
         source = batch.source.ids[row][batch.source.positions[row] >= 0][None]
         target = batch.target.ids[row][batch.target.positions[row] >= 0][None]
         labels = batch.labels[row][batch.labels[row] >= 0]
-        logits, _ = model.step(Tokens.of(target, pad=PAD), model.begin(Tokens.of(source, pad=PAD)))
+        logits, _ = model.step(Tokens.from_ids(target, pad=PAD), model.init_state(Tokens.from_ids(source, pad=PAD)))
         for each, label in zip(logits[0].log_softmax(-1).tolist(), labels.tolist(), strict=True):
             plain -= each[label]
             total -= (1 - smoothing) * each[label] + smoothing * sum(each) / len(each)
@@ -84,7 +86,7 @@ def longhand(model: Any, batch: PairBatch, smoothing: float) -> tuple[float, flo
 def test_the_loss_is_the_sum_over_labels(corpus: Corpus, model: Any, smoothing: float) -> None:
     """Padded batches and sentences alone agree, so neither padding nor smoothing leaks into the other."""
     task = translation(corpus, smoothing=smoothing)
-    batch = task.batch(np.arange(PAIRS))
+    batch = task.build_batch(np.arange(PAIRS))
     assert (batch.labels < 0).any()
     loss = task.loss(model, batch)
     with torch.no_grad():
@@ -100,7 +102,7 @@ def test_losses_of_parts_add_up_to_that_of_the_whole(corpus: Corpus, model: Any)
     task = translation(corpus, smoothing=0.1, decorrelation=0.3)
 
     def gradients(parts: list[np.ndarray]) -> tuple[float, int, list[Tensor]]:
-        losses = [task.loss(model, task.batch(rows)) for rows in parts]
+        losses = [task.loss(model, task.build_batch(rows)) for rows in parts]
         total = torch.stack([loss.total for loss in losses]).sum()
         slopes = torch.autograd.grad(total, list(model.parameters()))
         return float(total.detach()), sum(loss.count for loss in losses), list(slopes)
@@ -115,16 +117,16 @@ def test_losses_of_parts_add_up_to_that_of_the_whole(corpus: Corpus, model: Any)
 
 def test_decorrelation_adds_its_weight_times_the_penalty(corpus: Corpus, model: Any) -> None:
     task = translation(corpus)
-    batch = task.batch(np.arange(5))
+    batch = task.build_batch(np.arange(5))
     plain = translation(corpus, smoothing=0.1).loss(model, batch)
     found = translation(corpus, smoothing=0.1, decorrelation=0.25).loss(model, batch)
     penalty = 0.0
     for row in range(5):  # alone, no sentence has padding
-        single = task.batch(np.array([row]))
-        with torch.no_grad(), watch(model) as weights:
+        single = task.build_batch(np.array([row]))
+        with torch.no_grad(), watch_attention(model) as weights:
             model(single.source, single.target)
         assert len(weights) == 3, "all three attentions"
-        penalty += float(decorrelation(each for calls in weights.values() for each in calls))
+        penalty += float(decorrelation_penalty(each for calls in weights.values() for each in calls))
     assert float(found.parts["decorrelation"].total) == pytest.approx(penalty, rel=1e-6)
     assert float(found.total.detach()) == pytest.approx(float(plain.total.detach()) + 0.25 * penalty, rel=1e-6)
     assert found.count == plain.count
@@ -142,8 +144,8 @@ def test_validation_is_the_mean_over_labels_however_it_is_batched(
     model.eval()
     with torch.no_grad():
         metrics = task.evaluate(model)
-        _, plain, count = longhand(model, task.batch(np.arange(PAIRS)), 0.0)
-    assert metrics.keys() == task.metrics == {"loss", "perplexity", "accuracy"}
+        _, plain, count = longhand(model, task.build_batch(np.arange(PAIRS)), 0.0)
+    assert metrics.keys() == task.metric_names == {"loss", "perplexity", "accuracy"}
     assert metrics["loss"] == pytest.approx(plain / count)
     assert metrics["perplexity"] == pytest.approx(math.exp(plain / count))
 
@@ -156,7 +158,7 @@ def test_accuracy_is_how_often_the_label_comes_first_however_sure_the_model_is(
     model.eval()
     right, count = 0, 0
     for row in range(PAIRS):  # alone, no sentence has padding
-        single = task.batch(np.array([row]))
+        single = task.build_batch(np.array([row]))
         with torch.no_grad():
             first = model.output(model(single.source, single.target))[0].argmax(-1)
         right += sum(mine == label for mine, label in zip(first.tolist(), single.labels[0].tolist(), strict=True))
@@ -172,19 +174,21 @@ def test_accuracy_is_how_often_the_label_comes_first_however_sure_the_model_is(
 
 
 def test_bleu_is_measured_where_it_is_asked_for(corpus: Corpus, model: Any) -> None:
-    task = Writing(
+    task = GenerationObjective(
         corpus,
         corpus,
-        criterion=Likelihood(),
+        criterion=LikelihoodCriterion(),
         batch_tokens=100,
         seed=1,
         device=torch.device("cpu"),
-        score=Score(frozenset({"bleu"}), lambda given: {"bleu": 12.5 if given is model else 0.0}),
-        paired=partial(collate, bos=BOS),
+        generation_metrics=GenerationMetrics(
+            frozenset({"bleu"}), lambda given: {"bleu": 12.5 if given is model else 0.0}
+        ),
+        collate_fn=partial(collate_pairs, bos=BOS),
     )
     with torch.no_grad():
         metrics = task.evaluate(model)
-    assert metrics.keys() == task.metrics
+    assert metrics.keys() == task.metric_names
     assert metrics["bleu"] == 12.5
 
 
@@ -198,7 +202,7 @@ def test_a_hopeless_model_has_infinite_perplexity(corpus: Corpus, model: Any) ->
 
 def test_epochs_are_planned_from_the_seed(corpus: Corpus) -> None:
     task = translation(corpus, batch_tokens=9)
-    plans = [[rows.tolist() for rows in task.plan(epoch)] for epoch in (0, 1, 0)]
+    plans = [[rows.tolist() for rows in task.plan_epoch(epoch)] for epoch in (0, 1, 0)]
     assert plans[0] == plans[2] != plans[1]
     assert sorted(row for rows in plans[0] for row in rows) == list(range(PAIRS))
 
@@ -210,8 +214,8 @@ def test_the_target_may_be_cut_in_another_way(small: Path) -> None:
     assert not recipe.tokenizer.joint
     run = heedful.train(recipe, device="cpu")
     face = heedful.load(run.folder, device="cpu")
-    assert face.source.pieces(face.source.encode("12 3")) == ["1", "2", "▁", "3"]
-    assert face.target.pieces(face.target.encode("eins zwei")) == ["eins", "zwei"]
+    assert face.source.to_pieces(face.source.encode("12 3")) == ["1", "2", "▁", "3"]
+    assert face.target.to_pieces(face.target.encode("eins zwei")) == ["eins", "zwei"]
     assert len(face.translate(["1 2"])) == 1
 
 
@@ -228,12 +232,12 @@ def test_translations_keep_their_marks_and_sources_are_read_alike(kind: str, joi
     )
     recipe = heedful.load_recipe(tmp_path / "r.toml")
     assert isinstance(recipe, TranslationRecipe)
-    made = KIND.learn(recipe, given=None)
+    made = TASK.learn_vocabularies(recipe, existing=None)
     for name, vocabulary in made.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         vocabulary.save(tmp_path / name)
-    for found in (made, KIND.load(recipe, tmp_path)):
-        source, target = found[SOURCE], found[TARGET]
+    for found in (made, TASK.load_vocabularies(recipe, tmp_path)):
+        source, target = found[SOURCE_TOKENIZER], found[TARGET_TOKENIZER]
         assert isinstance(source, Tokenizer)
         assert isinstance(target, Tokenizer)
         written = target.decode(target.encode(chinese))
@@ -252,6 +256,6 @@ def test_a_lowercased_vocabulary_folds_as_it_did(tmp_path: Path) -> None:
     )
     recipe = heedful.load_recipe(tmp_path / "r.toml")
     assert isinstance(recipe, TranslationRecipe)
-    target = KIND.learn(recipe, given=None)[TARGET]
+    target = TASK.learn_vocabularies(recipe, existing=None)[TARGET_TOKENIZER]
     assert isinstance(target, Tokenizer)
     assert target.decode(target.encode("Ein，B…")) == "ein,b..."

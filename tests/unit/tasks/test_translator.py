@@ -9,24 +9,24 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
-from heedful.data.spelling import occurrences
-from heedful.data.tokenizers import BOS, EOS, PAD, Characters
+from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
+from heedful.data.word_boundaries import find_term
 from heedful.errors import DataError, RecipeError
-from heedful.generation import Forbid, Multinomial, Wu
-from heedful.generation.search import Beam, Greedy, Sampling, Search
-from heedful.tasks.faces import Unread
-from heedful.tasks.searches import Length
-from heedful.tasks.target import Candidate
-from heedful.tasks.translation.face import Translator
-from heedful.tasks.translation.translations import Translation, joined
+from heedful.generation import GNMTLengthPenalty, MultinomialSampler, SuppressTokens
+from heedful.generation.search import BeamSearch, GreedySearch, SamplingSearch, SearchStrategy
+from heedful.tasks.decoder_target import TextCandidate
+from heedful.tasks.predictor import UnreadableInput
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.translation.translations import Translation, join_translations
+from heedful.tasks.translation.translator import Translator
 
-LETTERS = Characters("abcdef", lowercase=False)
+LETTERS = CharacterTokenizer("abcdef", lowercase=False)
 MAX_SOURCE = 12
 SENTENCES = ["abc", "", "f", "abcdefabcd", "ba", "  ", "dd", "cafe"]
-SILENT = (Forbid((PAD, BOS)),)
+SILENT = (SuppressTokens((PAD, BOS)),)
 
 
 TRANSFORMER = TransformerConfig(d_model=12, heads=3, encoder_layers=1, decoder_layers=1, output_bias=True)
@@ -35,7 +35,7 @@ TRANSFORMER = TransformerConfig(d_model=12, heads=3, encoder_layers=1, decoder_l
 def network(seed: int = 0, *, end: float = 0.0, config: ModelConfig = TRANSFORMER) -> Any:
     """A random model; `end` makes the end of sentence likely or unlikely."""
     torch.manual_seed(seed)
-    model = build_sequence_to_sequence(config, Sizes(LETTERS.size, LETTERS.size, 40))
+    model = build_sequence_to_sequence(config, DataSizes(LETTERS.size, LETTERS.size, 40))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     with torch.no_grad():
@@ -43,13 +43,13 @@ def network(seed: int = 0, *, end: float = 0.0, config: ModelConfig = TRANSFORME
     return model.double().eval()
 
 
-def translator(*models: Any, length: Length | None = None, search: Search | None = None) -> Translator:
+def translator(*models: Any, length: LengthLimits | None = None, search: SearchStrategy | None = None) -> Translator:
     return Translator(
         models or (network(),),
         source=LETTERS,
         target=LETTERS,
-        search=search or Greedy(EOS, SILENT),
-        length=length or Length(),
+        search=search or GreedySearch(EOS, SILENT),
+        length=length or LengthLimits(),
         max_source=MAX_SOURCE,
     )
 
@@ -57,7 +57,7 @@ def translator(*models: Any, length: Length | None = None, search: Search | None
 @pytest.mark.parametrize(("ratio", "extra"), [(1.0, 0), (1.0, 3), (2.5, 1), (0.0, 4)])
 def test_translations_are_no_longer_than_allowed(ratio: float, extra: int) -> None:
     """ratio times the source's tokens, its end included, and `extra` more; the end of the translation counts."""
-    never = translator(network(end=-1e4), length=Length(ratio, extra))
+    never = translator(network(end=-1e4), length=LengthLimits(ratio, extra))
     for sentence, found in zip(SENTENCES, never.translate(SENTENCES), strict=True):
         (best,) = found.candidates
         assert len(best.tokens) == (int(ratio * (len(sentence) + 1)) + extra if sentence.strip() else 0)
@@ -65,9 +65,11 @@ def test_translations_are_no_longer_than_allowed(ratio: float, extra: int) -> No
 
 
 @pytest.mark.parametrize("batch_tokens", [12, 4096])
-@pytest.mark.parametrize("search", [Greedy(EOS, SILENT), Beam(EOS, 3, Wu(0.6), 2, SILENT)], ids=["greedy", "beam"])
-def test_order_is_kept_and_neighbours_do_not_matter(batch_tokens: int, search: Search) -> None:
-    ours = translator(length=Length(1.0, 4), search=search)
+@pytest.mark.parametrize(
+    "search", [GreedySearch(EOS, SILENT), BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 2, SILENT)], ids=["greedy", "beam"]
+)
+def test_order_is_kept_and_neighbours_do_not_matter(batch_tokens: int, search: SearchStrategy) -> None:
+    ours = translator(length=LengthLimits(1.0, 4), search=search)
     ticks: list[int] = []
     found = ours.translate(SENTENCES, batch_tokens=batch_tokens, tick=ticks.append)
     assert sum(ticks) == len(SENTENCES)
@@ -78,7 +80,7 @@ def test_order_is_kept_and_neighbours_do_not_matter(batch_tokens: int, search: S
         for mine, other in zip(each.candidates, alone.candidates, strict=True):
             assert mine.log_probability == pytest.approx(other.log_probability)
         if sentence.strip():
-            assert list(each.source_tokens) == LETTERS.pieces(LETTERS.encode(sentence))
+            assert list(each.source_tokens) == LETTERS.to_pieces(LETTERS.encode(sentence))
             assert each.text == "".join(each.candidates[0].tokens)
         else:
             assert (each.text, each.source_tokens) == ("", ())
@@ -87,7 +89,9 @@ def test_order_is_kept_and_neighbours_do_not_matter(batch_tokens: int, search: S
 
 def test_scores_of_what_was_found_are_those_it_was_found_with() -> None:
     """Forced decoding and search agree, and so do batches of any size."""
-    ours = translator(network(end=4.0), length=Length(2.0, 9), search=Beam(EOS, 4, Wu(0.0), 4, SILENT))
+    ours = translator(
+        network(end=4.0), length=LengthLimits(2.0, 9), search=BeamSearch(EOS, 4, GNMTLengthPenalty(0.0), 4, SILENT)
+    )
     found = [each for each in ours.translate(SENTENCES) if each.source.strip()]
     pairs = [(each.source, c.text) for each in found for c in each.candidates if c.finished]
     wanted = [c.log_probability for each in found for c in each.candidates if c.finished]
@@ -103,7 +107,7 @@ def test_scores_of_what_was_found_are_those_it_was_found_with() -> None:
 
 def test_a_prefix_is_kept_even_where_it_fills_the_limit() -> None:
     sentences, prefixes = ["abc", "f", "dd"], ["fade", "", "b"]
-    ours = translator(network(end=-1e4), length=Length(0.0, 2))
+    ours = translator(network(end=-1e4), length=LengthLimits(0.0, 2))
     for each, prefix in zip(ours.translate(sentences, prefixes=prefixes), prefixes, strict=True):
         assert each.text.startswith(prefix)
         assert len(each.text) == max(2, len(prefix) + 1)
@@ -113,29 +117,31 @@ def test_a_prefix_is_kept_even_where_it_fills_the_limit() -> None:
 
 def test_constraints_are_held_as_words_of_their_own() -> None:
     """Whatever a model without sense would make of the letters beside them."""
-    letters = Characters("abcdef ", lowercase=False)
+    letters = CharacterTokenizer("abcdef ", lowercase=False)
     torch.manual_seed(1)
-    model = build_sequence_to_sequence(TRANSFORMER, Sizes(letters.size, letters.size, 60))
+    model = build_sequence_to_sequence(TRANSFORMER, DataSizes(letters.size, letters.size, 60))
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
-    search = Beam(EOS, 4, Wu(0.6), 4, SILENT)
-    ours = Translator([model.eval()], source=letters, target=letters, search=search, length=Length(), max_source=20)
+    search = BeamSearch(EOS, 4, GNMTLengthPenalty(0.6), 4, SILENT)
+    ours = Translator(
+        [model.eval()], source=letters, target=letters, search=search, length=LengthLimits(), max_source=20
+    )
     wanted = [["ab"], ["f", "bad cab"], [], ["cab", "cabs"]]
     found = ours.translate(["abc", "fade", "bed", "cab"], constraints=wanted)
     assert [each.unmet for each in found] == [(), (), (), ("cabs",)]
     for each, terms in zip(found, wanted, strict=True):
         for candidate in each.candidates:
-            assert not candidate.finished or all(list(occurrences(t, candidate.text)) for t in terms if t != "cabs")
+            assert not candidate.finished or all(list(find_term(t, candidate.text)) for t in terms if t != "cabs")
 
 
 def test_a_least_length_beyond_the_longest_leaves_room_for_the_end() -> None:
-    ours = translator(network(end=50.0), length=Length(0.0, 6, least=99))
+    ours = translator(network(end=50.0), length=LengthLimits(0.0, 6, min_length=99))
     for each in ours.translate(["abc", "f"]):
         assert (len(each.candidates[0].ids), each.candidates[0].finished) == (5, True)
 
 
 def test_a_prefix_counts_for_the_least_length() -> None:
-    ours = translator(network(end=50.0), length=Length(0.0, 9, least=4))
+    ours = translator(network(end=50.0), length=LengthLimits(0.0, 9, min_length=4))
     for prefix in ("", "ab", "abcd", "abcdef"):
         (found,) = ours.translate(["abc"], prefixes=[prefix])
         assert len(found.candidates[0].ids) == max(4, len(prefix)), prefix
@@ -149,7 +155,7 @@ def test_a_given_pair_beyond_the_model_is_named() -> None:
     for call in (ours.score, ours.align_all, ours.link):
         with pytest.raises(DataError, match=message):
             call(pairs)
-    assert ours.unread(pairs) == {7: Unread(message)}
+    assert ours.unread(pairs) == {7: UnreadableInput(message)}
     assert list(ours.unread(pairs, first=3)) == [7]
     assert ours.unread(pairs, first=3)[7].message.startswith("sentence 10: ")
 
@@ -159,10 +165,12 @@ LONG = "  abc de. Fa,  b! Dead fed"
 PARTED = ["abc de.", "Fa,  b!", "Dead fed"]
 
 
-@pytest.mark.parametrize("search", [Greedy(EOS, SILENT), Beam(EOS, 3, Wu(0.6), 2, SILENT)], ids=["greedy", "beam"])
-def test_a_sentence_that_is_too_long_is_translated_in_parts(search: Search) -> None:
+@pytest.mark.parametrize(
+    "search", [GreedySearch(EOS, SILENT), BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 2, SILENT)], ids=["greedy", "beam"]
+)
+def test_a_sentence_that_is_too_long_is_translated_in_parts(search: SearchStrategy) -> None:
     """Parts are read as if each were given alone, and stand together as in the source."""
-    ours = translator(length=Length(1.0, 4), search=search)
+    ours = translator(length=LengthLimits(1.0, 4), search=search)
     found, other = ours.translate([LONG, "cafe"], first=3)
     assert (found.source, found.cut) == (LONG, 0)
     assert [part.source for part in found.parts] == PARTED
@@ -186,12 +194,14 @@ def test_a_sentence_that_is_too_long_is_translated_in_parts(search: Search) -> N
 
 def test_what_stands_between_parts_stays() -> None:
     def part(source: str, *texts: str, score: float = -1.0) -> Translation:
-        return Translation(source, (), tuple(Candidate(t, (), (), score, score, finished=True) for t in texts))
+        return Translation(source, (), tuple(TextCandidate(t, (), (), score, score, finished=True) for t in texts))
 
-    found = joined(" a.\n\nb.c \td", [part("a.", "A", "AA"), part("b.", "B"), part("c", "C", ""), part("d", "D", "DD")])
+    found = join_translations(
+        " a.\n\nb.c \td", [part("a.", "A", "AA"), part("b.", "B"), part("c", "C", ""), part("d", "D", "DD")]
+    )
     assert [each.text for each in found.candidates] == ["A\n\nBC \tD", "AA\n\nB \tDD"]
     assert found.candidates[0].score == -4
-    assert joined(" a. b.", [part("a.", ""), part("b.", "B")]).text == "B", "an empty part leaves no space"
+    assert join_translations(" a. b.", [part("a.", ""), part("b.", "B")]).text == "B", "an empty part leaves no space"
 
 
 def test_a_word_that_is_too_long_is_read_to_the_models_end() -> None:
@@ -208,7 +218,7 @@ def test_a_word_that_is_too_long_is_read_to_the_models_end() -> None:
 
 
 def test_the_first_part_alone_begins_with_the_prefix() -> None:
-    ours = translator(network(end=-1e4), length=Length(0.0, 3))
+    ours = translator(network(end=-1e4), length=LengthLimits(0.0, 3))
     (found,) = ours.translate([LONG], prefixes=["fad"])
     first, *others = [part.text for part in found.parts]
     assert first.startswith("fad")
@@ -218,7 +228,7 @@ def test_the_first_part_alone_begins_with_the_prefix() -> None:
 
 def test_parts_are_drawn_apart_from_each_other() -> None:
     """Two parts that read alike need not be translated alike; and a sentence is drawn alike with any neighbours."""
-    ours = translator(network(end=-2.0), search=Sampling(EOS, Multinomial(1.0, SILENT, seed=5), 1))
+    ours = translator(network(end=-2.0), search=SamplingSearch(EOS, MultinomialSampler(1.0, SILENT, seed=5), 1))
     same = "abc def. Abc def. Abc def."
     (found,) = ours.translate([same])
     first, second, third = (part.candidates[0].ids for part in found.parts)
@@ -278,7 +288,7 @@ def test_a_model_that_reads_its_source_as_one_vector_has_no_alignment() -> None:
 def test_a_candidate_is_aligned_in_the_pieces_in_which_it_was_generated() -> None:
     ours = translator()
     ids = ours.target.encode("efe")
-    candidate = Candidate("told otherwise", tuple(ids), (), 0.0, 0.0, finished=True)
+    candidate = TextCandidate("told otherwise", tuple(ids), (), 0.0, 0.0, finished=True)
     found, expected = ours.align("abcd", candidate), ours.align("abcd", "efe")
     assert found.target_tokens == ("e", "f", "e", "</s>") == expected.target_tokens
     for path, weights in found.weights.items():

@@ -6,19 +6,19 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.architectures.build import Sizes, build_sequence_to_sequence
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.data.tokenizers import EOS, UNK, Characters, Tokenizer, Words, learn_sentencepiece
-from heedful.generation.search import Greedy
-from heedful.tasks.searches import Length
-from heedful.tasks.target import Candidate
-from heedful.tasks.translation.face import Translator
+from heedful.data.tokenizers import EOS, UNK, CharacterTokenizer, Tokenizer, WordTokenizer, learn_sentencepiece
+from heedful.generation.search import GreedySearch
+from heedful.tasks.decoder_target import TextCandidate
+from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.translations import Translation, replace_unknown
+from heedful.tasks.translation.translator import Translator
 
-TARGET = Words(["ein", "Hund", "."], lowercase=False)
+TARGET = WordTokenizer(["ein", "Hund", "."], lowercase=False)
 SOURCES: dict[str, tuple[Tokenizer, str]] = {
-    "words": (Words(["a", "dog"], lowercase=False), "a Zorro, dog O'Hara 4.5"),
-    "characters": (Characters("ado g", lowercase=False), "a dog ☃ x"),
+    "words": (WordTokenizer(["a", "dog"], lowercase=False), "a Zorro, dog O'Hara 4.5"),
+    "characters": (CharacterTokenizer("ado g", lowercase=False), "a dog ☃ x"),
     "bpe": (learn_sentencepiece(["a dog", "two dogs"] * 30, kind="bpe", size=16, lowercase=False), "a Q dog ☃"),
 }
 
@@ -27,15 +27,15 @@ SOURCES: dict[str, tuple[Tokenizer, str]] = {
 def case(request: pytest.FixtureRequest) -> tuple[Translator, str]:
     source, sentence = SOURCES[request.param]
     config = TransformerConfig(d_model=8, heads=2, encoder_layers=1, decoder_layers=1, tie="two_way")
-    model = build_sequence_to_sequence(config, Sizes(source.size, TARGET.size, 40)).double().eval()
+    model = build_sequence_to_sequence(config, DataSizes(source.size, TARGET.size, 40)).double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
-    search, length = Greedy(EOS), Length()
+    search, length = GreedySearch(EOS), LengthLimits()
     return Translator([model], source=source, target=TARGET, search=search, length=length, max_source=40), sentence
 
 
-def candidate(*ids: int) -> Candidate:
-    return Candidate(TARGET.decode(ids), ids, tuple(TARGET.pieces(ids)), -1.0, -0.5, finished=True)
+def candidate(*ids: int) -> TextCandidate:
+    return TextCandidate(TARGET.decode(ids), ids, tuple(TARGET.to_pieces(ids)), -1.0, -0.5, finished=True)
 
 
 def test_each_unknown_piece_is_what_it_looked_at(case: tuple[Translator, str]) -> None:
@@ -45,7 +45,7 @@ def test_each_unknown_piece_is_what_it_looked_at(case: tuple[Translator, str]) -
     given = [Translation(sentence, (), (whole, holes)), Translation("a", (), (alone,)), Translation("", (), ())]
     found = replace_unknown(ours, given)
     assert found[0].candidates[0] == whole
-    surfaces = ours.source.surfaces(sentence)
+    surfaces = ours.source.get_surfaces(sentence)
     weights = list(ours.align(sentence, holes).weights.values())[-1]
     words = [place for place, surface in enumerate(surfaces) if surface]
     first, second = (surfaces[max(words, key=lambda place: weights[at, place])] for at in (1, 3))
@@ -57,14 +57,14 @@ def test_each_unknown_piece_is_what_it_looked_at(case: tuple[Translator, str]) -
 
 def test_unknown_pieces_of_the_source_keep_their_letters(case: tuple[Translator, str]) -> None:
     ours, sentence = case
-    surfaces = ours.source.surfaces(sentence)
+    surfaces = ours.source.get_surfaces(sentence)
     ids = ours.source.encode(sentence)
     assert len(surfaces) == len(ids)
     assert UNK in ids
     assert "".join(surfaces) == sentence.replace(" ", "")
     for number, surface in zip(ids, surfaces, strict=True):
         if number != UNK:
-            assert ours.source.pieces([number])[0].removeprefix("▁") == surface
+            assert ours.source.to_pieces([number])[0].removeprefix("▁") == surface
 
 
 def test_nothing_unknown_costs_nothing(case: tuple[Translator, str], monkeypatch: pytest.MonkeyPatch) -> None:

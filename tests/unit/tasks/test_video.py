@@ -21,15 +21,15 @@ from heedful.errors import DataError, RecipeError
 from heedful.recipes.generation import SamplingConfig
 from heedful.recipes.load import load_recipe
 from heedful.runs.load import open_run
-from heedful.tasks.captions import CAPTIONS, NUMBERS, SEEN, by_caption, unseen
-from heedful.tasks.exam import PLAIN
-from heedful.tasks.faces import Asked
-from heedful.tasks.kind import kind_of
-from heedful.tasks.searches import build_search
-from heedful.tasks.video.data import CaptionedClip, ClipColumns, ClipRecords, Event, beside, collate_clips
-from heedful.tasks.video.exam import Told, video_exam
-from heedful.tasks.video.face import VideoCaptioner
-from heedful.tasks.video.moving import DEEDS, FRAMES, Moving, files, moving
+from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE, NUMBER_SIDE, explain_unreadable, split_by_caption
+from heedful.tasks.evaluation import DEFAULT_OPTIONS
+from heedful.tasks.predictor import InspectRequest
+from heedful.tasks.search_factory import build_search
+from heedful.tasks.task import get_task
+from heedful.tasks.video.data import CaptionedClip, ClipColumns, ClipEvent, ClipRecords, batch_clips, collate_clips
+from heedful.tasks.video.evaluation import VideoOutputs, build_video_evaluator
+from heedful.tasks.video.moving_shapes import ACTIONS, FRAME_LIMITS, GeneratedClip, build_clip_files, generate_clips
+from heedful.tasks.video.predictor import VideoCaptioner
 
 SIZE = 8
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (40, 40, 230)}
@@ -118,36 +118,36 @@ def user(run: Path) -> VideoCaptioner:
 
 
 def test_parts_of_generated_clips_have_no_caption_in_common() -> None:
-    parts = {part: list(moving(part, 60, size=8)) for part in ("train", "validation", "test")}
+    parts = {part: list(generate_clips(part, 60, size=8)) for part in ("train", "validation", "test")}
     captions = {part: {clip.caption for clip in found} for part, found in parts.items()}
     for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
         assert not captions[one] & captions[other]
     for clip in (clip for found in parts.values() for clip in found):
-        assert FRAMES[0] <= len(clip.frames) <= FRAMES[1]
-        first, second = clip.deeds
+        assert FRAME_LIMITS[0] <= len(clip.frames) <= FRAME_LIMITS[1]
+        first, second = clip.actions
         assert 0 <= first.start < first.stop <= second.start < second.stop <= len(clip.frames)
         assert (first.colour, first.shape) != (second.colour, second.shape)
-        assert not any(deed.shape == "circle" and deed.done == "spins" for deed in clip.deeds)
+        assert not any(deed.shape == "circle" and deed.action == "spins" for deed in clip.actions)
 
 
 def test_generated_clips_are_a_function_of_the_seed() -> None:
-    def first(seed: int) -> Moving:
-        return next(moving("train", 1, size=16, seed=seed))
+    def first(seed: int) -> GeneratedClip:
+        return next(generate_clips("train", 1, size=16, seed=seed))
 
     assert np.array_equal(first(1).frames, first(1).frames)
-    assert first(1).deeds == first(1).deeds
+    assert first(1).actions == first(1).actions
     assert not np.array_equal(first(1).frames[0], first(2).frames[0])
 
 
 def test_what_is_said_of_generated_clips_is_seen() -> None:
     """Where a shape is, how large it is, and whether it changes in its place: in its frames, and nothing elsewhere."""
     met = set()
-    for clip in moving("train", 80, size=32, seed=4):
-        empty = [n for n in range(len(clip.frames)) if not any(d.start <= n < d.stop for d in clip.deeds)]
+    for clip in generate_clips("train", 80, size=32, seed=4):
+        empty = [n for n in range(len(clip.frames)) if not any(d.start <= n < d.stop for d in clip.actions)]
         ground = clip.frames[empty[0]].astype(int) if empty else None
         for n in empty:
             assert np.array_equal(clip.frames[n], ground)
-        for deed in clip.deeds if empty else ():
+        for deed in clip.actions if empty else ():
             inside = (abs(clip.frames[deed.start : deed.stop] - ground) > 60).any(-1)
             assert inside.any((1, 2)).all()
             ys, xs = ([at[axis].mean() for at in map(np.nonzero, inside)] for axis in (0, 1))
@@ -155,16 +155,16 @@ def test_what_is_said_of_generated_clips_is_seen() -> None:
             moved = {"left": xs[0] - xs[-1], "right": xs[-1] - xs[0], "up": ys[0] - ys[-1], "down": ys[-1] - ys[0]}
             done = {f"moves {way}" for way, distance in moved.items() if distance > 6}
             done |= {"grows"} if area[-1] > 2 * area[0] else {"shrinks"} if area[0] > 2 * area[-1] else set()
-            assert (done or {"spins"}) == {deed.done}
-            if deed.done == "spins":
+            assert (done or {"spins"}) == {deed.action}
+            if deed.action == "spins":
                 assert all((one ^ other).any() for one, other in pairwise(inside))
-            met.add(deed.done)
-    assert met == set(DEEDS)
+            met.add(deed.action)
+    assert met == set(ACTIONS)
 
 
 def test_generated_files_are_read_as_they_were_made(tmp_path: Path) -> None:
-    clips = list(moving("test", 3, size=8))
-    for name, content in files(clips, stem="test").items():
+    clips = list(generate_clips("test", 3, size=8))
+    for name, content in build_clip_files(clips, stem="test").items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     read = list(ClipRecords(tmp_path / "test.jsonl"))
@@ -172,7 +172,7 @@ def test_generated_files_are_read_as_they_were_made(tmp_path: Path) -> None:
     for each, clip in zip(read, clips, strict=True):
         assert np.array_equal(np.load(each.clip)["frames"], clip.frames)
         assert [(event.phrase, event.start, event.stop) for event in each.events] == [
-            (deed.phrase, deed.start, deed.stop) for deed in clip.deeds
+            (deed.phrase, deed.start, deed.stop) for deed in clip.actions
         ]
 
 
@@ -226,23 +226,23 @@ def test_captions_of_a_clip_share_its_frames(folder: Path, run: Path, tmp_path: 
         CaptionedClip(folder / "train2.npz", ()),
         CaptionedClip(folder / "train3.npz", ("blue",)),
     ]
-    corpus = write_corpus(tmp_path / "c", enumerate(examples), encoding=opened.kind.encoding(opened))
-    assert corpus[NUMBERS].stream.tolist() == [0, 4]
+    corpus = write_corpus(tmp_path / "c", enumerate(examples), encoder=opened.task.build_encoding(opened))
+    assert corpus[NUMBER_SIDE].stream.tolist() == [0, 4]
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (2, 2, 1)
-    see = opened.recipe.data.see
+    see = opened.recipe.data.read_clip
     special = opened.tokenizer.special
-    captions = by_caption(corpus, eos=special.eos)
+    captions = split_by_caption(corpus, eos=special.eos)
     kept = [see(examples[n].clip) for n in (0, 0, 4)]
     batch = collate_clips(captions, np.array([0, 1, 2]), bos=special.bos)
-    expected = beside(kept)
+    expected = batch_clips(kept)
     assert batch.source.frames.equal(expected.frames)
     assert batch.source.positions.equal(expected.positions)
     for row, text in enumerate(("red", "green then blue", "blue")):
         ids = [*opened.tokenizer.encode(text), special.eos]
-        assert captions[CAPTIONS][row].tolist() == ids
+        assert captions[CAPTION_SIDE][row].tolist() == ids
         assert batch.labels[row].tolist() == [*ids, *[-1] * (4 - len(ids))]
-    assert captions[SEEN].stream is corpus[SEEN].stream
-    reasons = list(unseen(examples, corpus, see=lambda each: see(each.clip)))
+    assert captions[INPUT_SIDE].stream is corpus[INPUT_SIDE].stream
+    reasons = list(explain_unreadable(examples, corpus, extract=lambda each: see(each.clip)))
     assert len(reasons) == 1
     assert "none.npz: there is no such clip" in reasons[0]
 
@@ -262,7 +262,7 @@ def test_neighbours_do_not_matter_to_what_is_said(user: VideoCaptioner, folder: 
     examples = list(ClipRecords(folder / "validation.jsonl"))
     together = user.caption([each.clip for each in examples], together=12)
     alone = user.caption([str(each.clip) for each in examples], together=1)
-    assert {len(user.see(each.clip).frames) for each in examples} != {8}, "clips of several lengths"
+    assert {len(user.extract_features(each.clip).frames) for each in examples} != {8}, "clips of several lengths"
     for one, other in zip(together, alone, strict=True):
         assert one.text == other.text
         # kernels of other batch shapes add in another order
@@ -272,12 +272,12 @@ def test_neighbours_do_not_matter_to_what_is_said(user: VideoCaptioner, folder: 
 def test_a_batch_loses_what_its_clips_lose_alone(run: Path) -> None:
     opened = open_run(run)
     corpus = Corpus.open(run / "data/validation")
-    task = opened.kind.problem(opened, corpus, corpus, device=torch.device("cpu"))
-    model = opened.model().double().eval()
+    task = opened.task.build_objective(opened, corpus, corpus, device=torch.device("cpu"))
+    model = opened.init_model().double().eval()
     rows = np.arange(len(task.train))
     with torch.no_grad():
-        whole = task.loss(model, task.batch(rows))
-        parts = [task.loss(model, task.batch(rows[n : n + 1])) for n in rows]
+        whole = task.loss(model, task.build_batch(rows))
+        parts = [task.loss(model, task.build_batch(rows[n : n + 1])) for n in rows]
     assert whole.count == sum(part.count for part in parts)
     assert float(whole.total) == pytest.approx(sum(float(part.total) for part in parts))
 
@@ -287,7 +287,7 @@ def test_attention_is_a_distribution_over_frames(user: VideoCaptioner, folder: P
     pairs = [(first.clip, "red then blue"), (first.clip, "red"), (second.clip, "blue then red")]
     for (clip, text), looked in zip(pairs, user.attend(pairs), strict=True):
         assert looked.tokens == (*text.split(), "</s>")
-        frames = len(user.see(clip).frames)
+        frames = len(user.extract_features(clip).frames)
         np.testing.assert_allclose(looked.weights[:, :frames].sum(1), 1, atol=1e-5)  # padding gets nothing
         record = user.inspect(clip, text)
         (axis,) = (axis for axis in record.axes if axis.kind == "frames")
@@ -320,7 +320,7 @@ def test_each_clip_has_a_chance_of_its_own(user: VideoCaptioner, folder: Path) -
 
 def test_what_was_kept_is_as_good_as_the_file(user: VideoCaptioner, folder: Path) -> None:
     clip = folder / "validation0.npz"
-    kept = user.see(clip)
+    kept = user.extract_features(clip)
     (one,), (other,) = user.caption([clip]), user.caption([kept])
     assert (one.text, other.name) == (other.text, "1")
 
@@ -328,14 +328,14 @@ def test_what_was_kept_is_as_good_as_the_file(user: VideoCaptioner, folder: Path
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"tokens": 3}, "--tokens"),
+        ({"max_tokens": 3}, "--tokens"),
         ({"beam": 2}, "--beam"),
         ({"source": "none.npz"}, "there is no such clip"),
     ],
 )
 def test_what_cannot_be_looked_at(user: VideoCaptioner, folder: Path, asked: dict[str, object], said: str) -> None:
     with pytest.raises((DataError, RecipeError), match=said):
-        user.look(Asked(**{"source": str(folder / "validation0.npz"), **asked}))
+        user.inspect_request(InspectRequest(**{"source": str(folder / "validation0.npz"), **asked}))
 
 
 # --- the exam ---------------------------------------------------------------------------------------------
@@ -343,54 +343,58 @@ def test_what_cannot_be_looked_at(user: VideoCaptioner, folder: Path, asked: dic
 
 def test_the_exam_is_what_one_counts_by_hand(user: VideoCaptioner, run: Path, folder: Path) -> None:
     recipe = open_run(run).recipe
-    exam = kind_of(recipe).exam(recipe, PLAIN)
-    answers = exam.answers(user, recipe)
-    metrics = {name: metric.value for name, metric in exam.metrics(answers).items()}
+    exam = get_task(recipe).build_evaluator(recipe, DEFAULT_OPTIONS)
+    answers = exam.predict(user, recipe)
+    metrics = {name: metric.value for name, metric in exam.compute_metrics(answers).items()}
     examples = list(ClipRecords(folder / "validation.jsonl"))
     right = [text in each.captions for text, each in zip(answers.texts, examples, strict=True)]
     assert metrics["exact match"] == pytest.approx(100 * sum(right) / len(right))
     shares, even = [], []
     for each in examples:
         looked = user.attend([(each.clip, each.captions[0])])[0]
-        clip = user.see(each.clip)
+        clip = user.extract_features(each.clip)
         for word, event in ((0, each.events[0]), (2, each.events[1])):  # "red then blue"
-            inside = [n for n, number in enumerate(clip.numbers) if event.start <= number < event.stop]
+            inside = [n for n, number in enumerate(clip.frame_indices) if event.start <= number < event.stop]
             shares.append(float(looked.weights[word, inside].sum()))
             even.append(len(inside) / len(clip.frames))
     # one clip at a time instead of twelve: sums in another order
     assert metrics["attention mass"] == pytest.approx(100 * float(np.mean(shares)), abs=0.01)
-    base = {name: metric.value for name, metric in exam.metrics(exam.baseline).items()}
+    base = {name: metric.value for name, metric in exam.compute_metrics(exam.baseline_answers).items()}
     assert base["attention mass"] == pytest.approx(100 * float(np.mean(even)))
-    assert exam.constant in {caption for each in ClipRecords(folder / "train.jsonl") for caption in each.captions}
+    assert exam.constant_answer in {
+        caption for each in ClipRecords(folder / "train.jsonl") for caption in each.captions
+    }
     assert metrics["attention mass"] > base["attention mass"]
 
 
 def test_events_are_told_by_the_frames_that_were_taken(user: VideoCaptioner, tmp_path: Path) -> None:
     """Of a clip of 32 frames every fourth is taken, and events count in all of them."""
     np.savez(tmp_path / "long.npz", frames=np.zeros((32, SIZE, SIZE, 3), np.uint8))
-    clip = CaptionedClip(tmp_path / "long.npz", ("Red then blue",), (Event("red", 0, 8), Event("blue", 24, 32)))
-    exam = video_exam([clip], train=[clip], see=user.read)
-    told = exam.answers(user, None)
+    clip = CaptionedClip(tmp_path / "long.npz", ("Red then blue",), (ClipEvent("red", 0, 8), ClipEvent("blue", 24, 32)))
+    exam = build_video_evaluator([clip], train=[clip], read_clip=user.read_clip)
+    told = exam.predict(user, None)
     looked = user.attend([(clip.clip, clip.captions[0])])[0].weights
-    assert told.mass is not None
-    assert told.mass.tolist() == [[pytest.approx(looked[0, :2].sum() + looked[2, 6:].sum(), abs=1e-4), 2]]
+    assert told.event_mass is not None
+    assert told.event_mass.tolist() == [[pytest.approx(looked[0, :2].sum() + looked[2, 6:].sum(), abs=1e-4), 2]]
 
 
 def test_clips_that_cannot_be_read_are_left_out_of_the_exam(user: VideoCaptioner, folder: Path) -> None:
     examples = list(ClipRecords(folder / "validation.jsonl"))
     lost = CaptionedClip(folder / "lost.npz", ("red",))
-    exam = video_exam([lost, *examples, CaptionedClip(examples[0].clip, ())], train=examples, see=user.read)
+    exam = build_video_evaluator(
+        [lost, *examples, CaptionedClip(examples[0].clip, ())], train=examples, read_clip=user.read_clip
+    )
     assert exam.size == len(examples)
-    assert [f"{folder / 'lost.npz'}" in remark for remark in exam.remarks] == [True]
+    assert [f"{folder / 'lost.npz'}" in remark for remark in exam.data_warnings] == [True]
     with pytest.raises(DataError, match="not a single clip"):
-        video_exam([lost], train=examples, see=user.read)
+        build_video_evaluator([lost], train=examples, read_clip=user.read_clip)
 
 
 def test_without_events_nothing_is_said_of_attention() -> None:
     clip = Clip(np.zeros((2, SIZE, SIZE, 3), np.uint8), np.arange(2))
     examples = [CaptionedClip(Path(f"{n}.npz"), ("red then blue", "blue")) for n in range(3)]
-    exam = video_exam(examples, train=examples, see=lambda _: clip)
-    metrics = exam.metrics(Told(["blue", "Red then blue", "red"]))
+    exam = build_video_evaluator(examples, train=examples, read_clip=lambda _: clip)
+    metrics = exam.compute_metrics(VideoOutputs(["blue", "Red then blue", "red"]))
     assert set(metrics) == {"exact match", "BLEU-4", "CIDEr-D"}
     assert metrics["exact match"].value == pytest.approx(200 / 3)
 
@@ -422,7 +426,7 @@ def test_weights_that_are_missing_are_named(folder: Path) -> None:
     table = '{ kind = "resnet", weights = "none.safetensors", frozen = false }'
     recipe = load_recipe(folder / "recipe.toml", ["--model.frames", table])
     with pytest.raises(DataError, match=r"none\.safetensors: there are no such weights; check model\.frames\.weights"):
-        kind_of(recipe).require(recipe)
+        get_task(recipe).check_files(recipe)
 
 
 ROWS = {
@@ -468,9 +472,9 @@ def test_each_row_is_built_trained_and_asked(
     assert caption.candidates
     local = any(name.startswith("encoder.motion") for name, _ in user.model.named_parameters())
     assert local == (row in ("local", "transformer"))
-    assert user.attentive == (row not in ("basic", "local"))
+    assert user.has_attention == (row not in ("basic", "local"))
     record = user.inspect(clip)
-    if user.attentive:
+    if user.has_attention:
         (axis,) = (axis for axis in record.axes if axis.kind == "frames")
         assert (axis.pictures is None) == (row == "features")
     else:
@@ -482,9 +486,9 @@ def test_a_frozen_network_looks_at_clips_once(
     folder: Path, brief: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its vectors are what is kept, and the network is a file of the run; what weights it has is read elsewhere."""
-    from heedful.tasks.video import run as module
+    from heedful.tasks.video import task as module
 
-    monkeypatch.setattr(module, "load_trained", lambda _, network: network.eval())
+    monkeypatch.setattr(module, "load_backbone_weights", lambda _, network: network.eval())
     (folder / "w").touch()
     table = f'{{ kind = "resnet", depth = 18, stride = 8, weights = "{folder / "w"}" }}'
     run = brief("--model.frames", table, "--model.local", "false")
@@ -492,18 +496,18 @@ def test_a_frozen_network_looks_at_clips_once(
     user = heedful.load(run, device="cpu")
     assert user.model.encoder.vision is None
     clip = folder / "validation0.npz"
-    kept = user.see(clip)
-    frames = np.load(clip)["frames"][kept.numbers]
+    kept = user.extract_features(clip)
+    frames = np.load(clip)["frames"][kept.frame_indices]
     network = open_run(run).vocabularies["tokenizer/frames"].network
     with torch.no_grad():
         looked = network(torch.from_numpy(frames)).mean((1, 2))
     # kept in half precision before the mean
     np.testing.assert_allclose(kept.frames, looked.numpy(), rtol=2e-3, atol=2e-3)
     corpus = Corpus.open(run / "data/validation")
-    assert np.array_equal(corpus[SEEN][0], kept.frames)
+    assert np.array_equal(corpus[INPUT_SIDE][0], kept.frames)
     (axis,) = (axis for axis in user.inspect(clip).axes if axis.kind == "frames")
     assert np.array_equal(axis.pictures, frames)
-    assert user.photograph(clip).shape == (SIZE, SIZE * len(frames), 3)
+    assert user.render_picture(clip).shape == (SIZE, SIZE * len(frames), 3)
 
 
 def test_bleu_of_greedy_captions_may_be_monitored(brief: Callable[..., Path]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heedful.data.links import word_numbers
-from heedful.data.tokenizers import Characters, Tokenizer, Words, learn_sentencepiece
-from heedful.tasks.translation.translations import link_words, pharaoh
+from heedful.data.tokenizers import CharacterTokenizer, Tokenizer, WordTokenizer, learn_sentencepiece
+from heedful.data.word_alignments import map_pieces_to_words
+from heedful.tasks.translation.translations import format_pharaoh, link_words
 
 TEXTS = ["ein kleiner Hund läuft", "zwei kleine Hunde laufen", "der Hund, der läuft"] * 20
 
@@ -17,22 +17,24 @@ def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     if request.param == "bpe":
         return learn_sentencepiece(TEXTS, kind="bpe", size=45, lowercase=False)
     if request.param == "words":
-        return Words(sorted({word for text in TEXTS for word in text.replace(",", " ,").split()}), lowercase=False)
-    return Characters(sorted(set("".join(TEXTS))), lowercase=False)
+        return WordTokenizer(
+            sorted({word for text in TEXTS for word in text.replace(",", " ,").split()}), lowercase=False
+        )
+    return CharacterTokenizer(sorted(set("".join(TEXTS))), lowercase=False)
 
 
 def test_pieces_know_their_words(tokenizer: Tokenizer) -> None:
     """Pieces of one number, put together, are that word; words stand between white space, as it is written."""
     text = " der kleine\u00a0 Hund , der läuft"
     ids = tokenizer.encode(text)
-    numbers = word_numbers(tokenizer, text)
+    numbers = map_pieces_to_words(tokenizer, text)
     assert [number for number in numbers if number >= 0] == sorted(number for number in numbers if number >= 0)
     for number, word in enumerate(text.split()):
         mine = [piece for piece, at in zip(ids, numbers, strict=True) if at == number]
         assert tokenizer.decode(mine).replace(" ", "") == word
     for piece, number in zip(ids, numbers, strict=True):
         assert (number < 0) == (not tokenizer.decode([piece]).strip()), "spaces are no part of words"
-    assert word_numbers(tokenizer, "") == []
+    assert map_pieces_to_words(tokenizer, "") == []
 
 
 def test_spaces_and_words_without_pieces_are_linked_with_nothing() -> None:
@@ -68,5 +70,5 @@ def test_nothing_is_linked_to_nothing() -> None:
     assert link_words(np.ones((1, 4)), source_words=[0, 1, 2], target_words=[]) == ()
     assert link_words(np.ones((2, 4)), source_words=[-1, -1, -1], target_words=[0]) == ()
     assert link_words(np.ones((3, 1)), source_words=[], target_words=[0, 1]) == ()
-    assert pharaoh([]) == ""
-    assert pharaoh([(2, 0), (0, 1)]) == "2-0 0-1"
+    assert format_pharaoh([]) == ""
+    assert format_pharaoh([(2, 0), (0, 1)]) == "2-0 0-1"

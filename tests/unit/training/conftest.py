@@ -12,22 +12,22 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.tasks.task import Loss, Part, Task
-from heedful.training.distributed import World
-from heedful.training.listeners import Evaluation, Keeper, Listener, Snapshot, Update
+from heedful.tasks.objective import Loss, LossPart, TrainingObjective
+from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
+from heedful.training.distributed import DistributedContext
 from heedful.training.optimizers import Adam, MovingAverage
-from heedful.training.precision import Exact, Half
-from heedful.training.schedules import Constant, Schedule
-from heedful.training.trainer import Habits, Limits, Trainer
+from heedful.training.precision import BF16WithMasters, FullPrecision
+from heedful.training.schedules import ConstantSchedule, LearningRateSchedule
+from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 EXAMPLES = 12
 
 
-class Toy(Task[np.ndarray]):
+class Toy(TrainingObjective[np.ndarray]):
     """Classes from vectors; example i has 1 + i % 5 labels, which all count."""
 
-    metrics = frozenset({"loss", "score"})
-    parts = frozenset({"nll"})
+    metric_names = frozenset({"loss", "score"})
+    part_names = frozenset({"nll"})
 
     def __init__(
         self, *, size: int = 2, metric: Callable[[nn.Module], float] | None = None, dtype: torch.dtype = torch.float64
@@ -42,11 +42,11 @@ class Toy(Task[np.ndarray]):
         self.spoil: Callable[[int], float] = lambda _: 1.0
         self.seen: list[list[int]] = []
 
-    def plan(self, epoch: int) -> Sequence[np.ndarray]:
+    def plan_epoch(self, epoch: int) -> Sequence[np.ndarray]:
         order = np.random.default_rng(epoch).permutation(EXAMPLES)
         return [order[start : start + self.size] for start in range(0, EXAMPLES, self.size)]
 
-    def batch(self, rows: np.ndarray) -> np.ndarray:
+    def build_batch(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
     def loss(self, model: nn.Module, batch: np.ndarray) -> Loss:
@@ -60,7 +60,7 @@ class Toy(Task[np.ndarray]):
             parts.append(nn.functional.cross_entropy(logits, self.labels[row, :length], reduction="sum"))
         total = torch.stack(parts).sum()
         count = sum(1 + int(row) % 5 for row in batch)
-        return Loss(total * self.spoil(self.calls), count, {"nll": Part(total.detach() / 2, count)})
+        return Loss(total * self.spoil(self.calls), count, {"nll": LossPart(total.detach() / 2, count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         assert not model.training
@@ -75,15 +75,15 @@ class Toy(Task[np.ndarray]):
 class Parted(Toy):
     """Beside the likelihood there is a question for every third example, and one that nobody ever asks."""
 
-    parts = frozenset({"nll", "third", "never"})
+    part_names = frozenset({"nll", "third", "never"})
 
     def loss(self, model: nn.Module, batch: np.ndarray) -> Loss:
         plain = super().loss(model, batch)
         third = [int(row) for row in batch if row % 3 == 0]
-        asked = {"third": Part(torch.tensor(float(sum(third))), len(third))} if third else {}
+        asked = {"third": LossPart(torch.tensor(float(sum(third))), len(third))} if third else {}
         return Loss(plain.total, plain.count, {**plain.parts, **asked})
 
-    def member(self, rows: np.ndarray) -> str:
+    def member_name(self, rows: np.ndarray) -> str:
         return "odd" if len(rows) % 2 else ""
 
 
@@ -99,34 +99,34 @@ class Remembering(Toy):
         plain = super().loss(model, batch)
         return Loss(plain.total * (1 + math.sin(self.past)), plain.count, plain.parts)
 
-    def learned(self, nll: float, *, member: str = "") -> None:
+    def on_update(self, nll: float, *, member: str = "") -> None:
         self.told.append(nll)
         self.past = 0.6 * self.past + nll
 
-    def tensors(self) -> Mapping[str, Tensor]:
+    def state_dict(self) -> Mapping[str, Tensor]:
         return {"past": torch.tensor(self.past, dtype=torch.float64)}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
         self.past = float(tensors["past"])
 
 
 @dataclass
-class Diary(Listener, Keeper):
+class Diary(Callback, CheckpointSaver):
     """Remembers what it was told, and saves by copying."""
 
-    updates: list[Update] = field(default_factory=list)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    saved: list[tuple[Snapshot, Evaluation | None]] = field(default_factory=list)
+    updates: list[StepMetrics] = field(default_factory=list)
+    evaluations: list[ValidationResult] = field(default_factory=list)
+    saved: list[tuple[TrainingSnapshot, ValidationResult | None]] = field(default_factory=list)
 
-    def updated(self, update: Update) -> None:
+    def on_step_end(self, update: StepMetrics) -> None:
         self.updates.append(update)
 
-    def evaluated(self, evaluation: Evaluation) -> None:
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
         self.evaluations.append(evaluation)
 
-    def save(self, snapshot: Snapshot, evaluation: Evaluation | None) -> None:
+    def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
         copies = ({n: t.clone() for n, t in tensors.items()} for tensors in (snapshot.weights, snapshot.training))
-        self.saved.append((Snapshot(*copies, snapshot.progress), evaluation))
+        self.saved.append((TrainingSnapshot(*copies, snapshot.progress), evaluation))
 
 
 @dataclass
@@ -165,32 +165,32 @@ def bench() -> Callable[..., Bench]:
     def make(
         task: Toy | None = None,
         *,
-        limits: Limits | None = None,
-        habits: Habits | None = None,
-        schedule: Schedule | None = None,
+        limits: StoppingLimits | None = None,
+        habits: TrainerConfig | None = None,
+        schedule: LearningRateSchedule | None = None,
         ema: float | None = None,
         dropout: float = 0.0,
         half: bool = False,
-        world: World | None = None,
+        world: DistributedContext | None = None,
     ) -> Bench:
         dtype = torch.float32 if half else torch.float64
         task = task or Toy(dtype=torch.bfloat16 if half else torch.float64)
         torch.manual_seed(11)
         layers = (nn.Linear(3, 8, dtype=dtype), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 4, dtype=dtype))
         model = nn.Sequential(*layers)
-        precision = Half(model) if half else Exact(model)
+        precision = BF16WithMasters(model) if half else FullPrecision(model)
         diary = Diary()
         trainer = Trainer(
             model,
             task,
             optimizer=Adam(precision.masters, weight_decay=0.01),
             precision=precision,
-            schedule=schedule or Constant(0.01),
-            world=world or World(0, 1, torch.device("cpu")),
-            limits=limits or Limits(steps=10),
-            habits=habits or Habits(evaluate_every=4),
-            listener=diary,
-            keeper=diary,
+            schedule=schedule or ConstantSchedule(0.01),
+            distributed=world or DistributedContext(0, 1, torch.device("cpu")),
+            limits=limits or StoppingLimits(steps=10),
+            config=habits or TrainerConfig(evaluate_every=4),
+            callback=diary,
+            checkpoint_saver=diary,
             average=MovingAverage(precision.masters, ema) if ema is not None else None,
         )
         return Bench(model, task, diary, trainer)

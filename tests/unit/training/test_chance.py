@@ -11,17 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.training.schedules import Constant
-from heedful.training.trainer import Habits, Limits, _seed
+from heedful.training.schedules import ConstantSchedule
+from heedful.training.trainer import StoppingLimits, TrainerConfig, _combine_seeds
 
 Make = Callable[..., Any]
 
 
 def losses(bench: Make, task: Any, *, dropout: float, seed: int = 1, evaluate_every: int = 100) -> list[float]:
     """Of updates that change nothing, on the same batch each time: only what is dropped can differ."""
-    task.plan = lambda _epoch: [np.arange(12)]
-    habits = Habits(seed=seed, evaluate_every=evaluate_every)
-    made = bench(task, dropout=dropout, schedule=Constant(0.0), limits=Limits(steps=6), habits=habits)
+    task.plan_epoch = lambda _epoch: [np.arange(12)]
+    habits = TrainerConfig(seed=seed, evaluate_every=evaluate_every)
+    made = bench(task, dropout=dropout, schedule=ConstantSchedule(0.0), limits=StoppingLimits(steps=6), habits=habits)
     made.trainer.run()
     return [update.loss for update in made.diary.updates]
 
@@ -40,22 +40,26 @@ def test_evaluations_neither_end_dropout_nor_change_it(bench: Make, toy: Make) -
 
 
 def test_seeds_of_neighbours_are_unrelated_and_stay_the_same_for_good() -> None:
-    seeds = {_seed(*numbers) for numbers in itertools.product(range(12), repeat=3)}
+    seeds = {_combine_seeds(*numbers) for numbers in itertools.product(range(12), repeat=3)}
     assert len(seeds) == 12**3
     assert all(0 <= seed < 2**63 for seed in seeds)
-    bits = np.array([[seed >> bit & 1 for bit in range(63)] for seed in sorted(_seed(1, n, 0) for n in range(400))])
+    bits = np.array(
+        [[seed >> bit & 1 for bit in range(63)] for seed in sorted(_combine_seeds(1, n, 0) for n in range(400))]
+    )
     assert np.abs(bits[:, :40].mean(0) - 0.5).max() < 0.15
-    assert _seed(1, 23, 0) != _seed(12, 3, 0)
-    assert _seed(1, 2, 3) == 1540937338477698060, "runs that are gone on with would drop other entries than before"
+    assert _combine_seeds(1, 23, 0) != _combine_seeds(12, 3, 0)
+    assert _combine_seeds(1, 2, 3) == 1540937338477698060, (
+        "runs that are gone on with would drop other entries than before"
+    )
 
 
 def test_a_mean_gradient_within_the_limit_is_left_alone(bench: Make, toy: Make) -> None:
     """However long the sum over labels is; Adam itself would hide the difference, so gradients are looked at."""
 
     def first(clip: float | None) -> tuple[float, list[Tensor]]:
-        made = bench(toy(size=12), habits=Habits(clip=clip, evaluate_every=100), limits=Limits(steps=1))
+        made = bench(toy(size=12), habits=TrainerConfig(clip=clip, evaluate_every=100), limits=StoppingLimits(steps=1))
         made.trainer.run()
-        moments = made.trainer.optimizer.tensors()
+        moments = made.trainer.optimizer.state_dict()
         return made.diary.updates[0].gradient_norm, [m for name, m in moments.items() if name.endswith("exp_avg")]
 
     norm, free = first(None)

@@ -6,23 +6,23 @@ from torch import Tensor
 
 from heedful.errors import TrainingError
 from heedful.training import distributed
-from heedful.training.distributed import World, world
+from heedful.training.distributed import DistributedContext, init_distributed
 
 CPU = torch.device("cpu")
 
 
 def test_alone_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with world(CPU) as here:
-        assert here == World(0, 1, CPU)
-        assert here.leads
+    with init_distributed(CPU) as here:
+        assert here == DistributedContext(0, 1, CPU)
+        assert here.is_leader
         tensor = torch.ones(3)
-        here.sum_([tensor])
+        here.all_reduce_([tensor])
         assert tensor.tolist() == [1, 1, 1]
-        assert here.agree([1.5, 2.5]) == [1.5, 2.5]
-        assert here.lead(lambda: "done") == "done"
+        assert here.broadcast([1.5, 2.5]) == [1.5, 2.5]
+        assert here.run_on_leader(lambda: "done") == "done"
         with pytest.raises(ZeroDivisionError):
-            here.lead(lambda: 1 // 0)
+            here.run_on_leader(lambda: 1 // 0)
     assert not torch.distributed.is_initialized()
 
 
@@ -34,13 +34,13 @@ def test_sums_travel_in_messages_of_a_bounded_size(monkeypatch: pytest.MonkeyPat
         messages.append(flat.numel() * flat.element_size())
         flat.mul_(3)  # as if three processes had the same
 
-    monkeypatch.setattr(distributed, "_BUCKET", bucket)
+    monkeypatch.setattr(distributed, "_BUCKET_BYTES", bucket)
     monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
     shapes = [(2, 3), (), (5,), (1, 1, 4), (0,), (7,)]
     tensors = [torch.randn(shape) for shape in shapes]
     tensors.append(torch.randn(4, 3).T)
     expected = [3 * tensor for tensor in tensors]
-    World(1, 3, CPU).sum_(tensors)
+    DistributedContext(1, 3, CPU).all_reduce_(tensors)
     for tensor, sum_ in zip(tensors, expected, strict=True):
         assert torch.equal(tensor, sum_)
     assert sum(messages) == 4 * sum(t.numel() for t in tensors)
@@ -60,13 +60,13 @@ def test_a_lost_process_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("all_reduce", "broadcast"):
         monkeypatch.setattr(torch.distributed, name, fail)
     with pytest.raises(TrainingError, match=LOST):
-        World(0, 2, CPU).sum_([torch.ones(3)])
+        DistributedContext(0, 2, CPU).all_reduce_([torch.ones(3)])
     with pytest.raises(TrainingError, match=LOST):
-        World(1, 2, CPU).lead(lambda: None)
+        DistributedContext(1, 2, CPU).run_on_leader(lambda: None)
     with pytest.raises(TrainingError, match=LOST):
-        World(0, 2, CPU).lead(lambda: None)
+        DistributedContext(0, 2, CPU).run_on_leader(lambda: None)
     with pytest.raises(ZeroDivisionError):  # what went wrong first, whoever may have left since
-        World(0, 2, CPU).lead(lambda: 1 // 0)
+        DistributedContext(0, 2, CPU).run_on_leader(lambda: 1 // 0)
 
 
 def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,15 +76,15 @@ def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPa
     for name in ("init_process_group", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
     monkeypatch.setattr("os.getppid", lambda: 7)  # which may be 1 in a container
-    with world(CPU) as here:
+    with init_distributed(CPU) as here:
         assert (here.rank, here.size) == (1, 2)
-        assert not here.orphaned
+        assert not here.is_orphaned
         monkeypatch.setattr("os.getppid", lambda: 1)
-        assert here.orphaned
+        assert here.is_orphaned
     monkeypatch.delenv("TORCHELASTIC_RUN_ID")
-    with world(CPU) as here:  # started by hand, by a shell that may end
+    with init_distributed(CPU) as here:  # started by hand, by a shell that may end
         monkeypatch.setattr("os.getppid", lambda: 2)
-        assert not here.orphaned
+        assert not here.is_orphaned
 
 
 def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,19 +92,19 @@ def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.Monkey
 
     def broadcast(tensor: Tensor, source: int) -> None:
         assert source == 0
-        if leader.leads and not playing_follower:
+        if leader.is_leader and not playing_follower:
             said.append(float(tensor[0]))
         else:
             tensor.fill_(said.pop())
 
     monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
-    leader, follower, playing_follower = World(0, 2, CPU), World(1, 2, CPU), False
-    assert leader.lead(lambda: 5) == 5
+    leader, follower, playing_follower = DistributedContext(0, 2, CPU), DistributedContext(1, 2, CPU), False
+    assert leader.run_on_leader(lambda: 5) == 5
     playing_follower = True
-    assert follower.lead(lambda: pytest.fail("only the leading process works")) is None
+    assert follower.run_on_leader(lambda: pytest.fail("only the leading process works")) is None
     playing_follower = False
     with pytest.raises(KeyError):
-        leader.lead(lambda: {}["x"])
+        leader.run_on_leader(lambda: {}["x"])
     playing_follower = True
     with pytest.raises(TrainingError, match="leading process could not go on"):
-        follower.lead(lambda: None)
+        follower.run_on_leader(lambda: None)

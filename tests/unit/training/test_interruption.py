@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.training.distributed import World
-from heedful.training.interruption import interruption
-from heedful.training.trainer import Habits, Limits
+from heedful.training.distributed import DistributedContext
+from heedful.training.interruption import catch_stop_signals
+from heedful.training.trainer import StoppingLimits, TrainerConfig
 
 Make = Callable[..., Any]
 CPU = torch.device("cpu")
@@ -22,7 +22,7 @@ def handlers() -> list[Any]:
 
 def test_the_first_signal_is_noted_and_handlers_come_back() -> None:
     before = handlers()
-    with interruption() as noted:
+    with catch_stop_signals() as noted:
         assert noted.signal == 0
         signal.raise_signal(signal.SIGTERM)
         assert noted.signal == signal.SIGTERM
@@ -31,14 +31,14 @@ def test_the_first_signal_is_noted_and_handlers_come_back() -> None:
 
 def test_a_second_interrupt_stops_at_once_and_handlers_come_back() -> None:
     before = handlers()
-    with pytest.raises(KeyboardInterrupt), interruption():
+    with pytest.raises(KeyboardInterrupt), catch_stop_signals():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
     assert handlers() == before
 
 
 def test_a_second_sigterm_is_as_polite_as_the_first() -> None:
-    with interruption() as noted:
+    with catch_stop_signals() as noted:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert noted.signal == signal.SIGTERM
@@ -48,7 +48,7 @@ def test_threads_cannot_listen_and_need_not() -> None:
     before, inside, found = handlers(), [], []
 
     def work() -> None:
-        with interruption() as noted:
+        with catch_stop_signals() as noted:
             inside.extend(handlers())
             found.append(noted.signal)
 
@@ -60,7 +60,11 @@ def test_threads_cannot_listen_and_need_not() -> None:
 
 
 def test_a_process_whose_parent_is_gone_saves_and_leaves(bench: Make) -> None:
-    made = bench(limits=Limits(steps=9), habits=Habits(evaluate_every=4), world=World(0, 1, CPU, parent=-1))
+    made = bench(
+        limits=StoppingLimits(steps=9),
+        habits=TrainerConfig(evaluate_every=4),
+        world=DistributedContext(0, 1, CPU, parent=-1),
+    )
     assert made.trainer.run() == signal.SIGTERM
     snapshot, evaluation = made.diary.saved[-1]
     assert (snapshot.progress.step, evaluation) == (1, None)
@@ -70,7 +74,7 @@ def test_a_process_whose_parent_is_gone_saves_and_leaves(bench: Make) -> None:
 @pytest.mark.parametrize("at", [1, 3, 4, 6])
 def test_a_signal_ends_training_after_the_update_and_loses_nothing(bench: Make, number: int, at: int) -> None:
     """Update 4 should be followed by an evaluation, update 6 ends an epoch."""
-    arguments = {"limits": Limits(steps=9), "habits": Habits(evaluate_every=4), "dropout": 0.3}
+    arguments = {"limits": StoppingLimits(steps=9), "habits": TrainerConfig(evaluate_every=4), "dropout": 0.3}
     whole = bench(**arguments)
     whole.trainer.run()
     made = bench(**arguments)

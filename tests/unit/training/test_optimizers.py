@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.training.optimizers import Adam, MovingAverage, Sgd
+from heedful.training.optimizers import SGD, Adam, MovingAverage
 
 RATES = (0.1, 0.03, 0.2, 0.01, 0.3)
 
@@ -55,7 +55,7 @@ def test_adam_is_the_papers_and_decays_matrices_only(decay: float) -> None:
             gradient = weights[name].grad
             assert gradient is not None
             seen.append(gradient.numpy().astype(np.float64))
-        adam.update(rate)
+        adam.step(rate)
     for name, share in (("matrix", decay), ("bias", 0.0)):
         expected = longhand(starts[name], gradients[name], decay=share)
         np.testing.assert_allclose(weights[name].detach().numpy(), expected, atol=1e-5)
@@ -64,20 +64,20 @@ def test_adam_is_the_papers_and_decays_matrices_only(decay: float) -> None:
 def test_plain_steps_go_against_the_gradient_and_remember_nothing() -> None:
     weights = parameters()
     expected = {name: p.detach().clone() for name, p in weights.items()}
-    sgd = Sgd(weights, weight_decay=0.3, factors={"bias": 0.5})
+    sgd = SGD(weights, weight_decay=0.3, factors={"bias": 0.5})
     for step, rate in enumerate(RATES):
         give(weights, step)
         for name, p in weights.items():
             if p.grad is not None:
                 decay, factor = (0.3, 1.0) if name == "matrix" else (0.0, 0.5 if name == "bias" else 1.0)
                 expected[name] = expected[name] * (1 - rate * decay) - factor * rate * p.grad
-        sgd.update(rate)
+        sgd.step(rate)
     for name, p in weights.items():
         torch.testing.assert_close(p.detach(), expected[name])
-    assert sgd.tensors() == {}
-    sgd.restore({})
+    assert sgd.state_dict() == {}
+    sgd.load_state_dict({})
     with pytest.raises(RunError):
-        sgd.restore({"matrix.exp_avg": torch.zeros(3, 4)})
+        sgd.load_state_dict({"matrix.exp_avg": torch.zeros(3, 4)})
 
 
 def test_factors_multiply_the_rate_of_their_parameters_alone() -> None:
@@ -86,15 +86,15 @@ def test_factors_multiply_the_rate_of_their_parameters_alone() -> None:
     for step, rate in enumerate(RATES):
         for weights in (plain, slow):
             give(weights, step)
-        second.update(rate)
+        second.step(rate)
         matrix = slow["matrix"].detach().clone()
-        first.update(rate)
+        first.step(rate)
     assert torch.equal(plain["bias"], slow["bias"])
     quarter = parameters()
     third = Adam(quarter, weight_decay=0.3)
     for step, rate in enumerate(RATES):
         give(quarter, step)
-        third.update(0.25 * rate)
+        third.step(0.25 * rate)
     assert torch.equal(quarter["matrix"], matrix)
 
 
@@ -102,10 +102,10 @@ def test_gradients_are_dropped_after_their_step() -> None:
     weights = parameters()
     adam = Adam(weights)
     give(weights, 5)
-    adam.update(0.1)
+    adam.step(0.1)
     assert all(p.grad is None for p in weights.values())
     before = {name: p.detach().clone() for name, p in weights.items()}
-    adam.update(0.1)
+    adam.step(0.1)
     assert all(torch.equal(weights[name], before[name]) for name in weights)
 
 
@@ -115,30 +115,30 @@ def test_restored_moments_go_on_bit_for_bit(cut: int) -> None:
     adam = Adam(whole, weight_decay=0.1)
     for step, rate in enumerate(RATES):
         give(whole, step)
-        adam.update(rate)
+        adam.step(rate)
     first = Adam(parts, weight_decay=0.1)
     for step, rate in enumerate(RATES[:cut]):
         give(parts, step)
-        first.update(rate)
+        first.step(rate)
     second = Adam(parts, weight_decay=0.1)
-    kept = {name: tensor.clone() for name, tensor in first.tensors().items()}
-    second.restore(kept)
+    kept = {name: tensor.clone() for name, tensor in first.state_dict().items()}
+    second.load_state_dict(kept)
     for step, rate in enumerate(RATES[cut:], cut):
         give(parts, step)
-        second.update(rate)
+        second.step(rate)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    assert all(torch.equal(tensor, second.tensors()[name]) for name, tensor in adam.tensors().items())
-    assert all(torch.equal(tensor, kept[name]) for name, tensor in first.tensors().items()), "restore must copy"
+    assert all(torch.equal(tensor, second.state_dict()[name]) for name, tensor in adam.state_dict().items())
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in first.state_dict().items()), "restore must copy"
 
 
 def test_moments_are_named_after_parameters() -> None:
     weights = parameters()
     adam = Adam(weights)
-    assert adam.tensors() == {}
+    assert adam.state_dict() == {}
     give(weights, 0)
-    adam.update(0.1)
+    adam.step(0.1)
     moments = ("exp_avg", "exp_avg_sq", "step")
-    assert adam.tensors().keys() == {f"{name}.{moment}" for name in ("matrix", "bias") for moment in moments}
+    assert adam.state_dict().keys() == {f"{name}.{moment}" for name in ("matrix", "bias") for moment in moments}
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.999])
@@ -194,11 +194,11 @@ def test_moments_that_are_not_those_of_a_parameter_are_refused(name: str, tensor
     weights = parameters()
     adam = Adam(weights)
     give(weights, 0)
-    adam.update(0.1)
-    kept = {key: each.clone() for key, each in adam.tensors().items() if key != name}
+    adam.step(0.1)
+    kept = {key: each.clone() for key, each in adam.state_dict().items() if key != name}
     if tensor is not None:
         kept[name] = tensor
     fresh = Adam(parameters())
     with pytest.raises(RunError, match=sentence):
-        fresh.restore(kept, place="a.safetensors", prefix="adam.")
-    assert fresh.tensors() == {}
+        fresh.load_state_dict(kept, location="a.safetensors", prefix="adam.")
+    assert fresh.state_dict() == {}

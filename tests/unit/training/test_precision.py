@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.training.precision import Exact, Half, has_fast_bf16, is_faster_in_bf16
+from heedful.training.precision import BF16WithMasters, FullPrecision, has_fast_bf16, is_faster_in_bf16
 
 
 def backward(model: nn.Linear, x: torch.Tensor) -> None:
@@ -13,16 +13,16 @@ def backward(model: nn.Linear, x: torch.Tensor) -> None:
 
 def test_exact_masters_are_the_parameters_themselves() -> None:
     model = nn.Linear(3, 2)
-    precision = Exact(model)
+    precision = FullPrecision(model)
     assert precision.masters["weight"] is model.weight
     backward(model, torch.randn(5, 3))
-    precision.collect()
+    precision.collect_gradients()
     assert model.weight.grad is not None
 
 
 def test_half_gradients_are_summed_in_single_precision() -> None:
     model = nn.Linear(3, 2)
-    precision = Half(model)
+    precision = BF16WithMasters(model)
     assert {p.dtype for p in model.parameters()} == {torch.bfloat16}
     assert {m.dtype for m in precision.masters.values()} == {torch.float32}
     expected = torch.zeros(2, 3)
@@ -30,7 +30,7 @@ def test_half_gradients_are_summed_in_single_precision() -> None:
         backward(model, scale * torch.ones(1, 3))
         assert model.weight.grad is not None
         expected += model.weight.grad.float()
-        precision.collect()
+        precision.collect_gradients()
         assert model.weight.grad is None, "or the next pass would add to it in bf16"
     gradient = precision.masters["weight"].grad
     assert gradient is not None
@@ -43,10 +43,10 @@ def test_small_steps_are_not_lost_to_rounding() -> None:
     model = nn.Linear(2, 2)
     with torch.no_grad():
         model.weight.fill_(1.0)
-    precision = Half(model)
+    precision = BF16WithMasters(model)
     for _ in range(100):
         precision.masters["weight"].add_(1e-3)  # 1 + 1e-3 is 1 in bf16
-        precision.publish()
+        precision.copy_to_model()
     torch.testing.assert_close(precision.masters["weight"], torch.full((2, 2), 1.1))
     torch.testing.assert_close(model.weight.detach(), torch.full((2, 2), 1.1).bfloat16(), rtol=0, atol=0)
 
@@ -59,11 +59,11 @@ def test_tied_parameters_stay_tied() -> None:
             self.second.weight = self.first.weight
 
     model = Tied()
-    precision = Half(model)
+    precision = BF16WithMasters(model)
     assert model.second.weight is model.first.weight
     assert list(precision.masters) == ["first.weight"]
     precision.masters["first.weight"].zero_()
-    precision.publish()
+    precision.copy_to_model()
     assert model.second.weight.abs().sum() == 0
 
 
@@ -78,8 +78,8 @@ def test_bf16_is_fast_only_where_the_processor_multiplies_it(monkeypatch: pytest
     assert not has_fast_bf16(torch.device("meta"))
 
 
-@pytest.mark.parametrize("kind", [Exact, Half])
-def test_what_is_frozen_has_a_master_but_is_not_trainable(kind: type[Exact | Half]) -> None:
+@pytest.mark.parametrize("kind", [FullPrecision, BF16WithMasters])
+def test_what_is_frozen_has_a_master_but_is_not_trainable(kind: type[FullPrecision | BF16WithMasters]) -> None:
     model = nn.Linear(2, 3)
     model.weight.requires_grad_(False)
     precision = kind(model)

@@ -7,7 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from heedful.training.schedules import ByClock, Constant, Cosine, InverseSquareRoot, Linear, Noam, Schedule
+from heedful.training.schedules import (
+    ConstantSchedule,
+    CosineSchedule,
+    InverseSquareRootSchedule,
+    LearningRateSchedule,
+    LinearSchedule,
+    NoamSchedule,
+    TimeBasedSchedule,
+)
 
 
 def noam(step: int, *, d_model: int, warmup: int) -> float:
@@ -19,81 +27,87 @@ def noam(step: int, *, d_model: int, warmup: int) -> float:
 def test_noam_is_the_papers_equation() -> None:
     for _ in range(200):
         d_model, warmup, step = random.randint(1, 2048), random.randint(1, 5000), random.randint(1, 20_000)
-        found = Noam(d_model, warmup, 1.7).rate(step)
+        found = NoamSchedule(d_model, warmup, 1.7).get_rate(step)
         assert found == pytest.approx(1.7 * noam(step, d_model=d_model, warmup=warmup), rel=1e-12)
 
 
 def test_the_papers_base_model_peaks_where_it_is_known_to() -> None:
-    rates = [Noam(512, 4000).rate(step) for step in range(1, 10_000)]
+    rates = [NoamSchedule(512, 4000).get_rate(step) for step in range(1, 10_000)]
     assert rates.index(max(rates)) + 1 == 4000
     assert max(rates) == pytest.approx(6.98771e-4, rel=1e-5)
 
 
 def test_the_inverse_root_is_noam_with_its_peak_as_dial() -> None:
-    noam = Noam(64, 300)
-    same = InverseSquareRoot(noam.rate(300), 300)
-    assert all(same.rate(step) == pytest.approx(noam.rate(step), rel=1e-12) for step in range(1, 3000, 7))
-    assert all(same.rate(4 * step) == pytest.approx(same.rate(step) / 2) for step in range(300, 1000, 50))
+    noam = NoamSchedule(64, 300)
+    same = InverseSquareRootSchedule(noam.get_rate(300), 300)
+    assert all(same.get_rate(step) == pytest.approx(noam.get_rate(step), rel=1e-12) for step in range(1, 3000, 7))
+    assert all(same.get_rate(4 * step) == pytest.approx(same.get_rate(step) / 2) for step in range(300, 1000, 50))
 
 
-ALL: dict[str, Callable[[int], Schedule]] = {
-    "noam": lambda warmup: Noam(16, warmup, 3.0 / Noam(16, warmup).rate(warmup)),
-    "inverse_sqrt": lambda warmup: InverseSquareRoot(3.0, warmup),
-    "cosine": lambda warmup: Cosine(3.0, warmup, 1000, 0.5),
-    "linear": lambda warmup: Linear(3.0, warmup, 1000),
-    "constant": lambda warmup: Constant(3.0, warmup),
+ALL: dict[str, Callable[[int], LearningRateSchedule]] = {
+    "noam": lambda warmup: NoamSchedule(16, warmup, 3.0 / NoamSchedule(16, warmup).get_rate(warmup)),
+    "inverse_sqrt": lambda warmup: InverseSquareRootSchedule(3.0, warmup),
+    "cosine": lambda warmup: CosineSchedule(3.0, warmup, 1000, 0.5),
+    "linear": lambda warmup: LinearSchedule(3.0, warmup, 1000),
+    "constant": lambda warmup: ConstantSchedule(3.0, warmup),
 }
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_warms_up_in_even_steps_to_its_peak_and_never_passes_it(name: str) -> None:
     schedule = ALL[name](200)
-    assert [schedule.rate(s) for s in range(1, 201)] == pytest.approx([3.0 * s / 200 for s in range(1, 201)])
-    after = [schedule.rate(s) for s in range(200, 1500)]
+    assert [schedule.get_rate(s) for s in range(1, 201)] == pytest.approx([3.0 * s / 200 for s in range(1, 201)])
+    after = [schedule.get_rate(s) for s in range(200, 1500)]
     assert all(0 <= later <= earlier <= 3.0 + 1e-12 for earlier, later in pairwise(after))
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 40])
 def test_the_cosine_turns_around_its_middle_and_ends_at_its_floor(warmup: int) -> None:
-    schedule = Cosine(2.0, warmup, warmup + 100, 0.25)
+    schedule = CosineSchedule(2.0, warmup, warmup + 100, 0.25)
     middle = warmup + 50
     for distance in range(1, 50):
-        assert schedule.rate(middle - distance) + schedule.rate(middle + distance) == pytest.approx(2.25)
-    assert schedule.rate(warmup + 25) == pytest.approx(0.25 + 1.75 * (2 + math.sqrt(2)) / 4)
-    assert [schedule.rate(warmup + s) for s in (100, 101, 5000)] == pytest.approx([0.25] * 3)
+        assert schedule.get_rate(middle - distance) + schedule.get_rate(middle + distance) == pytest.approx(2.25)
+    assert schedule.get_rate(warmup + 25) == pytest.approx(0.25 + 1.75 * (2 + math.sqrt(2)) / 4)
+    assert [schedule.get_rate(warmup + s) for s in (100, 101, 5000)] == pytest.approx([0.25] * 3)
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 40])
 def test_the_line_falls_evenly_to_nothing(warmup: int) -> None:
-    schedule = Linear(2.0, warmup, warmup + 100)
-    falls = [schedule.rate(warmup + s) - schedule.rate(warmup + s + 1) for s in range(1, 100)]
+    schedule = LinearSchedule(2.0, warmup, warmup + 100)
+    falls = [schedule.get_rate(warmup + s) - schedule.get_rate(warmup + s + 1) for s in range(1, 100)]
     assert falls == pytest.approx([0.02] * 99)
-    assert [schedule.rate(warmup + s) for s in (100, 101, 5000)] == [0.0] * 3
+    assert [schedule.get_rate(warmup + s) for s in (100, 101, 5000)] == [0.0] * 3
 
 
 def test_a_warm_up_longer_than_training_never_peaks() -> None:
-    for schedule in (Cosine(2.0, 100, 50), Linear(2.0, 100, 50)):
-        assert schedule.rate(50) == pytest.approx(1.0)
-    assert Constant(2.0).rate(1) == 2.0
+    for schedule in (CosineSchedule(2.0, 100, 50), LinearSchedule(2.0, 100, 50)):
+        assert schedule.get_rate(50) == pytest.approx(1.0)
+    assert ConstantSchedule(2.0).get_rate(1) == 2.0
 
 
 def test_by_the_clock_a_rate_goes_with_the_time_and_not_with_the_updates() -> None:
-    line = ByClock(Linear(2.0, ByClock.TICKS // 10, ByClock.TICKS))
+    line = TimeBasedSchedule(LinearSchedule(2.0, TimeBasedSchedule.TICKS // 10, TimeBasedSchedule.TICKS))
     for spent, rate in ((0.05, 1.0), (0.1, 2.0), (0.55, 1.0), (0.775, 0.5), (1.0, 0.0)):
         # a tick is a ten thousandth of the time, in which the rate rises by a thousandth of its peak
-        assert [line.rate(step, spent=spent) for step in (1, 7, 900)] == pytest.approx([rate] * 3, abs=2.1e-3)
-    assert line.rate(1) > 0
+        assert [line.get_rate(step, time_fraction=spent) for step in (1, 7, 900)] == pytest.approx(
+            [rate] * 3, abs=2.1e-3
+        )
+    assert line.get_rate(1) > 0
 
 
-@pytest.mark.parametrize("schedule", [Linear(2.0, 10, 100), Cosine(2.0, 10, 100, 0.5)])
-def test_where_updates_and_time_are_limited_a_rate_goes_with_what_ends_first(schedule: Linear | Cosine) -> None:
+@pytest.mark.parametrize("schedule", [LinearSchedule(2.0, 10, 100), CosineSchedule(2.0, 10, 100, 0.5)])
+def test_where_updates_and_time_are_limited_a_rate_goes_with_what_ends_first(
+    schedule: LinearSchedule | CosineSchedule,
+) -> None:
     for step in (1, 10, 11, 60, 100):
-        assert schedule.rate(step, spent=(step - 1) / 100) == schedule.rate(step), "a clock that is behind says nothing"
-    assert schedule.rate(20, spent=0.75) == schedule.rate(75)
-    assert schedule.rate(20, spent=1.0) == schedule.rate(100)
+        assert schedule.get_rate(step, time_fraction=(step - 1) / 100) == schedule.get_rate(step), (
+            "a clock that is behind says nothing"
+        )
+    assert schedule.get_rate(20, time_fraction=0.75) == schedule.get_rate(75)
+    assert schedule.get_rate(20, time_fraction=1.0) == schedule.get_rate(100)
 
 
 def test_by_the_clock_a_warm_up_is_still_counted_in_updates() -> None:
-    wave = ByClock(Cosine(2.0, 0, ByClock.TICKS, 0.5), 20)
-    assert wave.rate(5, spent=0.5) == pytest.approx((0.5 + 1.5 / 2) * 5 / 20, abs=1e-3)
-    assert wave.rate(20, spent=1.0) == wave.rate(500, spent=1.0) == pytest.approx(0.5)
+    wave = TimeBasedSchedule(CosineSchedule(2.0, 0, TimeBasedSchedule.TICKS, 0.5), 20)
+    assert wave.get_rate(5, time_fraction=0.5) == pytest.approx((0.5 + 1.5 / 2) * 5 / 20, abs=1e-3)
+    assert wave.get_rate(20, time_fraction=1.0) == wave.get_rate(500, time_fraction=1.0) == pytest.approx(0.5)

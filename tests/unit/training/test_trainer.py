@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import RunError, TrainingError
-from heedful.training.distributed import World
-from heedful.training.listeners import Sum
-from heedful.training.schedules import ByClock, Linear
-from heedful.training.trainer import Habits, Limits
+from heedful.training.callbacks import LossSum
+from heedful.training.distributed import DistributedContext
+from heedful.training.schedules import LinearSchedule, TimeBasedSchedule
+from heedful.training.trainer import StoppingLimits, TrainerConfig
 
 Make = Callable[..., Any]
 
@@ -37,8 +37,8 @@ def test_accumulated_batches_are_the_big_batch(bench: Make, toy: Make, clip: flo
     """Batches of 1, 2 and 3 examples hold different numbers of labels; a mean of means would show."""
     found = []
     for size, accumulate in ((6, 1), (3, 2), (2, 3), (1, 6)):
-        habits = Habits(accumulate=accumulate, clip=clip, evaluate_every=2)
-        found.append(bench(toy(size=size), habits=habits, limits=Limits(steps=8)))
+        habits = TrainerConfig(accumulate=accumulate, clip=clip, evaluate_every=2)
+        found.append(bench(toy(size=size), habits=habits, limits=StoppingLimits(steps=8)))
         found[-1].trainer.run()
     whole, *others = found
     for other in others:
@@ -50,9 +50,9 @@ def test_accumulated_batches_are_the_big_batch(bench: Make, toy: Make, clip: flo
 
 @pytest.mark.parametrize("clip", [None, 0.01, 100.0])
 def test_an_update_is_adams_step_on_the_mean_over_labels(bench: Make, toy: Make, clip: float | None) -> None:
-    made = bench(toy(size=5), habits=Habits(clip=clip, evaluate_every=100), limits=Limits(steps=1))
+    made = bench(toy(size=5), habits=TrainerConfig(clip=clip, evaluate_every=100), limits=StoppingLimits(steps=1))
     reference = bench(toy(size=5))
-    total = reference.task.loss(reference.model, reference.task.plan(0)[0])
+    total = reference.task.loss(reference.model, reference.task.plan_epoch(0)[0])
     mean = total.total / total.count
     mean.backward()
     norm = math.sqrt(sum(float(p.grad.square().sum()) for p in reference.model.parameters()))
@@ -76,7 +76,7 @@ def test_an_update_is_adams_step_on_the_mean_over_labels(bench: Make, toy: Make,
     assert update.labels == total.count
 
 
-class Together(World):
+class Together(DistributedContext):
     """Threads that play processes: each sends tensors, and gets what all of them sent."""
 
     def __init__(self, rank: int, table: list[Any], *, meet: threading.Barrier) -> None:
@@ -90,20 +90,20 @@ class Together(World):
         self.meet.wait()
         return everyone
 
-    def sum_(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce_(self, tensors: Iterable[Tensor]) -> None:
         mine = list(tensors)
         everyone = self.exchange([tensor.detach().clone() for tensor in mine])
         for number, tensor in enumerate(mine):
             tensor.copy_(torch.stack([each[number] for each in everyone]).sum(0))
 
-    def agree(self, numbers: list[float]) -> list[float]:
+    def broadcast(self, numbers: list[float]) -> list[float]:
         return list(self.exchange(numbers)[0])
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_processes_share_the_work_and_change_nothing(bench: Make, toy: Make, size: int) -> None:
     """Batches of four examples: some processes get two, one or none of them."""
-    arguments = {"limits": Limits(steps=7), "habits": Habits(accumulate=2, clip=0.5, evaluate_every=3)}
+    arguments = {"limits": StoppingLimits(steps=7), "habits": TrainerConfig(accumulate=2, clip=0.5, evaluate_every=3)}
     alone = bench(toy(size=4), **arguments)
     alone.trainer.run()
     table, meet = [None] * size, threading.Barrier(size, timeout=60)
@@ -134,7 +134,7 @@ def test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out(
     bench: Make, parted: Make, size: int, accumulate: int, processes: int
 ) -> None:
     """Some processes and some batches have nothing to tell of a part; a mean of means would show."""
-    arguments = {"limits": Limits(steps=3), "habits": Habits(accumulate=accumulate, evaluate_every=100)}
+    arguments = {"limits": StoppingLimits(steps=3), "habits": TrainerConfig(accumulate=accumulate, evaluate_every=100)}
     table, meet = [None] * processes, threading.Barrier(processes, timeout=60)
     worlds = [Together(rank, table, meet=meet) for rank in range(processes)] if processes > 1 else [None]
     made = [bench(parted(size=size), world=each, **arguments) for each in worlds]
@@ -142,27 +142,27 @@ def test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out(
     for each in made:
         for update in each.diary.updates:
             assert update.parts.keys() == {"nll", "third"}, "what was never asked has no mean"
-            assert update.parts["third"] == Sum(0 + 3 + 6 + 9, 4)
+            assert update.parts["third"] == LossSum(0 + 3 + 6 + 9, 4)
             assert update.parts["nll"].mean == update.nll
             assert update.parts["nll"].count == update.labels == sum(1 + row % 5 for row in range(12))
 
 
 def test_an_update_names_its_task(bench: Make, parted: Make) -> None:
-    made = bench(parted(size=5), limits=Limits(steps=3))
+    made = bench(parted(size=5), limits=StoppingLimits(steps=3))
     made.trainer.run()
     assert [update.task for update in made.diary.updates] == ["odd", "odd", ""]
 
 
 def test_a_part_that_the_task_does_not_announce_is_its_authors_mistake(bench: Make, parted: Make) -> None:
-    made = bench(parted(size=12), limits=Limits(steps=1))
-    made.task.parts = frozenset({"never"})
+    made = bench(parted(size=12), limits=StoppingLimits(steps=1))
+    made.task.part_names = frozenset({"never"})
     with pytest.raises(AssertionError, match=r"the task does not announce \['third'\]"):
         made.trainer.run()
 
 
 @pytest.mark.parametrize("size", [2, 5])
 def test_the_task_hears_in_every_process_what_all_of_them_learned(bench: Make, remembering: Make, size: int) -> None:
-    arguments = {"limits": Limits(steps=6), "habits": Habits(accumulate=2, evaluate_every=100)}
+    arguments = {"limits": StoppingLimits(steps=6), "habits": TrainerConfig(accumulate=2, evaluate_every=100)}
     alone = bench(remembering(size=4), **arguments)
     alone.trainer.run()
     table, meet = [None] * size, threading.Barrier(size, timeout=60)
@@ -180,8 +180,8 @@ def test_a_signal_to_any_process_stops_all_of_them(bench: Make, toy: Make, deaf:
     table, meet = [None, None], threading.Barrier(2, timeout=60)
     made = [bench(toy(size=4), world=Together(rank, table, meet=meet)) for rank in range(2)]
     heard = made[1 - deaf].trainer
-    look_up = heard._look_up
-    heard._look_up = lambda signal: look_up(15 if heard.progress.step == 2 else signal)
+    look_up = heard._sync_signal_and_time
+    heard._sync_signal_and_time = lambda signal: look_up(15 if heard.progress.step == 2 else signal)
     ends: list[int] = []
     threads = [threading.Thread(target=lambda each=each: ends.append(each.trainer.run())) for each in made]
     for thread in threads:
@@ -195,8 +195,8 @@ def test_a_signal_to_any_process_stops_all_of_them(bench: Make, toy: Make, deaf:
 def test_a_rate_by_the_clock_reaches_its_end_with_the_time(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    schedule = ByClock(Linear(1.0, 0, ByClock.TICKS))
-    made = bench(schedule=schedule, limits=Limits(minutes=1.0), habits=Habits(evaluate_every=1000))
+    schedule = TimeBasedSchedule(LinearSchedule(1.0, 0, TimeBasedSchedule.TICKS))
+    made = bench(schedule=schedule, limits=StoppingLimits(minutes=1.0), habits=TrainerConfig(evaluate_every=1000))
 
     def pass_time(_: int) -> None:
         clock[0] += 10
@@ -207,15 +207,15 @@ def test_a_rate_by_the_clock_reaches_its_end_with_the_time(bench: Make, monkeypa
 
 
 def test_the_rate_is_the_schedules(bench: Make) -> None:
-    made = bench(schedule=Linear(0.5, 3, 10))
+    made = bench(schedule=LinearSchedule(0.5, 3, 10))
     made.trainer.run()
-    assert [u.rate for u in made.diary.updates] == [Linear(0.5, 3, 10).rate(step) for step in range(1, 11)]
+    assert [u.rate for u in made.diary.updates] == [LinearSchedule(0.5, 3, 10).get_rate(step) for step in range(1, 11)]
 
 
 def test_same_seed_same_weights_and_another_seed_another_dropout(bench: Make) -> None:
     def weights(seed: int) -> dict[str, Tensor]:
         torch.manual_seed(torch.seed() % 2**31)  # what happened before must not matter
-        made = bench(dropout=0.5, habits=Habits(seed=seed, evaluate_every=3))
+        made = bench(dropout=0.5, habits=TrainerConfig(seed=seed, evaluate_every=3))
         made.trainer.run()
         return dict(made.weights)
 
@@ -227,7 +227,7 @@ def test_same_seed_same_weights_and_another_seed_another_dropout(bench: Make) ->
 
 
 def test_every_example_once_an_epoch_also_where_batches_do_not_go_round(bench: Make, toy: Make) -> None:
-    made = bench(toy(size=5), limits=Limits(epochs=3), habits=Habits(accumulate=2, evaluate_every=100))
+    made = bench(toy(size=5), limits=StoppingLimits(epochs=3), habits=TrainerConfig(accumulate=2, evaluate_every=100))
     assert made.trainer.run() == 0
     assert [u.epoch for u in made.diary.updates] == [0, 0, 1, 1, 2, 2], "three batches make two updates"
     rows = [row for batch in made.task.seen for row in batch]
@@ -238,23 +238,23 @@ def test_every_example_once_an_epoch_also_where_batches_do_not_go_round(bench: M
 @pytest.mark.parametrize(
     ("limits", "steps"),
     [
-        (Limits(steps=7), 7),
-        (Limits(steps=7, epochs=1), 6),
-        (Limits(steps=5, epochs=1), 5),
-        (Limits(epochs=1, min_steps=8), 8),
-        (Limits(epochs=2, min_steps=8), 12),
-        (Limits(steps=7, epochs=1, min_steps=100), 7),
-        (Limits(steps=100, minutes=0.5), 3),
-        (Limits(minutes=1.0), 6),
-        (Limits(steps=2, minutes=1.0), 2),
+        (StoppingLimits(steps=7), 7),
+        (StoppingLimits(steps=7, epochs=1), 6),
+        (StoppingLimits(steps=5, epochs=1), 5),
+        (StoppingLimits(epochs=1, min_steps=8), 8),
+        (StoppingLimits(epochs=2, min_steps=8), 12),
+        (StoppingLimits(steps=7, epochs=1, min_steps=100), 7),
+        (StoppingLimits(steps=100, minutes=0.5), 3),
+        (StoppingLimits(minutes=1.0), 6),
+        (StoppingLimits(steps=2, minutes=1.0), 2),
     ],
 )
 def test_whatever_is_over_first_ends_it(
-    bench: Make, monkeypatch: pytest.MonkeyPatch, limits: Limits, steps: int
+    bench: Make, monkeypatch: pytest.MonkeyPatch, limits: StoppingLimits, steps: int
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    made = bench(limits=limits, habits=Habits(evaluate_every=1000))
+    made = bench(limits=limits, habits=TrainerConfig(evaluate_every=1000))
 
     def pass_time(_: int) -> None:
         clock[0] += 10
@@ -269,7 +269,7 @@ def test_whatever_is_over_first_ends_it(
 def test_time_before_a_resumption_counts(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
-    made = bench(limits=Limits(minutes=1.0), habits=Habits(evaluate_every=1000))
+    made = bench(limits=StoppingLimits(minutes=1.0), habits=TrainerConfig(evaluate_every=1000))
     made.trainer.progress = replace(made.trainer.progress, seconds=30.0)
 
     def pass_time(_: int) -> None:
@@ -284,8 +284,8 @@ def test_time_before_a_resumption_counts(bench: Make, monkeypatch: pytest.Monkey
 def test_patience_counts_evaluations_without_a_new_best(bench: Make, toy: Make, higher: bool) -> None:
     values = [5.0, 4.0, 4.5, 3.0, 3.0, 3.5, 9.0, 1.0]
     scripted: Iterator[float] = iter([-v for v in values] if higher else values)
-    habits = Habits(evaluate_every=2, monitor="score", higher_is_better=higher)
-    made = bench(toy(metric=lambda _: next(scripted)), limits=Limits(steps=1000, patience=3), habits=habits)
+    habits = TrainerConfig(evaluate_every=2, monitor="score", higher_is_better=higher)
+    made = bench(toy(metric=lambda _: next(scripted)), limits=StoppingLimits(steps=1000, patience=3), habits=habits)
     made.trainer.run()
     assert [e.improved for e in made.diary.evaluations] == [True, True, False, True, False, False, False]
     progress = made.trainer.progress
@@ -294,7 +294,7 @@ def test_patience_counts_evaluations_without_a_new_best(bench: Make, toy: Make, 
 
 
 def test_evaluations_come_on_time_and_once(bench: Make) -> None:
-    made = bench(limits=Limits(steps=10), habits=Habits(evaluate_every=4))
+    made = bench(limits=StoppingLimits(steps=10), habits=TrainerConfig(evaluate_every=4))
     made.trainer.run()
     assert [e.progress.step for e in made.diary.evaluations] == [4, 8, 10]
     assert [s.progress.step for s, _ in made.diary.saved] == [4, 8, 10]
@@ -345,7 +345,7 @@ def test_a_gradient_that_is_not_finite_stops_too(bench: Make) -> None:
 @pytest.mark.parametrize(("value", "higher"), [(math.nan, False), (-math.inf, False), (math.inf, True)])
 def test_a_metric_that_is_not_finite_never_becomes_best(bench: Make, toy: Make, value: float, higher: bool) -> None:
     scripted = iter([2.0, value])
-    habits = Habits(evaluate_every=2, monitor="score", higher_is_better=higher)
+    habits = TrainerConfig(evaluate_every=2, monitor="score", higher_is_better=higher)
     made = bench(toy(metric=lambda _: next(scripted)), habits=habits)
     with pytest.raises(TrainingError, match="update 4: a metric on the validation set is not finite"):
         made.trainer.run()
@@ -354,14 +354,14 @@ def test_a_metric_that_is_not_finite_never_becomes_best(bench: Make, toy: Make, 
 
 
 def test_weights_that_are_not_finite_are_never_saved(bench: Make, toy: Make) -> None:
-    made = bench(toy(), habits=Habits(evaluate_every=100), limits=Limits(steps=3))
+    made = bench(toy(), habits=TrainerConfig(evaluate_every=100), limits=StoppingLimits(steps=3))
     made.task.evaluate = lambda _: {"loss": 1.0, "score": 1.0}
 
     def spoil(_: Any) -> None:
         with torch.no_grad():
             made.model[0].bias[0] = math.nan
 
-    made.diary.evaluated = spoil
+    made.diary.on_evaluate = spoil
     with pytest.raises(TrainingError, match="update 3: a weight is not finite"):
         made.trainer.run()
     assert not made.diary.saved
@@ -377,8 +377,8 @@ def test_the_running_average_is_what_is_measured_and_saved(bench: Make, toy: Mak
         measured.append({name: p.detach().clone() for name, p in model.named_parameters()})
         return 0.0
 
-    plain = bench(limits=Limits(steps=8))
-    made = bench(toy(metric=measure), ema=0.8, limits=Limits(steps=8))
+    plain = bench(limits=StoppingLimits(steps=8))
+    made = bench(toy(metric=measure), ema=0.8, limits=StoppingLimits(steps=8))
     seen: list[dict[str, Tensor]] = []
     made.task.before_loss = lambda _: seen.append(made.weights)
     plain.trainer.run()
@@ -404,8 +404,8 @@ def test_going_on_from_any_checkpoint_is_as_if_nothing_happened(
         "half": half,
         "ema": ema,
         "dropout": 0.3,
-        "habits": Habits(accumulate=accumulate, evaluate_every=3),
-        "limits": Limits(steps=11),
+        "habits": TrainerConfig(accumulate=accumulate, evaluate_every=3),
+        "limits": StoppingLimits(steps=11),
     }
     whole = bench(**arguments)
     whole.trainer.run()
@@ -436,7 +436,7 @@ def test_a_snapshot_of_another_shape_is_refused_before_anything_changes(
     bench: Make, remembering: Make, kind: str, name: str, sentence: str
 ) -> None:
     """A tensor of one number would silently be spread over a parameter of any shape."""
-    arguments = {"ema": 0.7, "limits": Limits(steps=3)}
+    arguments = {"ema": 0.7, "limits": StoppingLimits(steps=3)}
     whole = bench(remembering(), **arguments)
     whole.trainer.run()
     snapshot = whole.diary.saved[-1][0]
@@ -445,7 +445,7 @@ def test_a_snapshot_of_another_shape_is_refused_before_anything_changes(
     later = bench(remembering(), **arguments)
     before = later.weights
     with pytest.raises(RunError, match=sentence):
-        later.trainer.restore(replace(snapshot, places=("w", "t"), **{kind: tensors}))
+        later.trainer.restore(replace(snapshot, file_names=("w", "t"), **{kind: tensors}))
     assert same(later.weights, before)
     assert (later.trainer.progress.step, later.task.past) == (0, 0.0)
     del tensors[name]
@@ -454,7 +454,7 @@ def test_a_snapshot_of_another_shape_is_refused_before_anything_changes(
 
 
 def test_what_a_task_remembers_is_saved_and_taken_up(bench: Make, remembering: Make) -> None:
-    arguments = {"ema": 0.7, "limits": Limits(steps=9), "habits": Habits(evaluate_every=4)}
+    arguments = {"ema": 0.7, "limits": StoppingLimits(steps=9), "habits": TrainerConfig(evaluate_every=4)}
     whole = bench(remembering(), **arguments)
     whole.trainer.run()
     for snapshot, _ in whole.diary.saved[:-1]:

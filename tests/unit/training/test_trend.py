@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.training.listeners import Progress
-from heedful.training.trend import Trend, overfitting, stalled
+from heedful.training.callbacks import TrainState
+from heedful.training.overfitting import LossTrend, describe_overfitting, describe_stall
 
 
 def told(losses: list[tuple[float, float]]) -> dict[int, str]:
     """What is said at each evaluation, of pairs of training and validation loss."""
-    trend, found = Trend(), {}
+    trend, found = LossTrend(), {}
     for step, (training, validation) in enumerate(losses, 1):
-        before = trend.learned(training, labels=10)
-        trend = before.validated(validation, step=step)
-        if text := overfitting(before, trend):
+        before = trend.add_update(training, num_labels=10)
+        trend = before.add_evaluation(validation, step=step)
+        if text := describe_overfitting(before, trend):
             found[step] = text
     return found
 
@@ -47,10 +47,10 @@ def test_what_is_no_overfitting_is_not_called_so(losses: list[tuple[float, float
 
 
 def test_training_losses_are_weighed_by_their_labels() -> None:
-    trend = Trend().learned(1.0, labels=30).learned(5.0, labels=10).validated(2.0, step=1)
+    trend = LossTrend().add_update(1.0, num_labels=30).add_update(5.0, num_labels=10).add_evaluation(2.0, step=1)
     assert trend.lowest is not None
     assert trend.lowest.training == pytest.approx(2.0)
-    assert trend.validated(9.0, step=1) == trend, "nothing was learned since"
+    assert trend.add_evaluation(9.0, step=1) == trend, "nothing was learned since"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_training_losses_are_weighed_by_their_labels() -> None:
     ],
 )
 def test_validation_that_stops_improving_is_told_once(stale: int, patience: int | None, expected: str) -> None:
-    progress = Progress(step=9000, best=2.345, best_step=6000, stale=stale)
-    said = stalled(progress, monitor="loss", patience=patience)
+    progress = TrainState(step=9000, best=2.345, best_step=6000, stale=stale)
+    said = describe_stall(progress, monitor="loss", patience=patience)
     ago = "1 evaluation ago" if stale == 1 else f"{stale} evaluations ago"
     whole = f"validation has stopped improving: loss was best {ago}, 2.345 at step 6,000{expected}"
     assert said == (whole if expected else "")

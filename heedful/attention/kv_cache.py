@@ -1,0 +1,192 @@
+"""The keys and values that queries meet: a cache is those that one passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from heedful.attention import kernels
+from heedful.attention.shared_buffer import SharedCapacity, grow_capacity
+
+
+@dataclass(frozen=True)
+class AppendBuffer:
+    """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
+
+    A state that is the longest on its room writes behind itself; any other (two continuations of one state, in one
+    thread or in several) first takes a copy. So sharing is never visible.
+    """
+
+    tensors: tuple[Tensor, ...]
+    capacity: SharedCapacity
+    length: int
+
+    @classmethod
+    def from_tensors(cls, *tensors: Tensor) -> AppendBuffer:
+        """Storage that starts with these tensors, [B, H, length, width]."""
+        length = tensors[0].size(2)
+        return cls(tensors, SharedCapacity(length, length), length)
+
+    def to_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors, up to this state's length."""
+        return tuple(tensor.narrow(2, 0, self.length) for tensor in self.tensors)
+
+    def append(self, *new_tensors: Tensor) -> AppendBuffer:
+        """A state longer by `new_tensors`."""
+        size = new_tensors[0].size(2)
+        end = self.length + size
+        tensors, capacity = self.tensors, self.capacity
+        if not capacity.claim(self.length, end):
+            capacity = SharedCapacity(end, grow_capacity(end, size))
+            tensors = tuple(_copy_to_length(tensor, capacity.size) for tensor in self.to_tensors())
+        for tensor, new_tensor in zip(tensors, new_tensors, strict=True):
+            tensor.narrow(2, self.length, size).copy_(new_tensor)
+        return AppendBuffer(tensors, capacity, end)
+
+
+def _copy_to_length(tensor: Tensor, length: int) -> Tensor:
+    shape = list(tensor.shape)
+    shape[2] = length
+    result = tensor.new_empty(shape)
+    result.narrow(2, 0, tensor.size(2)).copy_(tensor)
+    return result
+
+
+@dataclass(frozen=True)
+class PendingSelection:
+    """Which keys of which groups are wanted: a note that is followed when they are next read, so that copies are one.
+
+    Attributes:
+        groups: the stored group of each group; None where they are as they were.
+        columns: of each group the columns of its keys; None where they are as they were.
+    """
+
+    groups: Int[Tensor, " G_picked"] | None = None
+    columns: Int[Tensor, "G_picked K_picked"] | None = None
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether there is nothing to copy."""
+        return self.groups is None and self.columns is None
+
+    def compose(
+        self, groups: Int[Tensor, " G_then"] | None, columns: Int[Tensor, "G_then K_then"] | None
+    ) -> PendingSelection:
+        """Of what is picked these groups, and of these these columns; None is all."""
+        new_groups, new_columns = self.groups, self.columns
+        if groups is not None:
+            new_groups = groups if new_groups is None else new_groups.index_select(0, groups)
+            new_columns = None if new_columns is None else new_columns.index_select(0, groups)
+        if columns is not None:
+            new_columns = columns if new_columns is None else new_columns.gather(1, columns)
+        return PendingSelection(new_groups, new_columns)
+
+
+ALL_KEYS = PendingSelection()
+"""All keys of all groups."""
+
+
+@dataclass(frozen=True)
+class KVCache:
+    """What can be attended to, already projected; a cache is the KeyValues that one passes."""
+
+    key: Float[Tensor, "G H K d_k"]
+    value: Float[Tensor, "G H K d_v"]
+    buffer: AppendBuffer | None = None
+
+    def extend(self, newer: KVCache) -> KVCache:
+        """With newer keys and values behind; in place where no gradient is asked for and nothing is written down."""
+        if torch.is_grad_enabled() or kernels.is_tracing():
+            return KVCache(torch.cat((self.key, newer.key), 2), torch.cat((self.value, newer.value), 2))
+        buffer = (self.buffer or AppendBuffer.from_tensors(self.key, self.value)).append(newer.key, newer.value)
+        key, value = buffer.to_tensors()
+        return KVCache(key, value, buffer)
+
+    def to_contiguous(self) -> KVCache:
+        """Stored head by head, so that what is attended to again and again needs no copies."""
+        return KVCache(self.key.contiguous(), self.value.contiguous())
+
+    def has_room(self, num_keys: int) -> bool:
+        """Whether so many may be put behind without a copy, as far as it is known."""
+        return self.buffer is not None and self.buffer.length + num_keys <= self.buffer.capacity.size
+
+    def new_empty(self, num_groups: int) -> KVCache:
+        """No keys and values, for so many groups."""
+        key, value = (part.new_empty(num_groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value))
+        return KVCache(key, value)
+
+    def apply_selection(self, selection: PendingSelection, *, spare_keys: int = 0) -> KVCache:
+        """What is wanted, and where columns are picked room for so many keys behind them."""
+        if selection.columns is not None:
+            return self.concat_groups([(self, selection)], pad_left=True, spare_keys=spare_keys)
+        if selection.groups is None:
+            return self
+        return KVCache(self.key.index_select(0, selection.groups), self.value.index_select(0, selection.groups))
+
+    @classmethod
+    def concat_groups(
+        cls, caches: Sequence[tuple[KVCache, PendingSelection]], *, pad_left: bool, spare_keys: int = 0
+    ) -> KVCache:
+        """What is wanted of all, group after group, and room for so many keys behind that.
+
+        Where one has fewer keys there is something behind them or to their left that nobody may look at.
+        """
+        spare_keys = 0 if torch.is_grad_enabled() else spare_keys
+        columns_by_cache = [part._selected_columns(picks) for part, picks in caches]
+        longest, heads = max(columns.size(1) for columns in columns_by_cache), caches[0][0].key.size(1)
+        indices = []
+        for (part, picks), columns in zip(caches, columns_by_cache, strict=True):
+            missing = longest - columns.size(1)
+            padding = (missing, spare_keys) if pad_left else (0, missing + spare_keys)
+            indices.append(part._flat_indices(picks.groups, functional.pad(columns, padding)))
+        storages = zip(*(part._get_storage() for part, _ in caches), strict=True)
+        key, value = (
+            _gather_rows(tensors, indices).view(-1, heads, longest + spare_keys, tensors[0].size(3))
+            for tensors in storages
+        )
+        buffer = AppendBuffer((key, value), SharedCapacity(longest, longest + spare_keys), longest)
+        key, value = buffer.to_tensors()
+        return cls(key, value, buffer)
+
+    def _get_storage(self) -> tuple[Tensor, Tensor]:
+        """All there is, or what is no key where there is none, since something has to be there."""
+        key, value = (self.key, self.value) if self.buffer is None else self.buffer.tensors
+        if key.size(2):
+            return key, value
+        return key.new_zeros(1, 1, 1, key.size(3)), value.new_zeros(1, 1, 1, value.size(3))
+
+    def _selected_columns(self, selection: PendingSelection) -> Int[Tensor, "G_picked K_picked"]:
+        if selection.columns is not None:
+            return selection.columns
+        groups = self.key.size(0) if selection.groups is None else len(selection.groups)
+        return torch.arange(self.key.size(2), device=self.key.device).expand(groups, -1)
+
+    def _flat_indices(
+        self, groups: Int[Tensor, " G_picked"] | None, columns: Int[Tensor, "G_picked K_all"]
+    ) -> Int[Tensor, " places"]:
+        """Where in storage, head by head, the keys of groups are at columns of each."""
+        keys, heads = self._get_storage()[0].size(2), self.key.size(1)
+        if not self.key.size(2):
+            return columns.new_zeros(columns.numel() * heads)
+        if groups is None:
+            groups = torch.arange(len(columns), device=columns.device)
+        rows = groups.unsqueeze(1) * heads + torch.arange(heads, device=columns.device)
+        return (rows.unsqueeze(2) * keys + columns.unsqueeze(1)).flatten()
+
+
+def _gather_rows(tensors: Sequence[Tensor], indices: Sequence[Int[Tensor, " _"]]) -> Float[Tensor, "places d"]:
+    """What is at some places of each, one behind the other; copied once, where no gradient is asked for."""
+    flat = [tensor.reshape(-1, tensor.size(3)) for tensor in tensors]
+    if torch.is_grad_enabled() or kernels.is_tracing():
+        return torch.cat([tensor.index_select(0, rows) for tensor, rows in zip(flat, indices, strict=True)])
+    result = flat[0].new_empty(sum(map(len, indices)), flat[0].size(1))
+    offset = 0
+    for tensor, rows in zip(flat, indices, strict=True):
+        torch.index_select(tensor, 0, rows, out=result[offset : offset + len(rows)])
+        offset += len(rows)
+    return result

@@ -1,0 +1,138 @@
+"""Convolutions over a plane: the layers of networks that look at pictures, and their residual blocks.
+
+A batch norm that was trained behind a convolution is part of its numbers (see `heedful.foreign.vision_weights`), so that no
+layer has a state and a picture does not depend on its neighbours in a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+Activation = Callable[[Tensor], Tensor]
+
+
+def relu6(x: Tensor) -> Tensor:
+    """min(max(x, 0), 6) (Krizhevsky 2010)."""
+    return functional.relu6(x)
+
+
+def identity(x: Tensor) -> Tensor:
+    """Nothing between two layers."""
+    return x
+
+
+class ConvActivation(nn.Module):
+    """act(conv(x) + b), as large as the input divided by the stride.
+
+    Args:
+        d_input: channels that come in.
+        d_output: channels that go out.
+        size: rows and columns of the window.
+        stride: rows and columns from one window to the next.
+        groups: channels are divided into so many parts that do not see each other.
+        activation: of the sum.
+        leading: whether windows of stride 2 begin at the first row and column, as TensorFlow's "SAME" has it on an even
+            number of rows, instead of being centred there.
+    """
+
+    def __init__(
+        self,
+        d_input: int,
+        d_output: int,
+        *,
+        size: int = 3,
+        stride: int = 1,
+        groups: int = 1,
+        activation: Activation = torch.relu,
+        leading: bool = False,
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.leading = leading
+        self.conv = nn.Conv2d(d_input, d_output, size, stride, 0 if leading else (size - 1) // 2, groups=groups)
+        nn.init.kaiming_normal_(self.conv.weight, mode="fan_out", nonlinearity="relu")
+        nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # there is one
+
+    def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
+        """Windows that reach over the edge see zeros there."""
+        if self.leading:
+            (size, _), (stride, _) = self.conv.kernel_size, self.conv.stride
+            padding = [max((-(-n // stride) - 1) * stride + size - n, 0) for n in (x.size(3), x.size(2))]
+            x = functional.pad(x, [side for n in padding for side in (n // 2, n - n // 2)])
+        return self.activation(self.conv(x))
+
+
+class ConvNormReLU(nn.Module):
+    """relu(norm(conv(x))), where the norm is of groups of channels of one picture (Wu and He 2018).
+
+    Windows are 3 x 3, and 4 x 4 where they halve the plane, so that their middle is that of what they stand for.
+    """
+
+    def __init__(self, d_input: int, d_output: int, *, halved: bool = False) -> None:
+        super().__init__()
+        size, stride = (4, 2) if halved else (3, 1)
+        self.conv = nn.Conv2d(d_input, d_output, size, stride, 1, bias=False)  # the norm has one
+        nn.init.kaiming_normal_(self.conv.weight, mode="fan_out", nonlinearity="relu")
+        self.norm = nn.GroupNorm(next(n for n in (8, 4, 2, 1) if d_output % n == 0), d_output)
+
+    def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
+        """Half as large, where it is halved."""
+        return torch.relu(self.norm(self.conv(x)))
+
+
+class ResidualBlock(nn.Module):
+    """act(f(x) + g(x)), where g is a map where shapes differ, and x itself elsewhere (He et al. 2016, eq. 1 and 2)."""
+
+    def __init__(
+        self, path: nn.Sequential, *, across: nn.Module | None = None, activation: Activation = torch.relu
+    ) -> None:
+        super().__init__()
+        self.path = path
+        self.across = across
+        self.activation = activation
+
+    def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
+        """Of one picture, nothing of its neighbours."""
+        shortcut = x if self.across is None else self.across(x)
+        return self.activation(self.path(x) + shortcut)
+
+
+def build_basic_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
+    """Two convolutions of 3 x 3 and their shortcut (He et al. 2016, figure 5, left)."""
+    path = nn.Sequential(
+        ConvActivation(d_input, d_output, stride=stride), ConvActivation(d_output, d_output, activation=identity)
+    )
+    return ResidualBlock(path, across=_build_shortcut(d_input, d_output, stride=stride))
+
+
+def build_bottleneck_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
+    """1 x 1 to a quarter, 3 x 3 with the stride, 1 x 1 back (He et al. 2016, figure 5, right; torchvision's stride)."""
+    d_hidden = d_output // 4
+    path = nn.Sequential(
+        ConvActivation(d_input, d_hidden, size=1),
+        ConvActivation(d_hidden, d_hidden, stride=stride),
+        ConvActivation(d_hidden, d_output, size=1, activation=identity),
+    )
+    return ResidualBlock(path, across=_build_shortcut(d_input, d_output, stride=stride))
+
+
+def build_inverted_block(d_input: int, d_output: int, *, expansion: int, size: int, stride: int) -> nn.Module:
+    """Wide, each channel by itself, narrow (Sandler et al. 2018, table 1), with a shortcut where shapes agree."""
+    d_hidden = d_input * expansion
+    path = nn.Sequential(
+        *([ConvActivation(d_input, d_hidden, size=1, activation=relu6)] if expansion > 1 else ()),
+        ConvActivation(d_hidden, d_hidden, size=size, stride=stride, groups=d_hidden, activation=relu6, leading=True),
+        ConvActivation(d_hidden, d_output, size=1, activation=identity),
+    )
+    return ResidualBlock(path, activation=identity) if stride == 1 and d_input == d_output else path
+
+
+def _build_shortcut(d_input: int, d_output: int, *, stride: int) -> ConvActivation | None:
+    if stride == 1 and d_input == d_output:
+        return None
+    return ConvActivation(d_input, d_output, size=1, stride=stride, activation=identity)

@@ -1,0 +1,67 @@
+"""The recipes and studies that come with the package: inside it where pip installed it, beside it in a checkout."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from heedful.english_words import closest_match
+from heedful.errors import RecipeError
+
+_PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class BundledFile:
+    """A recipe or a study: where it is, and in one line what it is about."""
+
+    path: Path
+    description: str
+
+
+def list_recipes() -> Mapping[str, BundledFile]:
+    """Every recipe by its name, such as `road/bahdanau`."""
+    folder = _find_folder("recipes")
+    paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.toml")}
+    return {name: BundledFile(path, _read_first_line(path).removeprefix("# ")) for name, path in sorted(paths.items())}
+
+
+def list_studies() -> Mapping[str, BundledFile]:
+    """Every study by its name; files that several of them import are none."""
+    files = {}
+    for path in sorted(_find_folder("studies").glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            files[path.stem] = BundledFile(path, (ast.get_docstring(tree) or "").partition("\n")[0])
+    return files
+
+
+def format_items(items: Mapping[str, BundledFile]) -> str:
+    """A line for each, its name and what it is about."""
+    width = max(map(len, items))
+    return "\n".join(f"{name:<{width}}  {item.description}" for name, item in items.items())
+
+
+def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> BundledFile:
+    """The one of that name.
+
+    Raises:
+        RecipeError: there is none.
+    """
+    if name not in items:
+        suggestion = closest_match(name, items)
+        remedy = f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(items)}"
+        raise RecipeError(f"{name!r} is no {noun}; {remedy}")
+    return items[name]
+
+
+def _find_folder(name: str) -> Path:
+    installed_folder = _PACKAGE / "share" / name
+    return installed_folder if installed_folder.is_dir() else _PACKAGE.parent / name
+
+
+def _read_first_line(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().rstrip("\n")

@@ -1,0 +1,42 @@
+"""Options that name translation memories, which are asked before a model is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.localisation.documents import DocumentLanguages
+    from heedful.localisation.translation_memory import TranslationMemory
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions:
+    """Approved translations, and how similar a text must be to one of them to be shown."""
+
+    memory: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    """files of approved translations (TMX, XLIFF, PO, TSV, CSV, JSONL, or two of plain text), the most trusted first:
+    what is there is not translated again, and what is similar is shown beside its translation"""
+    match: float = 0.75
+    """with --memory: least similarity of what is shown, from 0 to 1"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.match <= 1:
+            raise RecipeError(f"--match: {self.match:g}; must be from 0 to 1")
+        if self.match != type(self).match and not self.memory:
+            raise RecipeError("--match: belongs to a translation memory; name one with --memory")
+        if any(str(path) == "-" for path in self.memory):
+            raise RecipeError("--memory -: a memory is read more than once; save it to a file first")
+
+    def read_memory(self, languages: DocumentLanguages) -> TranslationMemory | None:
+        """The memory, of these languages as far as they are known; None where there is none."""
+        if not self.memory:
+            return None
+        from heedful.tasks.translation.memory_lookup import load_translation_memory
+
+        return load_translation_memory(self.memory, languages=languages, min_similarity=self.match)

@@ -1,0 +1,199 @@
+"""`heedful translate --ray`: files that processes of a Ray cluster translate, each as the command would alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from heedful.cli.output import log
+from heedful.errors import HeedfulError, MissingExtraError, RecipeError
+
+if TYPE_CHECKING:
+    from heedful.cli.translate import Arguments
+    from heedful.tasks.predictor import LineFormat
+
+_CHUNK_SIZE: Final = 2_048
+"""Lines between two times that what is there is saved."""
+
+
+def translate_with_ray(args: Arguments) -> int:
+    """Translates the files of `--ray`; the exit code, which is 2 where one could not be translated.
+
+    Raises:
+        RecipeError: an option belongs to other uses, or two files have one name.
+        MissingExtraError: Ray is not installed.
+    """
+    folder = _check_options(args)
+    remaining = [path for path in args.ray if not (folder / path.name).exists()]
+    if len(remaining) < len(args.ray):
+        num_existing = len(args.ray) - len(remaining)
+        log(f"{folder}: {num_existing:,} of {len(args.ray):,} files are there; going on with the others")
+    if not remaining:
+        return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = list(_translate_files(args, remaining))
+    for outcome in outcomes:
+        log(outcome["told"])
+    return 2 if any(outcome["failed"] for outcome in outcomes) else 0
+
+
+def _check_options(args: Arguments) -> Path:
+    """The folder of what is written."""
+    if args.output is None or args.output.is_file():
+        raise RecipeError("--ray: writes a file for each; name a folder for them with --output")
+    single_file_options = {"input": args.input, "text": args.text, "prefixes": args.prefixes, "factors": args.factors}
+    if conflicting := next((name for name, value in single_file_options.items() if value), None):
+        raise RecipeError(f"--{conflicting}: is for one file, and --ray names many; leave it out")
+    if args.remembering.memory:
+        raise RecipeError("--memory: does not go with --ray; leave it out")
+    names = [path.name for path in args.ray]
+    if duplicate := next((name for name in names if names.count(name) > 1), None):
+        raise RecipeError(f"--ray: two files are called {duplicate}; rename one, or translate them one after the other")
+    for path in args.ray:
+        if not path.is_file():
+            raise RecipeError(f"--ray: {path}: no such file; check the path")
+        if args.output.resolve() == path.resolve().parent:
+            raise RecipeError(f"--output: {args.output} is where {path.name} is read; choose another folder")
+    if find_spec("ray") is None:
+        raise MissingExtraError('--ray: needs Ray, which is not installed here: pip install "heedful[ray]"')
+    return args.output
+
+
+def _translate_files(args: Arguments, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
+    """Of each file what became of it."""
+    import ray
+
+    threads = args.computing.threads or 1
+    absolute_args = replace(args, output=_resolve_path(args.output), runs=tuple(path.resolve() for path in args.runs))
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False, configure_logging=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    workers = args.workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+    data = ray.data.from_items([{"path": str(path.resolve())} for path in files], override_num_blocks=len(files))
+    results = data.map(
+        _TranslationActor,
+        fn_constructor_args=(absolute_args,),
+        compute=ray.data.ActorPoolStrategy(size=min(workers, len(files))),
+        num_cpus=threads,
+        num_gpus=None if args.computing.device in (None, "cpu") else 1,
+    )
+    yield from results.iter_rows()
+
+
+def _resolve_path(path: Path | None) -> Path:
+    assert path is not None
+    return path.resolve()
+
+
+class _TranslationActor:
+    """A process with a model, which translates file after file.
+
+    Args:
+        args: the command's options, with complete paths.
+    """
+
+    def __init__(self, args: Arguments) -> None:
+        from heedful.cli.translate_lines import build_protected_format, build_translation_format
+        from heedful.tasks.translation.translator import Translator
+
+        computing = replace(args.computing, threads=args.computing.threads or 1)
+        model = computing.load_predictor(Translator, *args.runs, use="translates", step=args.step)
+        self._args = args
+        self._translator = args.direction.apply_to(model, document=None)
+        line_format = build_translation_format(self._translator, args)
+        self._line_format: LineFormat[Any, Any] = (
+            build_protected_format(line_format, args) if args.protect else line_format
+        )
+
+    def __call__(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Translates one file, and tells what became of it."""
+        path = Path(row["path"])
+        try:
+            count, notes = self._translate_file(path)
+        except HeedfulError as error:
+            return {"told": f"heedful: {error}", "failed": True}
+        return {"told": f"{_resolve_path(self._args.output) / path.name}: {count:,} lines{notes}", "failed": False}
+
+    def _translate_file(self, path: Path) -> tuple[int, str]:
+        from heedful.cli.translate_lines import read_input_sentences
+        from heedful.tasks.predictor import UnreadableInput, iter_chunks
+        from heedful.tasks.translation.translations import add_context
+
+        folder = _resolve_path(self._args.output)
+        output = _ResumableFile(folder / f".{path.name}.growing")
+        inputs = add_context(
+            read_input_sentences(replace(self._args, input=path, output=None, ray=())), self._translator
+        )
+        as_json, num_unread = self._args.format == "jsonl", 0
+        with output.open() as file:
+            count = output.num_lines
+            for batch in iter_chunks(islice(inputs, count, None), _CHUNK_SIZE):
+                texts = []
+                for result in self._line_format.answer_inputs(batch, start=count + 1):
+                    if isinstance(result, UnreadableInput):
+                        num_unread += 1
+                        texts.append(
+                            json.dumps({"error": result.message}, ensure_ascii=False) + "\n" if as_json else "\n"
+                        )
+                    else:
+                        record = self._line_format.to_json(result) if as_json else None
+                        texts.append(
+                            json.dumps(record, ensure_ascii=False) + "\n"
+                            if as_json
+                            else self._line_format.format_answer(result)
+                        )
+                count += len(batch)
+                output.append("".join(texts), file, num_lines=count)
+        output.finish(folder / path.name)
+        return count, f", {num_unread:,} of which could not be read" if num_unread else ""
+
+
+@dataclass
+class _ResumableFile:
+    """A file that grows, and beside it how many lines of the input it holds, in how many bytes."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        self._state_path = self.path.with_name(f"{self.path.name}.json")
+        self.num_lines, self._num_bytes = 0, 0
+        if self.path.exists() and self._state_path.exists():
+            self.num_lines, self._num_bytes = json.loads(self._state_path.read_text(encoding="utf-8"))
+
+    def open(self) -> IO[bytes]:
+        """Behind what counts."""
+        file = self.path.open("r+b" if self._num_bytes else "wb")
+        file.seek(self._num_bytes)
+        file.truncate()
+        return file
+
+    def append(self, text: str, file: IO[bytes], *, num_lines: int) -> None:
+        """More, and that it is there."""
+        from heedful.atomic_io import write_atomic
+
+        content = text.encode()
+        file.write(content)
+        file.flush()
+        self._num_bytes += len(content)
+        write_atomic(self._state_path, json.dumps([num_lines, self._num_bytes]).encode())
+
+    def finish(self, path: Path) -> None:
+        """Takes its place under a name, compressed if that says so."""
+        if path.suffix == ".gz":
+            compressed = self.path.with_name(f"{self.path.name}.gz")
+            with self.path.open("rb") as plain, gzip.GzipFile(compressed, "wb", mtime=0) as file:
+                shutil.copyfileobj(plain, file)
+            compressed.replace(path)
+            self.path.unlink()
+        else:
+            self.path.replace(path)
+        self._state_path.unlink(missing_ok=True)

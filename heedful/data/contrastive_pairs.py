@@ -1,0 +1,68 @@
+"""Sentences with a right translation and wrong ones that differ from it in one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, final
+
+from heedful.data.readers import ExampleReader, JsonRecord, read_numbered_lines, split_columns
+from heedful.errors import DataError
+
+
+class ContrastiveExample(NamedTuple):
+    """A sentence, its right translation, wrong ones, in what they differ (empty where nobody says so), where it stands,
+    and the tags that stand before the sentence.
+    """
+
+    source: str
+    right: str
+    wrong: tuple[str, ...]
+    kind: str
+    location: str
+    tags: tuple[str, ...] = ()
+
+
+@final
+class ContrastiveReader(ExampleReader[ContrastiveExample]):
+    """One contrast a line: TSV (source, right, wrong and, if wanted, kind), or JSON objects with fields of these names.
+
+    In JSON `wrong` may be a list. Lines of nothing but white space are left out.
+
+    Args:
+        path: plain or gzipped; a name that ends with .jsonl or .ndjson is one of JSON.
+        tags: that stand before all sources.
+    """
+
+    def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
+        super().__init__(path)
+        self._tags = tuple(tags)
+
+    def __iter__(self) -> Iterator[ContrastiveExample]:
+        parse_line = (
+            _parse_object if self.paths[0].name.removesuffix(".gz").endswith((".jsonl", ".ndjson")) else _parse_row
+        )
+        for _, location, line in read_numbered_lines(self.paths[0]):
+            source, right, wrong, kind = parse_line(line, location)
+            if not source or not right or not wrong or not all(wrong):
+                raise DataError(f"{location}: source, right or wrong is empty; give all three")
+            if right in wrong:
+                raise DataError(f"{location}: right and wrong are the same text; they must differ")
+            yield ContrastiveExample(source, right, wrong, kind, location, self._tags)
+
+
+def _parse_row(line: str, location: str) -> tuple[str, str, tuple[str, ...], str]:
+    source, right, wrong, *kind = map(str.strip, split_columns(line, 3, location=location))
+    return source, right, (wrong,), kind[0] if kind else ""
+
+
+def _parse_object(line: str, location: str) -> tuple[str, str, tuple[str, ...], str]:
+    record = JsonRecord.from_line(line, location=location)
+    is_list = isinstance(record.fields.get("wrong"), list)
+    wrong = record.get_texts("wrong") if is_list else (record.get_text("wrong"),)
+    return (
+        record.get_text("source"),
+        record.get_text("right"),
+        wrong,
+        record.get_text("kind") if "kind" in record else "",
+    )

@@ -1,0 +1,168 @@
+"""All examples of a data set, read once: how many, how long, of which labels, and what may spoil training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappush, heappushpop
+from typing import Final
+
+from heedful.data.detect.checks import CheckResult, estimate_tokens, format_count, format_example, format_percent
+from heedful.data.detect.file_names import PARTS, DatasetPart
+from heedful.data.detect.format import DatasetExample, DetectedDataset
+from heedful.data.detect.hash_sample import DatasetSplitter, Histogram
+from heedful.data.detect.languages import SPACELESS_LANGUAGES
+from heedful.data.number_parsing import parse_number
+from heedful.english_words import add_article, to_singular
+from heedful.errors import DataError
+
+_MAX_LABELS: Final = 10_000
+"""Different labels that are counted, at most."""
+_MAX_TOO_LONG_SHARE: Final = 0.005
+"""Share of examples that are too long from which on more tokens are read."""
+_LENGTH_STEP: Final = 64
+_LENGTH_LIMITS: Final = {True: 512, False: 1024}
+"""Tokens that are read at most, where texts are read as one and where they are not."""
+_NUM_LONGEST: Final = 2
+"""Of the longest examples, how many are shown."""
+
+
+@dataclass(frozen=True)
+class DatasetReport:
+    """What is in a data set.
+
+    Attributes:
+        example_counts: examples of each part.
+        word_histograms: of each text of an example, words.
+        token_histogram: about how many tokens of an example are read at once.
+        label_counts: how often each label is given.
+        check_results: what may spoil training.
+        splitter: what the parts for validation and test are chosen by; it knows the data for training.
+        longest_examples: the longest examples, shown, with their tokens.
+    """
+
+    example_counts: Mapping[DatasetPart, int]
+    word_histograms: Sequence[Histogram]
+    token_histogram: Histogram
+    label_counts: Counter[str]
+    check_results: Sequence[CheckResult]
+    splitter: DatasetSplitter
+    longest_examples: Sequence[tuple[int, str]]
+
+    def suggest_max_length(self, default: int, *, joint_texts: bool) -> int | None:
+        """How many tokens are to be read, where the usual number would lose more than a few examples; else None."""
+        if self.token_histogram.count_above(default) <= _MAX_TOO_LONG_SHARE * self.token_histogram.total:
+            return None
+        needed = -(-int(1.15 * self.token_histogram.get_quantile(0.99)) // _LENGTH_STEP) * _LENGTH_STEP
+        raised = min(_LENGTH_LIMITS[joint_texts], needed)
+        return raised if raised > default else None
+
+    def check_length(self, max_tokens: int, *, noun: str) -> CheckResult | None:
+        """What is to be said of examples that are longer than so many tokens."""
+        count = self.token_histogram.count_above(max_tokens)
+        if not count:
+            return None
+        verb = "is probably" if count == 1 else "are probably"
+        return CheckResult(
+            f"{format_count(count, noun)} ({format_percent(count, self.token_histogram.total)}) {verb} longer than data.max_length = "
+            f"{max_tokens} tokens",
+            [text for size, text in self.longest_examples if size > max_tokens],
+            "heedful recipe data.max_length says what becomes of them: split them, or raise that key, which costs "
+            "memory and time",
+        )
+
+
+def build_report(dataset: DetectedDataset) -> DatasetReport:
+    """Reads all parts, those that are measured on first.
+
+    Raises:
+        DataError: a file is broken, or there is nothing to learn from.
+    """
+    checks = dataset.build_checks()
+    counts: dict[DatasetPart, int] = {}
+    lengths, splitter = _LengthStatistics(dataset), DatasetSplitter()
+    labels: Counter[str] = Counter()
+    for part in reversed(PARTS):
+        if part not in dataset.files:
+            continue
+        for example in dataset.read_examples(part):
+            if dataset.is_document_end(example):
+                continue
+            location = dataset.format_location(part, example)
+            counts[part] = counts.get(part, 0) + 1
+            lengths.add_example(example, location)
+            for label in example.labels:
+                if label in labels or len(labels) < _MAX_LABELS:
+                    labels[label] += 1
+            for check in checks:
+                check.add_example(example, part, location)
+            if part == "train" and dataset.is_usable(example):
+                splitter.add_example(example.split_keys)
+        if part not in counts:
+            raise DataError(f"{dataset.get_first_file(part)}: there are no {dataset.noun} in it; is it the right file?")
+    ordered = {part: counts[part] for part in PARTS if part in counts}
+    results = [result for check in checks for result in check.build_results(ordered)]
+    longest = sorted(lengths.longest_examples, reverse=True)
+    return DatasetReport(ordered, lengths.word_histograms, lengths.token_histogram, labels, results, splitter, longest)
+
+
+class _LengthStatistics:
+    """How long texts and examples are, and the longest of these."""
+
+    def __init__(self, dataset: DetectedDataset) -> None:
+        self._dataset = dataset
+        self.word_histograms: list[Histogram] = []
+        self.token_histogram = Histogram()
+        self.longest_examples: list[tuple[int, str]] = []
+
+    def add_example(self, example: DatasetExample, location: str) -> None:
+        sizes = [estimate_tokens(text) for text in example.texts]
+        size = sum(sizes) if self._dataset.joint_texts else max(sizes)
+        self.token_histogram.add_number(size)
+        while len(self.word_histograms) < len(sizes):
+            self.word_histograms.append(Histogram())
+        for index, text in enumerate(example.texts):
+            self.word_histograms[index].add_number(
+                len("".join(text.split())) if _is_spaceless(self._dataset, index) else len(text.split())
+            )
+        if len(self.longest_examples) < _NUM_LONGEST:
+            heappush(self.longest_examples, (size, format_example(location, *example.texts)))
+        elif size > self.longest_examples[0][0]:
+            heappushpop(self.longest_examples, (size, format_example(location, *example.texts)))
+
+
+def _is_spaceless(dataset: DetectedDataset, text_index: int) -> bool:
+    """Whether a text of an example is in a language without spaces between words."""
+    return text_index < len(dataset.languages) and dataset.languages[text_index].code in SPACELESS_LANGUAGES
+
+
+def describe_dataset(dataset: DetectedDataset, report: DatasetReport) -> list[str]:
+    """What was seen, in lines of a few words and their meaning."""
+    counts = ", ".join(f"{count:,} for {_format_part(part)}" for part, count in report.example_counts.items())
+    lines = [
+        f"form: {dataset.format_description}",
+        f"learned: {dataset.learning_description}",
+        f"{dataset.noun}: {counts}",
+    ]
+    for index, words in enumerate(report.word_histograms):
+        text_noun = dataset.text_nouns[index] if dataset.text_nouns else to_singular(dataset.noun)
+        unit = "characters" if _is_spaceless(dataset, index) else "words"
+        lines.append(
+            f"{unit} of {add_article(text_noun)}: {words.get_quantile(0.5):,} (median), {words.get_quantile(0.95):,} (95th percentile)"
+        )
+    if dataset.label_noun == "numbers":
+        values = [value for value in map(parse_number, report.label_counts) if value is not None]
+        lines.append(f"numbers: from {min(values):g} to {max(values):g}")
+    elif dataset.label_noun:
+        common = report.label_counts.most_common(12)
+        remainder = (
+            f" and {len(report.label_counts) - len(common):,} more" if len(report.label_counts) > len(common) else ""
+        )
+        listing = ", ".join(f"{label!r} {count:,}" for label, count in common)
+        lines.append(f"{format_count(len(report.label_counts), dataset.label_noun)}: {listing}{remainder}")
+    return lines
+
+
+def _format_part(part: DatasetPart) -> str:
+    return "training" if part == "train" else part

@@ -1,0 +1,118 @@
+"""Dialogues: a JSON object on each line whose turns say who speaks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from heedful.data.detect.checks import DataCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.languages import guess_language
+from heedful.data.detect.part_writers import LinePartWriter, PartWriter
+from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, read_json_objects
+
+_DEFAULT_REPLIER: Final = "system"
+"""Whose turns are learned unless a recipe says otherwise."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DetectedDialogues(DetectedDataset):
+    """Dialogues of several speakers.
+
+    Attributes:
+        speakers: those of the first dialogues, who speaks least often to open one first.
+    """
+
+    noun: str = "dialogues"
+    speakers: Sequence[str]
+
+    @property
+    def format_description(self) -> str:
+        """The format."""
+        return "a JSON object on each line, with turns of speakers"
+
+    @property
+    def replier(self) -> str:
+        """Whose turns are to be learned."""
+        return _DEFAULT_REPLIER if _DEFAULT_REPLIER in self.speakers else self.speakers[0]
+
+    @property
+    def learning_description(self) -> str:
+        """Who replies."""
+        return f"the turns of {self.replier!r} are learned, behind those of {', '.join(map(repr, self.speakers[1:]))}"
+
+    @property
+    def data_keys(self) -> Mapping[str, Any]:
+        """Who replies, where that is not the usual one."""
+        return {} if self.replier == _DEFAULT_REPLIER else {"replier": self.replier}
+
+    def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Dialogue by dialogue."""
+        for line_number, record in read_json_objects(self.get_first_file(part)):
+            text = "\n".join(turn.get_text("text") for turn in record.get_objects("turns"))
+            yield DatasetExample((text,), (), line_number, json.dumps(record.fields, ensure_ascii=False), (text,))
+
+    def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
+        """The file."""
+        return {"path": files[0]}
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
+        """The lines as they are."""
+        return LinePartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
+
+    def build_checks(self) -> Sequence[DataCheck]:
+        """Those of bare text."""
+        return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
+
+
+@final
+@dataclass(frozen=True)
+class DialogueFormat(DataFormat):
+    """Objects whose `turns` have a `speaker` and a `text` each."""
+
+    confidence: float = 0.95
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """By the names of fields; who never opens a dialogue, or does so least often, replies."""
+        parts = group_by_part(files)
+        if columns or any(len(part_files) > 1 for part_files in parts.values()):
+            return
+        first = (parts.get("train") or next(iter(parts.values())))[0]
+        turns_by_file = [turns for file in files for turns in [_read_turns(file)] if turns]
+        if len(turns_by_file) < len(files):
+            return
+        turns = _read_turns(first)
+        num_opened = Counter(dialogue[0][0] for dialogue in turns)
+        num_turns = Counter(speaker for dialogue in turns for speaker, _ in dialogue)
+        speakers = sorted(num_turns, key=lambda name: (num_opened[name] / num_turns[name], -num_turns[name]))
+        yield DetectedDialogues(
+            files={part: [part_files[0].path] for part, part_files in parts.items()},
+            confidence=self.confidence if len(speakers) == 2 else 0.7,
+            languages=[guess_language(text for dialogue in turns for _, text in dialogue)],
+            speakers=speakers,
+            notes=[]
+            if len(speakers) == 2 or _DEFAULT_REPLIER in speakers
+            else [f"there are {len(speakers)} speakers; data.replier says who is learned"],
+        )
+
+
+def _read_turns(file: FileSniff) -> list[list[tuple[str, str]]]:
+    """Speakers and texts of the first dialogues; none where they are no dialogues."""
+    if not isinstance(file.shape, JsonObjectsShape) or "turns" not in file.shape.nested:
+        return []
+    dialogues = []
+    for row in file.shape.sample:
+        turns = row.get("turns")
+        if not isinstance(turns, list) or not all(
+            isinstance(turn, dict) and {"speaker", "text"} <= {*turn} for turn in turns
+        ):
+            return []
+        dialogue = [(str(turn["speaker"]), str(turn["text"])) for turn in turns]
+        dialogues += [dialogue] if dialogue else []
+    return dialogues

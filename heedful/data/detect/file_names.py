@@ -1,0 +1,89 @@
+"""What the name of a file tells: which part of the data it is, and of which language."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from heedful.data.detect.languages import LanguageInfo, parse_language_code
+
+DatasetPart = Literal["train", "validation", "test"]
+PARTS: Final[tuple[DatasetPart, ...]] = ("train", "validation", "test")
+_PART_PATTERNS: Final[tuple[tuple[DatasetPart, str], ...]] = (
+    ("train", r"train(ing|set)?|trn|learn"),
+    ("validation", r"val(id(ation)?)?|dev(el|elopment)?(set)?|tune|tuning"),
+    ("test", r"test(ing|set|b)?|tst|eval(uation)?|held-?out"),
+)
+_IGNORED_SUFFIXES: Final = (
+    "gz",
+    "txt",
+    "tsv",
+    "csv",
+    "jsonl",
+    "ndjson",
+    "json",
+    "conllu",
+    "conll",
+    "text",
+    "tok",
+    "src",
+    "tgt",
+)
+
+
+@dataclass(frozen=True)
+class FileNameInfo:
+    """What a name says.
+
+    Attributes:
+        part: which part of the data; None where it says nothing.
+        language: of the whole file; unknown where it says nothing.
+        language_pair: the languages of both sides, as in `en-de`; None where it names none.
+    """
+
+    part: DatasetPart | None
+    language: LanguageInfo
+    language_pair: tuple[LanguageInfo, LanguageInfo] | None
+
+
+def parse_file_name(path: Path) -> FileNameInfo:
+    """What the name of a file says, or where it names no part, that of its folder."""
+    name = path.name.lower()
+    part = _parse_part(name) or _parse_part(path.parent.name.lower())
+    return FileNameInfo(part, _parse_language(name), _parse_language_pair(name))
+
+
+def get_suffix(path: Path) -> str:
+    """The ending of a name, in lower case and without that of gzip."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def _parse_part(name: str) -> DatasetPart | None:
+    words = re.split(r"[^a-z0-9]+|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", name)
+    for part, pattern in _PART_PATTERNS:
+        if any(re.fullmatch(pattern, word) for word in words):
+            return part
+    return None
+
+
+def _parse_language(name: str) -> LanguageInfo:
+    for word in reversed(name.split(".")[1:]):
+        if word not in _IGNORED_SUFFIXES:
+            return parse_language_code(word) if re.fullmatch(r"[a-z]{2,3}([_-][a-z]{2,4})?", word) else LanguageInfo()
+    stem = name.split(".", maxsplit=1)[0]
+    last = re.split(r"[-_]", stem)[-1]
+    return (
+        parse_language_code(last)
+        if re.fullmatch(r"[a-z]{2,3}", last) and _parse_language_pair(name) is None
+        else LanguageInfo()
+    )
+
+
+def _parse_language_pair(name: str) -> tuple[LanguageInfo, LanguageInfo] | None:
+    for match in re.finditer(r"(?<![a-z])(?=([a-z]{2,3})[-_]([a-z]{2,3})(?![a-z]))", name):
+        pair = parse_language_code(match[1]), parse_language_code(match[2])
+        if all(pair) and pair[0] != pair[1]:
+            return pair
+    return None

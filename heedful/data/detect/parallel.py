@@ -1,0 +1,423 @@
+"""Parallel text: two files whose lines belong together, or two columns of a table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from math import log
+from pathlib import Path
+from typing import Any, Final, Self, final
+from zlib import crc32
+
+from heedful.data.detect.checks import (
+    DataCheck,
+    EmptyTextCheck,
+    EncodingCheck,
+    LeakageCheck,
+    RepeatCheck,
+    estimate_tokens,
+    format_example,
+)
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.languages import LanguageInfo, guess_language, parse_column_language
+from heedful.data.detect.pair_checks import AlignmentCheck, CopyCheck, LanguageCheck, LengthRatioCheck
+from heedful.data.detect.part_writers import JsonlPartWriter, LinePartWriter, PartWriter
+from heedful.data.detect.sniff import FileSniff, PlainLinesShape
+from heedful.data.detect.tables import DataTable, select_tables
+from heedful.data.readers import read_lines
+from heedful.errors import DataError
+
+_NUM_SAMPLE_LINES: Final = 1000
+"""Lines by which a language is guessed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectedParallelText(DetectedDataset):
+    """Pairs of texts.
+
+    Abstract: each form knows how its sides are exchanged.
+    """
+
+    noun: str = "pairs"
+    joint_texts: bool = False
+    is_parallel: bool = True
+    text_nouns: Sequence[str] = ("source", "target")
+
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """The tags of the language that is read and of the one that is written; None where one of them is not known.
+
+        Two varieties of one language, such as `pt-BR` and `pt-PT`, are a direction; a language and itself are none.
+        """
+        tags = [language.tag for language in self.languages]
+        return (tags[0], tags[1]) if len(tags) == 2 and all(tags) and tags[0] != tags[1] else None
+
+    def get_side_names(self, part: DatasetPart) -> Sequence[str]:
+        """What both sides of a part are called in messages."""
+        return [str(path) for path in self.files[part]]
+
+    @abstractmethod
+    def swap_sides(self) -> Self:
+        """Translations as sources, and sources as their translations, where both languages are known."""
+
+    def build_checks(self) -> Sequence[DataCheck]:
+        """Those of translations."""
+        sides = {part: self.get_side_names(part) for part in self.present_parts}
+        conflict = "with more than one target, as when several people translated them"
+        remedy = "fine if all of them are right; a model learns their mean"
+        return [
+            AlignmentCheck(sides),
+            LanguageCheck(self.languages, sides),
+            LeakageCheck(),
+            EmptyTextCheck(self.noun, fatal=False),
+            RepeatCheck(self.noun, input_noun="sources", conflict=conflict, remedy=remedy, min_share=0.01),
+            CopyCheck(self.noun),
+            LengthRatioCheck(self.noun),
+            EncodingCheck(self.noun),
+        ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DetectedLineFiles(DetectedParallelText):
+    """Two files for each part.
+
+    Attributes:
+        has_documents: whether lines whose source is empty end documents, each of which is in one part.
+    """
+
+    has_documents: bool = False
+
+    @property
+    def format_description(self) -> str:
+        """Two files, line by line."""
+        return "two files whose lines belong together"
+
+    @property
+    def learning_description(self) -> str:
+        """The first is the source."""
+        source, target = self.files[self.present_parts[0]]
+        first, second = self.languages
+        languages_text = f" ({first} to {second})" if first and second else ""
+        return f"a line of {source.name} becomes that of {target.name}{languages_text}"
+
+    def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Line by line."""
+        lines = self._read_line_pairs(part)
+        return _group_by_document(lines) if self.has_documents else lines
+
+    def is_document_end(self, example: DatasetExample) -> bool:
+        """Where both lines are empty."""
+        return self.has_documents and not any(map(str.strip, example.texts))
+
+    def _read_line_pairs(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        source, target = self.files[part]
+        for line_number, (source_line, target_line) in enumerate(
+            zip_longest(read_lines(source), read_lines(target)), 1
+        ):
+            if source_line is None or target_line is None:
+                raise DataError(describe_misalignment(source, target))
+            yield DatasetExample(
+                (source_line, target_line), (), line_number, (source_line, target_line), (source_line,)
+            )
+
+    def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
+        """The two files."""
+        return {"source": files[0], "target": files[1]}
+
+    def swap_sides(self) -> Self:
+        """The files in the other order."""
+        files = {part: pair[::-1] for part, pair in self.files.items()}
+        return replace(self, files=files, languages=self.languages[::-1])
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
+        """Two files, called by their languages where these are known."""
+        codes = [language.code for language in self.languages]
+        endings = codes if all(codes) and codes[0] != codes[1] else ["source", "target"]
+        return LinePartWriter(*(folder / f"{part}.{ending}{'.gz' * compress}" for ending in endings))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DetectedColumnPair(DetectedParallelText):
+    """Two columns of a table.
+
+    Attributes:
+        tables: that of each part.
+        columns: the names of both.
+        as_json: whether its parts are written as lines of JSON.
+        document_column: name of the column that says of which document a row is, each of which is in one part.
+    """
+
+    tables: Mapping[DatasetPart, DataTable]
+    columns: tuple[str, str]
+    as_json: bool = False
+    document_column: str | None = None
+
+    def get_side_names(self, part: DatasetPart) -> Sequence[str]:
+        """A file and a column."""
+        return [f"{self.get_first_file(part)} ({self.tables[part].format_column(column)})" for column in self.columns]
+
+    @property
+    def format_description(self) -> str:
+        """The table."""
+        return self.tables[self.present_parts[0]].description
+
+    @property
+    def learning_description(self) -> str:
+        """The first is the source."""
+        table = self.tables[self.present_parts[0]]
+        first, second = self.languages
+        languages_text = f" ({first} to {second})" if first and second else ""
+        return f"{table.format_column(self.columns[0])} becomes {table.format_column(self.columns[1])}{languages_text}"
+
+    def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Row by row."""
+        columns = self.columns if self.document_column is None else (*self.columns, self.document_column)
+        for row in self.tables[part].read_rows(columns):
+            source, target, *document = row.values
+            names = ("source", "target", "document")
+            raw = dict(zip(names, row.values, strict=False)) if self.as_json else row.raw
+            yield DatasetExample((source, target), (), row.line, raw, (*document[:1],) or (source,))
+
+    def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
+        """Its columns by number, fields of JSON by name."""
+        if self.as_json:
+            document_entry = {} if self.document_column is None else {"document_field": "document"}
+            return {"path": files[0], "source_field": "source", "target_field": "target", **document_entry}
+        table = self.tables[self.present_parts[0]]
+        if table.is_json:
+            document_entry = {} if self.document_column is None else {"document_field": self.document_column}
+            return {
+                "path": files[0],
+                "source_field": self.columns[0],
+                "target_field": self.columns[1],
+                **document_entry,
+            }
+        numbers = [table.get_column_index(column) for column in self.columns]
+        column_entries = {} if numbers == [0, 1] else {"source_column": numbers[0], "target_column": numbers[1]}
+        if self.document_column is not None:
+            column_entries["document_column"] = table.get_column_index(self.document_column)
+        return {"path": files[0], **column_entries}
+
+    def swap_sides(self) -> Self:
+        """The columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
+        """The same table; lines of JSON instead of a CSV file."""
+        if self.as_json:
+            return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
+        return self.tables[self.present_parts[0]].build_writer(folder, part, compress=compress, with_header=False)
+
+
+@final
+@dataclass(frozen=True)
+class ParallelLinesFormat(DataFormat):
+    """Two files whose lines translate each other."""
+
+    confidence: float = 0.95
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """Two plain files for each part, in the order of the first one's languages."""
+        if columns or not all(isinstance(file.shape, PlainLinesShape) for file in files):
+            return
+        parts = group_by_part(files)
+        if any(len(pair) != 2 for pair in parts.values()):
+            return
+        first_tags = [file.name_info.language.tag for file in parts[next(iter(parts))]]
+        ordered = {}
+        for part, pair in parts.items():
+            tags = [file.name_info.language.tag for file in pair]
+            ordered[part] = pair[::-1] if all(tags) and tags == first_tags[::-1] else pair
+        train = ordered.get("train") or next(iter(ordered.values()))
+        languages = _detect_file_languages(train)
+        yield DetectedLineFiles(
+            files={part: [file.path for file in pair] for part, pair in ordered.items()},
+            confidence=self.confidence,
+            languages=languages,
+        )
+
+    def get_hint(self, files: Sequence[FileSniff]) -> str:
+        """What is missing, or too much, where some part has two files or more."""
+        parts = group_by_part(files)
+        if (
+            not all(isinstance(file.shape, PlainLinesShape) for file in files)
+            or max(map(len, parts.values()), default=0) < 2
+        ):
+            return ""
+        wrong_part = next(((part, group) for part, group in parts.items() if len(group) != 2), None)
+        if wrong_part is None:
+            return ""
+        part, part_files = wrong_part
+        names = ", ".join(file.path.name for file in part_files)
+        return (
+            f"{names}: {len(part_files)} file{'s' * (len(part_files) > 1)} for {part}, where translations need two; name two "
+            "files of text for each part, the source first, as in heedful new train.en train.de"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ParallelColumnsFormat(DataFormat):
+    """Two columns of a table, or fields of JSON, that say the same."""
+
+    confidence: float = 0.9
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """Two free texts, in two languages if that can be told; less certain where they are in one."""
+        tables = select_tables(files)
+        if tables is None:
+            return
+        table = tables[next(iter(tables))]
+        if columns and len(columns) != 2:
+            return
+        texts = [table.find_column(name) for name in columns] or [item for item in table.columns if item.is_text]
+        languages_by_column = _detect_column_languages(table, [item.name for item in texts])
+        pair = table.language_pair
+        for number, first in enumerate(texts):
+            for second in texts[number + 1 :]:
+                languages = languages_by_column[first.name], languages_by_column[second.name]
+                has_two_languages = all(languages) and languages[0] != languages[1]
+                has_two_columns = len(texts) == 2 and len(table.columns) == 2
+                if not (has_two_languages or has_two_columns or columns or (len(texts) == 2 and pair)):
+                    continue
+                if pair and not all(languages):
+                    languages = pair
+                is_confirmed = bool(columns) and first.is_text and second.is_text
+                confidence = (
+                    self.confidence if has_two_languages or is_confirmed else 0.6 if pair or has_two_columns else 0.4
+                )
+                yield DetectedColumnPair(
+                    files={part: [item.path] for part, item in tables.items()},
+                    confidence=confidence,
+                    languages=languages,
+                    tables=tables,
+                    columns=(first.name, second.name),
+                    notes=[item.exclusion_note for item in tables.values() if item.exclusion_note],
+                    as_json=table.delimiter not in ("", "\t"),
+                    conversion_reason=_explain_conversion(table),
+                )
+                return
+
+
+def _group_by_document(examples: Iterator[DatasetExample]) -> Iterator[DatasetExample]:
+    """Each with the sources of its document as what decides its part, and so the empty line that ends it."""
+    document: list[DatasetExample] = []
+    for example in chain(examples, [None]):
+        if example is not None:
+            document.append(example)
+        if example is None or not example.texts[0].strip():
+            document_text = "\n".join(member.texts[0] for member in document)
+            yield from (replace(member, split_keys=(document_text,)) for member in document)
+            document = []
+
+
+def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[str, LanguageInfo]:
+    """The languages of columns: as called where two are called after different ones, or as their texts look."""
+    named_languages = {name: parse_column_language(name) for name in names} if table.has_header else {}
+    if len({language.tag for language in named_languages.values() if language}) < 2:
+        named_languages = {}
+    return {
+        name: named_languages.get(name) or guess_language(table.get_sample_values(name)[:_NUM_SAMPLE_LINES])
+        for name in names
+    }
+
+
+def _explain_conversion(table: DataTable) -> str:
+    if table.delimiter not in ("", "\t"):
+        return "parallel text is not read from CSV files, so it is written as lines of JSON"
+    if table.has_header and not table.is_json:
+        return "parallel text is read from tables without a header, so it is written without"
+    return ""
+
+
+def _detect_file_languages(files: Sequence[FileSniff]) -> list[LanguageInfo]:
+    """By the names of files, or where two folders are called after languages by these, or by what stands there."""
+    by_folder = [parse_column_language(file.path.parent.name) for file in files]
+    has_different_folders = all(by_folder) and len({language.tag for language in by_folder}) == len(files)
+    languages = []
+    for file, folder in zip(files, by_folder, strict=True):
+        assert isinstance(file.shape, PlainLinesShape)
+        languages.append(
+            file.name_info.language
+            or (folder if has_different_folders else guess_language(file.shape.lines[:_NUM_SAMPLE_LINES]))
+        )
+    return languages
+
+
+def describe_misalignment(source: Path, target: Path) -> str:
+    """In words where two files part that should have equally many lines.
+
+    Taken is the line from which on, if the longer one's next lines are left out, the lengths of both sides and their
+    digits go together best.
+    """
+    statistics = [_measure_lines(source), _measure_lines(target)]
+    counts = [len(side) for side in statistics]
+    summary = (
+        f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line-aligned files must have equally many"
+    )
+    longer = int(counts[1] > counts[0])
+    surplus = abs(counts[0] - counts[1])
+    long, short = statistics[longer], statistics[1 - longer]
+    path = (source, target)[longer]
+    if all(size < 0 for size in long.sizes[len(short) :]):
+        return (
+            f"{summary}. {path} has {surplus:,} empty line{'s' * (surplus > 1)} more at its end: take "
+            f"{'them' if surplus > 1 else 'it'} away"
+        )
+    first_line = _find_shift_start(long, short, surplus)
+    lines = [_read_line(side, first_line) for side in (source, target)]
+    return (
+        f"{summary}. They seem to part at line {first_line:,}, from where on {path} has {surplus:,} more:\n"
+        f"  {format_example(f'{source}:{first_line}', lines[0])}\n  {format_example(f'{target}:{first_line}', lines[1])}\n"
+        "Mend that place and try again; there may be others"
+    )
+
+
+@dataclass(frozen=True)
+class _LineStatistics:
+    """The log length of each line, -1 for an empty one, and its digits as one number."""
+
+    sizes: array[float]
+    digits: array[int]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+def _measure_lines(path: Path) -> _LineStatistics:
+    statistics = _LineStatistics(array("d"), array("L"))
+    for line in read_lines(path):
+        statistics.sizes.append(log(1 + estimate_tokens(line)) if line.strip() else -1.0)
+        statistics.digits.append(crc32("".join(filter(str.isdigit, line)).encode()))
+    return statistics
+
+
+def _find_shift_start(long: _LineStatistics, short: _LineStatistics, surplus: int) -> int:
+    """The line, counted from 1, from which on a shift by `surplus` fits best."""
+    gain = best = 0.0
+    first = 0
+    for number in range(len(short)):
+        gain += _compute_mismatch(long, number + surplus, short, number) - _compute_mismatch(
+            long, number, short, number
+        )
+        if gain > best:
+            best, first = gain, number + 1
+    return first + 1
+
+
+def _compute_mismatch(long: _LineStatistics, number: int, short: _LineStatistics, short_number: int) -> float:
+    """How badly two lines go together."""
+    size, short_size = long.sizes[number], short.sizes[short_number]
+    if (size < 0) != (short_size < 0):
+        return 2.0
+    return min(1.0, abs(size - short_size)) + (long.digits[number] != short.digits[short_number])
+
+
+def _read_line(path: Path, number: int) -> str:
+    return next((line for count, line in enumerate(read_lines(path), 1) if count == number), "")

@@ -1,0 +1,214 @@
+"""Bare text: one text in a file, documents on its lines or between empty ones, or in a field of JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, final
+
+from heedful.data.detect.checks import DataCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.hash_sample import hash_texts
+from heedful.data.detect.languages import guess_language
+from heedful.data.detect.part_writers import LinePartWriter, PartWriter
+from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, PlainLinesShape
+from heedful.data.detect.tables import DataTable, select_tables
+from heedful.data.readers import read_lines
+
+TextUnit = Literal["paragraphs", "stretches", "lines", "fields"]
+_SENTENCE_END: Final = re.compile(r"[.!?…\u3002\uff01\uff1f:;\"'»”)\]]\s*$")
+_MIN_BLOCKS: Final = 30
+"""Paragraphs from which on a text is split between them."""
+_MAX_STRETCH_LINES: Final = 200
+"""Lines of a stretch, at most."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DetectedPlainText(DetectedDataset):
+    """Bare text.
+
+    Attributes:
+        unit: what is kept together when it is split.
+        kind: what a recipe calls it.
+        stretch_rate: a stretch ends at one line of so many.
+        field: name of the field of JSON; empty where there is none.
+    """
+
+    unit: TextUnit
+    kind: str
+    stretch_rate: int = 1
+    field: str = ""
+
+    @property
+    def format_description(self) -> str:
+        """What is between documents."""
+        return {
+            "paragraphs": "text with empty lines between paragraphs",
+            "stretches": "text without empty lines",
+            "lines": "a text on each line",
+            "fields": "a JSON object on each line",
+        }[self.unit]
+
+    @property
+    def learning_description(self) -> str:
+        """What is learned."""
+        language_text = f" ({self.languages[0]})" if self.languages and self.languages[0] else ""
+        descriptions = {
+            "text": f"the file is one text{language_text}",
+            "lines": f"each line is a document{language_text}",
+            "blocks": f"empty lines stand between documents{language_text}",
+            "jsonl": f"field {self.field} is a document{language_text}",
+        }
+        return descriptions[self.kind]
+
+    def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Unit by unit."""
+        path = self.get_first_file(part)
+        if self.unit == "fields":
+            for row in DataTable(path, _build_empty_shape()).read_rows([self.field]):
+                yield DatasetExample(row.values, (), row.line, row.raw, row.values)
+            return
+        numbered_lines: Iterator[tuple[int, list[str]]]
+        if self.unit == "lines":
+            numbered_lines = (
+                (line_number, [line]) for line_number, line in enumerate(read_lines(path), 1) if line.strip()
+            )
+        else:
+            numbered_lines = (
+                _read_paragraphs(path) if self.unit == "paragraphs" else _read_stretches(path, self.stretch_rate)
+            )
+        for line_number, lines in numbered_lines:
+            text = "\n".join(lines)
+            raw = f"{text}\n" if self.unit == "paragraphs" else text
+            yield DatasetExample((text,), (), line_number, raw, (text,))
+
+    def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
+        """The file, and what a document is."""
+        if self.kind == "jsonl":
+            return {"path": files[0], "field": self.field}
+        return {"path": files[0]} | ({} if self.kind in ("text", "blocks") else {"kind": self.kind})
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
+        """The lines as they are."""
+        ending = "jsonl" if self.kind == "jsonl" else "txt"
+        return LinePartWriter(folder / f"{part}.{ending}{'.gz' * compress}")
+
+    def build_checks(self) -> Sequence[DataCheck]:
+        """Those of bare text."""
+        return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
+
+
+def _build_empty_shape() -> JsonObjectsShape:
+    return JsonObjectsShape((), frozenset(), ())
+
+
+def _read_paragraphs(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The lines between empty ones, and the number of the first."""
+    lines: list[str] = []
+    first_line = 1
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            first_line = first_line if lines else number
+            lines.append(line)
+        elif lines:
+            yield first_line, lines
+            lines = []
+    if lines:
+        yield first_line, lines
+
+
+def _read_stretches(path: Path, stretch_rate: int) -> Iterator[tuple[int, list[str]]]:
+    """Lines that follow each other; where one ends depends on its last line alone, not on how many came before."""
+    lines: list[str] = []
+    line_number = 0
+    for line_number, line in enumerate(read_lines(path), 1):
+        lines.append(line)
+        if len(lines) == _MAX_STRETCH_LINES or hash_texts(line) % stretch_rate == 0:
+            yield line_number - len(lines) + 1, lines
+            lines = []
+    if lines:
+        yield line_number - len(lines) + 1, lines
+
+
+@final
+@dataclass(frozen=True)
+class PlainTextFormat(DataFormat):
+    """One file of text for each part.
+
+    Attributes:
+        confidence: that it is one.
+        allows_single_text: whether a file may be one text; else empty lines stand between documents.
+    """
+
+    confidence: float = 0.85
+    allows_single_text: bool = True
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """Documents on lines where nearly all lines end like sentences, else one text."""
+        parts = group_by_part(files)
+        if columns or any(
+            len(part_files) > 1 or not isinstance(part_files[0].shape, PlainLinesShape) for part_files in parts.values()
+        ):
+            return
+        train = (parts.get("train") or next(iter(parts.values())))[0]
+        assert isinstance(train.shape, PlainLinesShape)
+        lines = train.shape.lines
+        filled = [line for line in lines if line.strip()]
+        ended_share = sum(bool(_SENTENCE_END.search(line)) for line in filled) / len(filled)
+        has_blank_lines = len(filled) < len(lines)
+        kind, unit = ("text" if self.allows_single_text else "blocks"), "paragraphs"
+        notes: list[str] = []
+        if not has_blank_lines and (ended_share > 0.7 or not self.allows_single_text):
+            kind = unit = "lines"
+            notes = ["each line is taken for a text of its own; leave kind away below [data] if they follow each other"]
+        elif self.allows_single_text and _count_blocks(lines) < _MIN_BLOCKS:
+            unit = "stretches"
+        yield DetectedPlainText(
+            files={part: [part_files[0].path] for part, part_files in parts.items()},
+            confidence=self.confidence if unit != "stretches" else min(0.6, self.confidence),
+            min_training_examples=200 if unit == "stretches" else 1000,
+            noun={"paragraphs": "paragraphs", "stretches": "stretches", "lines": "lines"}[unit],
+            languages=[guess_language(filled[:1000])],
+            unit=unit,  # type: ignore[arg-type]  # one of the three
+            kind=kind,
+            stretch_rate=max(1, min(32, len(lines) // 200)),
+            notes=notes if self.allows_single_text else [],
+        )
+
+
+def _count_blocks(lines: Sequence[str]) -> int:
+    return sum(1 for previous, line in zip(["", *lines], lines, strict=False) if line.strip() and not previous.strip())
+
+
+@final
+@dataclass(frozen=True)
+class TextFieldFormat(DataFormat):
+    """A field of JSON that holds documents."""
+
+    confidence: float = 0.85
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """The one field of text; less certain where there are others."""
+        tables = select_tables(files)
+        if tables is None or len(columns) > 1:
+            return
+        table = tables[next(iter(tables))]
+        if not table.is_json or (isinstance(table.shape, JsonObjectsShape) and table.shape.nested and not columns):
+            return
+        texts = [table.find_column(name) for name in columns] or [item for item in table.columns if item.is_text]
+        if not texts:
+            return
+        text = max(texts, key=lambda item: item.mean_words)
+        is_only_candidate = len(texts) == 1 and not any(item.is_label for item in table.columns)
+        yield DetectedPlainText(
+            files={part: [item.path] for part, item in tables.items()},
+            confidence=self.confidence if is_only_candidate or columns else 0.3,
+            languages=[guess_language(table.get_sample_values(text.name)[:1000])],
+            unit="fields",
+            kind="jsonl",
+            field=text.name,
+        )

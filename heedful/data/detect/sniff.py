@@ -1,0 +1,584 @@
+"""What the beginning of a file shows: its form, whatever is learned from it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from heedful.data.detect.column_profiles import ColumnProfile, build_profiles, has_header
+from heedful.data.detect.file_names import FileNameInfo, get_suffix, parse_file_name
+from heedful.data.labelled import parse_separator_line, read_quoted_rows
+from heedful.data.parquet import read_first_texts
+from heedful.data.readers import JsonRecord, read_lines, read_records
+from heedful.errors import DataError
+from heedful.files import parse_data
+from heedful.localisation.tmx_document import list_languages
+from heedful.localisation.xml_elements import read_xml_file
+
+_MAX_LINES: Final = 20_000
+"""Lines that are looked at, at most."""
+_MAX_CHARACTERS: Final = 2**24
+_BLOCK_BYTES: Final = 2**20
+"""Bytes."""
+_OBJECT_START: Final = re.compile(r"\{")
+"""Behind an object of a list nothing stands before the next one but a comma and white space."""
+LABEL_FIRST: Final = " "
+"""The delimiter of lines that have a label and a text, and nothing but white space between these."""
+_FASTTEXT_LABEL: Final = re.compile(r"(?<!\S)__label__(\S+)")
+"""A label of fastText, which may stand anywhere in its line."""
+_LEADING_CLASS: Final = re.compile(
+    r"[+-]?\d{1,2}|[A-Z]+:[a-z]+|(?i:pos|neg|positive|negative|neutral|ham|spam)", re.ASCII
+)
+"""What is taken for a label at the beginning of all lines: a small whole number, a class of TREC, a usual word."""
+_MAX_LEADING_CLASSES: Final = 100
+"""Different labels at the beginning of lines, at most."""
+_WESTERN_ENCODING: Final = "CP1252"
+_MAGIC_BYTES: Final[Mapping[bytes, str]] = {
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"GIF8": "a picture",
+    b"RIFF": "a sound or a film",
+    b"fLaC": "a sound",
+    b"ID3": "a sound",
+    b"OggS": "a sound",
+    b"PK\x03\x04": "a zip archive or an office document; unpack it, or save it as CSV",
+    b"%PDF": "a PDF",
+    b"PAR1": "a Parquet table; let its name end in .parquet",
+    b"BZh": "a bzip2 archive; unpack it",
+    b"\xfd7zXZ": "an xz archive; unpack it",
+    b"\x28\xb5\x2f\xfd": "a zstd archive; unpack it",
+    b"SQLite": "a database",
+    b"ARROW1": "an Arrow table",
+}
+
+
+class FileShape(ABC):
+    """The form of a file.
+
+    Abstract: its children say what is known of each.
+    """
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What it is, in words."""
+
+
+@dataclass(frozen=True)
+class PlainLinesShape(FileShape):
+    """Lines of text.
+
+    Attributes:
+        lines: the first ones.
+    """
+
+    lines: Sequence[str]
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return "lines of text"
+
+
+@dataclass(frozen=True)
+class TableShape(FileShape):
+    """A table.
+
+    Attributes:
+        delimiter: what stands between columns.
+        has_header: whether the first row names the columns.
+        columns: what they are like.
+        sample: the first rows behind the header.
+        declares_delimiter: whether the first line of the file says what stands between columns.
+    """
+
+    delimiter: str
+    has_header: bool
+    columns: Sequence[ColumnProfile]
+    sample: Sequence[Sequence[str]]
+    declares_delimiter: bool = False
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"a table of {len(self.columns)} columns"
+
+
+@dataclass(frozen=True)
+class JsonObjectsShape(FileShape):
+    """A JSON object on each line, or one list of them.
+
+    Attributes:
+        columns: what fields of text, numbers and truth values are like.
+        nested: names of the fields that hold lists or objects.
+        sample: the first objects.
+        is_list: whether they are one list.
+    """
+
+    columns: Sequence[ColumnProfile]
+    nested: frozenset[str]
+    sample: Sequence[Mapping[str, object]]
+    is_list: bool = False
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        names = ", ".join([*(column.name for column in self.columns), *sorted(self.nested)])
+        return f"{'a list of JSON objects' if self.is_list else 'lines of JSON'} with {names}"
+
+
+@dataclass(frozen=True)
+class JsonValueShape(FileShape):
+    """One JSON value; `value` is all of it."""
+
+    value: object
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return "one JSON value; save what is to be learned from as JSONL, with an object on each line"
+
+
+@dataclass(frozen=True)
+class WordLinesShape(FileShape):
+    """A word on each line, in columns, with empty lines between sentences.
+
+    Attributes:
+        is_conllu: whether it is CoNLL-U, which has ten columns and comments.
+        columns: what they are like.
+    """
+
+    is_conllu: bool
+    columns: Sequence[ColumnProfile]
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"words in {len(self.columns)} columns"
+
+
+@dataclass(frozen=True)
+class FolderShape(FileShape):
+    """A folder; `ending_counts` counts those of the names in it."""
+
+    ending_counts: Mapping[str, int]
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return "a folder; name the files in it, as in heedful new FOLDER/*"
+
+
+@dataclass(frozen=True)
+class BinaryShape(FileShape):
+    """No text; `kind` it is, in words."""
+
+    kind: str
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"no text but {self.kind}"
+
+
+@dataclass(frozen=True)
+class TranslationFileShape(FileShape):
+    """A file of translators, of which each format knows its own.
+
+    Attributes:
+        languages: that it says it has, where its format has more than two.
+    """
+
+    languages: Sequence[str] = ()
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"translations in {', '.join(self.languages)}" if self.languages else "translations"
+
+
+@dataclass(frozen=True)
+class ParquetShape(FileShape):
+    """A table of Parquet; `texts` holds the first values of each column of text, by its name."""
+
+    texts: Mapping[str, Sequence[str]]
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"a Parquet table with texts in {', '.join(self.texts) or 'no column'}"
+
+
+@dataclass(frozen=True)
+class FileSniff:
+    """A file as it looks at first sight."""
+
+    path: Path
+    shape: FileShape
+
+    @cached_property
+    def name_info(self) -> FileNameInfo:
+        """What its name says."""
+        return parse_file_name(self.path)
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"{self.shape.description}{f', for {self.name_info.part} by its name' if self.name_info.part else ''}"
+
+
+def sniff_file(path: Path) -> FileSniff:
+    """A file as it looks at first sight.
+
+    Raises:
+        DataError: there is none, or it holds text that is not UTF-8.
+    """
+    if path.is_dir():
+        endings: dict[str, int] = {}
+        for member in islice(path.rglob("*"), _MAX_LINES):
+            if member.is_file():
+                endings[member.suffix.lower()] = endings.get(member.suffix.lower(), 0) + 1
+        return FileSniff(path, FolderShape(endings))
+    if get_suffix(path) == ".parquet":
+        return FileSniff(path, ParquetShape(read_first_texts(path, max_rows=_MAX_LINES)))
+    head = _read_beginning(path)
+    kind = next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
+    if kind is None and head[257:262] == b"ustar":
+        kind = "a tar archive; unpack it"
+    if kind is not None:
+        return FileSniff(path, BinaryShape(kind))
+    if get_suffix(path) in (".po", ".tmx", ".xlf", ".xliff"):
+        return FileSniff(
+            path, TranslationFileShape(list_languages(read_xml_file(path).text) if get_suffix(path) == ".tmx" else ())
+        )
+    require_utf8(path)
+    lines = _read_first_lines(path)
+    if not any(line.strip() for line in lines):
+        raise DataError(f"{path}: the file is empty; is it the right one?")
+    return FileSniff(path, _detect_shape(path, lines))
+
+
+def has_file_names(shape: FileShape, endings: Sequence[str]) -> bool:
+    """Whether a column of a table, or a field of JSON, has names of files that end so."""
+    if not isinstance(shape, TableShape | JsonObjectsShape):
+        return False
+    return any(_has_endings(column.value_counts, endings) for column in shape.columns)
+
+
+def _has_endings(values: Mapping[str, int], endings: Sequence[str]) -> bool:
+    names = [re.sub(r"#\d+$", "", value.lower()) for value in values if value]
+    return bool(names) and sum(value.endswith(tuple(endings)) for value in names) > 0.9 * len(names)
+
+
+def is_gzipped(path: Path) -> bool:
+    """Whether a file is compressed by gzip, whatever its name says."""
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _read_beginning(path: Path) -> bytes:
+    next(read_lines(path), None) if not path.exists() else None  # which has the words for a missing file
+    try:
+        return next(_read_blocks(path, 512), b"")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error}); check the path and its rights") from None
+
+
+def _read_blocks(path: Path, size: int) -> Iterator[bytes]:
+    try:
+        with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
+            while block := file.read(size):
+                yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: damaged gzip file ({error}); fetch or compress it again") from None
+
+
+def require_utf8(path: Path) -> None:
+    """`DataError` where a file is not UTF-8: the first line at fault, how many others there are, and the remedy."""
+    wrong_lines: list[int] = []
+    count, line_number, partial_line = 0, 1, b""
+    for block in _read_blocks(path, _BLOCK_BYTES):
+        if line_number == 1 and not partial_line and block[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise DataError(f"{path}: is UTF-16 and must be UTF-8; {_suggest_conversion(path, 'UTF-16')}")
+        *lines, partial_line = (partial_line + block).split(b"\n") if partial_line else block.split(b"\n")
+        for line in [] if _is_utf8(b"\n".join(lines)) else lines:
+            if not _is_utf8(line):
+                count += 1
+                wrong_lines = wrong_lines or [line_number + lines.index(line)]
+        line_number += len(lines)
+    if not _is_utf8(partial_line):
+        count, wrong_lines = count + 1, wrong_lines or [line_number]
+    if wrong_lines:
+        others = f" (and {count - 1:,} more line{'s' * (count > 2)})" if count > 1 else ""
+        raise DataError(
+            f"{path}:{wrong_lines[0]}: this line is not UTF-8{others}; {_suggest_conversion(path, _WESTERN_ENCODING)}"
+        )
+
+
+def _suggest_conversion(path: Path, encoding: str) -> str:
+    plain_name = path.name.removesuffix(".gz")
+    command = (
+        f"zcat {path.name} | iconv -f {encoding} -t UTF-8"
+        if is_gzipped(path)
+        else f"iconv -f {encoding} -t UTF-8 {plain_name}"
+    )
+    assumption = "" if encoding == "UTF-16" else f"probably it is {encoding} (Western Europe): "
+    return f"{assumption}convert it, as with: {command} > utf8-{plain_name}"
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _read_first_lines(path: Path) -> list[str]:
+    lines, size = [], 0
+    for line in islice(read_lines(path), _MAX_LINES):
+        lines.append(line)
+        size += len(line)
+        if size > _MAX_CHARACTERS:
+            break
+    return lines
+
+
+def _detect_shape(path: Path, lines: Sequence[str]) -> FileShape:
+    suffix = get_suffix(path)
+    first = next(line for line in lines if line.strip()).lstrip()
+    if suffix in (".json", ".jsonl", ".ndjson") or first[0] in "{[":
+        json_shape = _detect_json(path, lines, must_be_json=suffix in (".json", ".jsonl", ".ndjson"))
+        if json_shape is not None:
+            return json_shape
+    if suffix == ".csv" and not _FASTTEXT_LABEL.match(first):
+        return _detect_delimited(path)
+    words = _detect_word_lines(suffix, lines)
+    if words is not None:
+        return words
+    labelled = _detect_leading_labels(path, lines)
+    if labelled is not None:
+        return labelled
+    return _detect_tsv(lines, has_tsv_suffix=suffix == ".tsv") or PlainLinesShape(lines)
+
+
+def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> FileShape | None:
+    filled = [line for line in lines if line.strip() and not line.startswith("#")]
+    objects = [value for value in (_parse_or_none(line) for line in filled) if isinstance(value, dict)]
+    if len(objects) == len(filled) and (len(objects) > 1 or get_suffix(path) != ".json"):
+        return _build_objects_shape(objects)
+    if not must_be_json and len(filled) > 1 and filled[0].strip() not in "{[":
+        return None
+    try:
+        value = parse_data(_read_without_comments(path))
+    except ValueError as error:
+        if not must_be_json:
+            return None
+        if objects and len(objects) > 0.5 * len(filled):
+            number, line = next(
+                (n, line) for n, line in enumerate(lines, 1) if line.strip() and _parse_or_none(line) is None
+            )
+            raise DataError(
+                f"{path}:{number}: not a JSON object as the other lines are: {line[:60]!r}; mend it"
+            ) from None
+        raise DataError(f"{path}: not valid JSON ({error}); fetch the file again") from None
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return _build_objects_shape(value[:_MAX_LINES], is_list=True)
+    return JsonValueShape(value)
+
+
+def _read_without_comments(path: Path) -> str:
+    """All of a file, with empty lines for comments."""
+    return "\n".join("" if line.startswith("#") else line for line in read_lines(path))
+
+
+def read_json_objects(path: Path) -> Iterator[tuple[int, JsonRecord]]:
+    """The JSON objects of a file, on lines or in one list, each behind the number of the line where it begins."""
+    first = next((line for line in read_lines(path) if line.strip() and not line.startswith("#")), "")
+    if not first.lstrip().startswith("["):
+        yield from read_records(path)
+        return
+    text = _read_without_comments(path)
+    decoder, line_number, position = json.JSONDecoder(), 1, 0
+    match = _OBJECT_START.search(text)
+    while match:
+        line_number += text.count("\n", position, match.start())
+        position = match.start()
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            raise DataError(
+                f"{path}:{line_number}: not valid JSON ({error}); mend it, or fetch the file again"
+            ) from None
+        yield line_number, JsonRecord(value, location=f"{path}:{line_number}")
+        match = _OBJECT_START.search(text, end)
+
+
+def _parse_or_none(line: str) -> object:
+    try:
+        value: object = parse_data(line)
+    except ValueError:
+        return None
+    return value
+
+
+def _build_objects_shape(objects: Sequence[Mapping[str, object]], *, is_list: bool = False) -> JsonObjectsShape:
+    names = list(dict.fromkeys(name for value in objects for name in value))
+    nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in objects))
+    flat = [name for name in names if name not in nested]
+    rows = [[format_value(value.get(name)) for name in flat] for value in objects]
+    return JsonObjectsShape(build_profiles(flat, rows), nested, objects[:100], is_list)
+
+
+def format_value(value: object) -> str:
+    """A value of JSON as `JsonRecord.get_scalar` has it; nothing for null."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def read_table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table and the line on which each begins; only tabs are without quoting.
+
+    Raises:
+        DataError: quotes do not match.
+    """
+    if delimiter == LABEL_FIRST:
+        for line_number, line in enumerate(read_lines(path), 1):
+            if line.strip():
+                yield line_number, _split_label_and_text(line)
+        return
+    if delimiter == "\t":
+        for line_number, line in enumerate(read_lines(path), 1):
+            if line.strip() and not (line_number == 1 and parse_separator_line(line) is not None):
+                yield line_number, line.split("\t")
+        return
+    yield from read_quoted_rows(path, delimiter=delimiter)
+
+
+def _detect_delimited(path: Path) -> FileShape:
+    """A table whose columns are separated by whatever gives all rows equally many, and more than one."""
+    declared_delimiter = parse_separator_line(next(read_lines(path)))
+    best_delimiter, best_score = declared_delimiter or ",", (0.0, 0)
+    for delimiter in declared_delimiter or ",;\t|":
+        try:
+            sizes = [len(row) for _, row in islice(read_table_rows(path, delimiter), 1000)]
+        except DataError:
+            continue  # the chosen one is read again, and says what is wrong
+        if not sizes:
+            raise DataError(f"{path}: there is no row below the line that names the separator; is it the right file?")
+        width = max(set(sizes), key=sizes.count)
+        score = (sizes.count(width) / len(sizes), width)
+        if width > 1 and score > best_score:
+            best_delimiter, best_score = delimiter, score
+    rows = [row for _, row in islice(read_table_rows(path, best_delimiter), _MAX_LINES)]
+    return _build_table_shape(best_delimiter, rows, declares_delimiter=declared_delimiter is not None)
+
+
+def _build_table_shape(
+    delimiter: str, rows: Sequence[Sequence[str]], *, declares_delimiter: bool = False
+) -> TableShape:
+    is_header = delimiter != LABEL_FIRST and has_header(rows)
+    width = max(map(len, rows[:1] if is_header else rows))
+    names = [cell.strip() or str(number) for number, cell in enumerate(rows[0])] if is_header else []
+    names += [str(number) for number in range(len(names), width)]
+    body = rows[1:] if is_header else rows
+    return TableShape(delimiter, is_header, build_profiles(names, body), body, declares_delimiter)
+
+
+def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | None:
+    """Lines that begin with a label and a space: fastText's, whole numbers of which there are few, or classes of TREC.
+
+    Raises:
+        DataError: lines have several labels of fastText.
+    """
+    filled = [(line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()]
+    labels = [len(_FASTTEXT_LABEL.findall(line)) for _, line in filled]
+    if all(labels):
+        wrong_line = next(
+            (line_number for (line_number, _), count in zip(filled, labels, strict=True) if count > 1), None
+        )
+        if wrong_line is not None:
+            raise DataError(
+                f"{path}:{wrong_line}: has several labels (__label__...), and one class of each text is learned; keep one "
+                "label a line, or write a file for each label"
+            )
+    elif not _has_leading_classes([line for _, line in filled]):
+        return None
+    return _build_table_shape(LABEL_FIRST, [row for _, row in islice(read_table_rows(path, LABEL_FIRST), _MAX_LINES)])
+
+
+def _has_leading_classes(lines: Sequence[str]) -> bool:
+    """Whether each line begins with one of few classes, and words stand behind it."""
+    rows = [line.split(maxsplit=1) for line in lines]
+    if any("\t" in line for line in lines) or not all(len(row) == 2 for row in rows):
+        return False
+    counts = Counter(label for label, _ in rows)
+    has_few_classes = (
+        2 <= len(counts) <= _MAX_LEADING_CLASSES and min(counts.values()) > 1 and len(rows) >= 5 * len(counts)
+    )
+    num_with_words = sum(any(map(str.isalpha, text)) for _, text in rows)
+    return (
+        has_few_classes
+        and num_with_words >= 0.9 * len(rows)
+        and all(_LEADING_CLASS.fullmatch(label) for label in counts)
+    )
+
+
+def _split_label_and_text(line: str) -> list[str]:
+    """The columns of a line that has its label before its text, or fastText's anywhere."""
+    match = _FASTTEXT_LABEL.search(line)
+    if match is None:
+        return line.split(maxsplit=1)
+    return [match[1], f"{line[: match.start()]}{line[match.end() :]}".strip()]
+
+
+def _detect_tsv(lines: Sequence[str], *, has_tsv_suffix: bool) -> TableShape | None:
+    declares_delimiter = parse_separator_line(lines[0]) is not None
+    rows = [line.split("\t") for line in lines[declares_delimiter:] if line.strip()]
+    if not rows:
+        return None
+    sizes = [len(row) for row in rows]
+    width = max(set(sizes), key=sizes.count)
+    if width > 1 and (has_tsv_suffix or sizes.count(width) >= 0.9 * len(sizes)):
+        return _build_table_shape("\t", rows, declares_delimiter=declares_delimiter)
+    return None
+
+
+def _detect_word_lines(suffix: str, lines: Sequence[str]) -> WordLinesShape | None:
+    """A sentence is a block of lines; where most blocks are single lines they are no words."""
+    comments = suffix == ".conllu" or lines[0].startswith("# ")
+    content_lines = [line for line in lines if not (comments and line.startswith("#"))]
+    rows = [line.split("\t") if "\t" in line else line.split() for line in content_lines if line.strip()]
+    if not rows:
+        return None
+    if suffix == ".conllu" or _is_conllu(content_lines):
+        body = [row for row in rows if row[0].isdecimal()]
+        return WordLinesShape(True, build_profiles([str(number) for number in range(10)], body))
+    num_blocks = sum(
+        1
+        for previous, line in zip(["", *content_lines], content_lines, strict=False)
+        if line.strip() and not previous.strip()
+    )
+    sizes = [len(row) for row in rows]
+    width = max(set(sizes), key=sizes.count)
+    has_equal_widths = sizes.count(width) >= 0.97 * len(sizes) and 2 <= width <= 12
+    has_single_words = sum(" " not in row[0].strip() for row in rows) >= 0.97 * len(rows)
+    if not has_equal_widths or not has_single_words or num_blocks < 2 or len(rows) < 3 * num_blocks:
+        return None
+    return WordLinesShape(False, build_profiles([str(number) for number in range(width)], rows))
+
+
+def _is_conllu(lines: Sequence[str]) -> bool:
+    rows = [line.split("\t") for line in lines if line.strip()]
+    return all(len(row) == 10 and re.fullmatch(r"[\d.-]+", row[0]) is not None for row in rows)

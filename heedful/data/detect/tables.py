@@ -1,0 +1,218 @@
+"""Tables and lines of JSON, whose rows are read by the names of columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, final
+
+from heedful.data.detect.column_profiles import ColumnProfile
+from heedful.data.detect.file_names import PARTS, DatasetPart
+from heedful.data.detect.format import group_by_part
+from heedful.data.detect.languages import LanguageInfo
+from heedful.data.detect.part_writers import CsvPartWriter, LinePartWriter, PartWriter
+from heedful.data.detect.sniff import (
+    LABEL_FIRST,
+    FileSniff,
+    JsonObjectsShape,
+    TableShape,
+    format_value,
+    read_json_objects,
+    read_table_rows,
+)
+from heedful.english_words import closest_match
+from heedful.errors import DataError, RecipeError
+
+_DELIMITER_NAMES: Final[Mapping[str, str]] = {
+    "\t": "tabs",
+    ",": "commas",
+    ";": "semicolons",
+    "|": "bars",
+    LABEL_FIRST: "the first spaces of lines",
+}
+
+
+class TableRow(NamedTuple):
+    """Some values of a row: where it begins, and all of it as it stands in its file."""
+
+    values: tuple[str, ...]
+    line: int
+    raw: Any
+
+
+@final
+@dataclass(frozen=True)
+class DataTable:
+    """A table or lines of JSON.
+
+    Attributes:
+        path: the file.
+        shape: what was seen of it.
+        language_pair: the languages that its name tells.
+        exclusion_note: what is to be said of a file that does not belong to it; perhaps empty.
+    """
+
+    path: Path
+    shape: TableShape | JsonObjectsShape
+    language_pair: tuple[LanguageInfo, LanguageInfo] | None = None
+    exclusion_note: str = ""
+
+    @property
+    def columns(self) -> Sequence[ColumnProfile]:
+        """What they are like."""
+        return self.shape.columns
+
+    @property
+    def is_json(self) -> bool:
+        """Whether they are fields of JSON."""
+        return isinstance(self.shape, JsonObjectsShape)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether these are those of one list."""
+        return isinstance(self.shape, JsonObjectsShape) and self.shape.is_list
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between columns; nothing in JSON."""
+        return self.shape.delimiter if isinstance(self.shape, TableShape) else ""
+
+    @property
+    def declares_delimiter(self) -> bool:
+        """Whether the first line of the file says what stands between columns."""
+        return isinstance(self.shape, TableShape) and self.shape.declares_delimiter
+
+    @property
+    def has_header(self) -> bool:
+        """Whether columns have names."""
+        return isinstance(self.shape, JsonObjectsShape) or self.shape.has_header
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        names = [column.name for column in self.columns]
+        if self.is_json:
+            container = "a list of JSON objects" if self.is_list else "a JSON object on each line"
+            return f"{container}, with {', '.join(names)}"
+        header_text = f"with a header ({', '.join(names)})" if self.has_header else "without a header"
+        if self.delimiter == LABEL_FIRST:
+            return "a label at the beginning of each line, and a text behind it"
+        delimiter_name = _DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"{len(names)} columns between {delimiter_name}, {header_text}"
+
+    def format_column(self, name: str) -> str:
+        """A column in words."""
+        return f"{'field' if self.is_json else 'column'} {name}"
+
+    def find_column(self, name: str, *, option: str = "--columns") -> ColumnProfile:
+        """A column by its name or number, as an option says it.
+
+        Raises:
+            RecipeError: there is none.
+        """
+        for column in self.columns:
+            if column.name == name or (name.isdecimal() and column.index == int(name) and not self.is_json):
+                return column
+        names = [column.name for column in self.columns]
+        suggestion = closest_match(name, names)
+        remedy = f"did you mean {suggestion!r}?" if suggestion else f"there are {', '.join(map(repr, names))}"
+        raise RecipeError(f"{option}: {self.path} has no {self.format_column(repr(name))}; {remedy}")
+
+    def get_column_index(self, name: str) -> int:
+        """Where a column stands, counted from 0."""
+        return self.find_column(name).index
+
+    def get_sample_values(self, name: str) -> list[str]:
+        """The first values of a column."""
+        if isinstance(self.shape, JsonObjectsShape):
+            return [format_value(row.get(name)) for row in self.shape.sample]
+        index = self.get_column_index(name)
+        return [row[index] for row in self.shape.sample if index < len(row)]
+
+    def read_rows(self, names: Sequence[str]) -> Iterator[TableRow]:
+        """All rows, with the values of some columns.
+
+        Raises:
+            DataError: a row has too few columns, or a value that is no text, number or truth value.
+        """
+        if self.is_json:
+            for index, record in read_json_objects(self.path):
+                values = tuple(record.get_scalar(name) if name in record else "" for name in names)
+                yield TableRow(values, index, json.dumps(record.fields, ensure_ascii=False))
+            return
+        indices = [self.get_column_index(name) for name in names]
+        num_columns = max(indices) + 1
+        rows = read_table_rows(self.path, self.delimiter)
+        if self.has_header:
+            next(rows, None)
+        for line, cells in rows:
+            if len(cells) < num_columns:
+                raise DataError(
+                    f"{self.path}:{line}: {len(cells)} column{'s' * (len(cells) != 1)} where the other rows have "
+                    f"{len(self.columns)}; mend the line"
+                )
+            raw = "\t".join(cells) if self.delimiter == "\t" else cells
+            yield TableRow(tuple(cells[index] for index in indices), line, raw)
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool, with_header: bool = True) -> PartWriter:
+        """What writes such rows; `with_header` where a header is to stand above them again."""
+        suffix = ".gz" * compress
+        names = [column.name for column in self.columns] if self.has_header and with_header else None
+        if self.is_json:
+            return LinePartWriter(folder / f"{part}.jsonl{suffix}")
+        if self.delimiter == "\t":
+            return LinePartWriter(folder / f"{part}.tsv{suffix}", header=None if names is None else "\t".join(names))
+        return CsvPartWriter(folder / f"{part}.csv{suffix}", header=names)
+
+
+def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | None:
+    """The table of each part; None where files are none, or several belong to one part.
+
+    Files whose columns are others than those for training are left out, which the first table says.
+    """
+    parts = group_by_part(files)
+    if any(
+        len(part_files) != 1 or not isinstance(part_files[0].shape, TableShape | JsonObjectsShape)
+        for part_files in parts.values()
+    ):
+        return None
+    first = parts.get("train") or next(iter(parts.values()))
+    name_info = first[0].name_info
+    tables: dict[DatasetPart, DataTable] = {}
+    exclusions = []
+    for part in sorted(parts, key=PARTS.index):
+        (file,) = parts[part]
+        assert isinstance(file.shape, TableShape | JsonObjectsShape)
+        if _has_same_columns(file.shape, first[0].shape):
+            tables[part] = DataTable(file.path, file.shape, name_info.language_pair)
+        else:
+            exclusions.append(f"{file.path} has other columns than {first[0].path} and is left out")
+    if exclusions:
+        part = next(iter(tables))
+        tables[part] = DataTable(tables[part].path, tables[part].shape, name_info.language_pair, "; ".join(exclusions))
+    return tables
+
+
+def _has_same_columns(first: TableShape | JsonObjectsShape, second: object) -> bool:
+    """Whether two files have the same columns."""
+    if isinstance(first, JsonObjectsShape):
+        return isinstance(second, JsonObjectsShape) and bool(
+            _get_column_names(first) & _get_column_names(second) or first.nested & second.nested
+        )
+    if (
+        not isinstance(second, TableShape)
+        or first.delimiter != second.delimiter
+        or first.has_header != second.has_header
+    ):
+        return False
+    return (
+        _get_column_names(first) == _get_column_names(second)
+        if first.has_header
+        else len(first.columns) == len(second.columns)
+    )
+
+
+def _get_column_names(shape: TableShape | JsonObjectsShape) -> set[str]:
+    return {column.name for column in shape.columns}

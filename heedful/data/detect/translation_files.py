@@ -1,0 +1,155 @@
+"""Files of translators that translations can be learned from: TMX, PO, XLIFF."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Self, final
+
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
+from heedful.data.detect.parallel import DetectedParallelText
+from heedful.data.detect.part_writers import JsonlPartWriter, PartWriter
+from heedful.data.detect.sniff import FileSniff, TranslationFileShape
+from heedful.data.translation_files import ConfirmedTranslations
+from heedful.errors import DataError
+from heedful.localisation.files import read_document
+
+_NUM_SAMPLE_PAIRS: Final = 1000
+"""Pairs by which languages are guessed."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DetectedTranslationFile(DetectedParallelText):
+    """One file for each part; parts that are split off become lines of JSON.
+
+    Attributes:
+        language_pair: of a TMX, the language that is read and the one that is written.
+        is_reversed: whether translations are read as sources, of a file that has one direction of its own.
+    """
+
+    language_pair: tuple[str, str] | None = None
+    is_reversed: bool = False
+
+    @property
+    def direction(self) -> tuple[str, str] | None:
+        """As a TMX itself calls its languages, and as tags where another file says them."""
+        return self.language_pair or super().direction
+
+    def get_side_names(self, part: DatasetPart) -> Sequence[str]:
+        """A file, and what of it."""
+        return [f"{self.get_first_file(part)} ({side})" for side in self.language_pair or ("source", "target")]
+
+    @property
+    def format_description(self) -> str:
+        """The format, by its name."""
+        return f"translations in a file of {self.get_first_file(self.present_parts[0]).name.split('.', 1)[-1].upper()}"
+
+    @property
+    def learning_description(self) -> str:
+        """What becomes what."""
+        language_names = [str(language) if language else "" for language in self.languages] or ["", ""]
+        source, target = self.language_pair or (
+            language_names[0] or "the source",
+            language_names[1] or "its translation",
+        )
+        return f"{source} becomes {target}, where that is finished"
+
+    def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Pair by pair."""
+        for pair in ConfirmedTranslations(self.get_first_file(part), **self._language_options):
+            line = int(pair.location.rpartition(":")[2])
+            source, target = (pair.target, pair.source) if self.is_reversed else (pair.source, pair.target)
+            yield DatasetExample((source, target), (), line, {"source": source, "target": target}, (source,))
+
+    def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
+        """The file, and what it needs to be read."""
+        if files[0].removesuffix(".gz").endswith(".jsonl"):
+            return {"path": files[0], "source_field": "source", "target_field": "target"}
+        return {"path": files[0], **self._language_options}
+
+    def swap_sides(self) -> Self:
+        """From the other language; a file with one direction of its own is written anew."""
+        languages = self.languages[::-1]
+        if self.language_pair is not None:
+            return replace(self, language_pair=self.language_pair[::-1], languages=languages)
+        conversion_reason = "such a file is read in its own direction, so its pairs are written as lines of JSON"
+        return replace(self, is_reversed=not self.is_reversed, languages=languages, conversion_reason=conversion_reason)
+
+    def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
+        """Lines of JSON."""
+        return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
+
+    @property
+    def _language_options(self) -> Mapping[str, str]:
+        return (
+            {}
+            if self.language_pair is None
+            else dict(zip(("source_language", "target_language"), self.language_pair, strict=True))
+        )
+
+
+@final
+@dataclass(frozen=True)
+class TranslationFileFormat(DataFormat):
+    """Files that pair texts by themselves, one for each part."""
+
+    confidence: float = 0.95
+
+    def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
+        """All of one kind; the languages of a TMX are its two, or those that are named as columns."""
+        parts = group_by_part(files)
+        shapes = [file.shape for file in files if isinstance(file.shape, TranslationFileShape)]
+        if len(shapes) < len(files) or any(len(part_files) > 1 for part_files in parts.values()):
+            return
+        languages_by_file = [shape.languages for shape in shapes if shape.languages]
+        if (languages_by_file and len(languages_by_file) < len(files)) or (
+            columns and (not languages_by_file or len(columns) != 2)
+        ):
+            return
+        language_pair = _choose_languages(languages_by_file[0], columns) if languages_by_file else None
+        if languages_by_file and language_pair is None:
+            return
+        yield DetectedTranslationFile(
+            files={part: [part_files[0].path] for part, part_files in parts.items()},
+            confidence=self.confidence,
+            languages=[parse_language_code(language) for language in language_pair or ()]
+            or _detect_languages(files[0].path),
+            language_pair=language_pair,
+        )
+
+    def get_hint(self, files: Sequence[FileSniff]) -> str:
+        """How to say which of many languages are meant."""
+        shapes = {file.path: file.shape for file in files if isinstance(file.shape, TranslationFileShape)}
+        multilingual_file = next(((path, shape) for path, shape in shapes.items() if len(shape.languages) > 2), None)
+        if multilingual_file is None:
+            return ""
+        path, shape = multilingual_file
+        present_languages = ", ".join(shape.languages[:8])
+        return f"{path}: has {present_languages}; say which is read and which is written, as in --columns en de"
+
+
+def _detect_languages(path: Path) -> Sequence[LanguageInfo]:
+    """Those of a PO or XLIFF file, as it says them or as its texts look; none where both cannot be told."""
+    try:
+        stated = read_document(path).languages
+        pairs = list(islice(ConfirmedTranslations(path), _NUM_SAMPLE_PAIRS))
+    except DataError:
+        return []  # reading its examples raises this again
+    source = parse_language_code(stated.source or "") or guess_language(pair.source for pair in pairs)
+    target = parse_language_code(stated.target or "") or guess_language(pair.target for pair in pairs)
+    return [source, target] if source and target else []
+
+
+def _choose_languages(languages: Sequence[str], columns: Sequence[str]) -> tuple[str, str] | None:
+    """The languages of a memory, English first unless somebody says otherwise."""
+    if columns:
+        return columns[0], columns[1]
+    if len(languages) != 2:
+        return None
+    first, second = sorted(languages, key=lambda language: not language.lower().startswith("en"))
+    return first, second

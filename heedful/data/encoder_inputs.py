@@ -1,0 +1,156 @@
+"""One or two texts as the one sequence that an encoder reads, and long texts as windows that overlap.
+
+A sequence is `bos A eos`, or `bos A eos B eos`; segments are 0 up to the first `eos` and 1 behind it (Devlin et al.
+2019). `max_length` counts these ids too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.tokenizers import SpecialIds, Tokenizer
+from heedful.errors import RecipeError
+
+
+@dataclass(frozen=True)
+class EncoderInput:
+    """Ids and segments of a sequence, and how many ids of the texts were `num_truncated` because there was no room."""
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    num_truncated: int
+
+
+@dataclass(frozen=True)
+class ContextWindow:
+    """A question and a stretch of its context: `bos question eos context eos`.
+
+    Attributes:
+        ids: what the model reads.
+        segments: 0 for the question, 1 for the context.
+        context_start: the index in `ids` of the first id of the context.
+        offsets: the characters of the context that each of its ids here stands for, (start, stop).
+        first_index: the number of the first of them among all ids of the context.
+        is_most_central: whether each of them has more context around it here than in any other window.
+    """
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...]
+    context_start: int
+    offsets: tuple[tuple[int, int], ...]
+    first_index: int
+    is_most_central: tuple[bool, ...]
+
+    def find_token_span(self, start: int, stop: int) -> tuple[int, int] | None:
+        """The indices in `ids` of the first and the last id of characters `start` to `stop`; None if not all are here.
+
+        Ids that share a character with the answer belong to it, so an answer that begins inside of a token is
+        found with all of that token.
+        """
+        overlapping = [i for i, (low, high) in enumerate(self.offsets) if low < stop and high > start]
+        if not overlapping or self.offsets[overlapping[0]][0] > start or self.offsets[overlapping[-1]][1] < stop:
+            return None
+        return self.context_start + overlapping[0], self.context_start + overlapping[-1]
+
+    def get_text(self, context: str, first: int, last: int) -> str:
+        """The text from the id at index `first` to the one at `last`, both in the context and counted in `ids`."""
+        return context[self.offsets[first - self.context_start][0] : self.offsets[last - self.context_start][1]]
+
+
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> EncoderInput:
+    """One or two texts as a model reads them; of what is too long the longer text loses its end."""
+    ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
+    return build_encoder_input(
+        ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length
+    )
+
+
+def build_encoder_input(
+    a: Sequence[int], b: Sequence[int] | None = None, *, special: SpecialIds, max_length: int
+) -> EncoderInput:
+    """One or two encoded texts as one sequence.
+
+    Where there is no room for all, ids are taken from the end of the longer text, of the second if both are equally
+    long, until there is: BERT's rule, which leaves of the shorter text as much as it can. An empty text stays empty:
+    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other. `RecipeError` where `max_length` has no
+    room for bos and eos.
+    """
+    num_special = 2 if b is None else 3
+    room = max_length - num_special
+    if room < 0:
+        raise RecipeError(f"max_length is {max_length}; begin and end alone need {num_special}")
+    length_b = 0 if b is None else len(b)
+    half_room = room // 2
+    # Each may have what the other leaves, and at least its half.
+    kept_a = min(len(a), max(room - length_b, room - half_room))
+    kept_b = min(length_b, max(room - len(a), half_room))
+    ids = [special.bos, *a[:kept_a], special.eos]
+    segments = [0] * len(ids)
+    if b is not None:
+        ids += [*b[:kept_b], special.eos]
+        segments += [1] * (kept_b + 1)
+    return EncoderInput(tuple(ids), tuple(segments), len(a) + length_b - kept_a - kept_b)
+
+
+def build_windows(
+    question: Sequence[int],
+    context: Sequence[int],
+    offsets: Sequence[tuple[int, int]],
+    *,
+    special: SpecialIds,
+    max_length: int,
+    stride: int,
+    max_question: int = 64,
+) -> list[ContextWindow]:
+    """A question with each stretch of its context that fits, so that every id of the context is read at least once.
+
+    Args:
+        question: its ids; those behind `max_question` are dropped. It may be empty.
+        context: its ids; an empty context gives one window.
+        offsets: where in the context's text each of its ids stands (`data.token_offsets`).
+        special: the tokenizer's ids with a meaning.
+        max_length: ids in a window at most.
+        stride: ids between the begins of two windows.
+        max_question: ids of a question at most.
+
+    Raises:
+        RecipeError: there is no room for context, or the stride would leave a gap.
+    """
+    assert len(context) == len(offsets), f"{len(context)} ids and {len(offsets)} offsets"
+    question_ids = question[:max_question]
+    room = max_length - len(question_ids) - 3
+    if room < 1:
+        raise RecipeError(
+            f"max_length is {max_length}, which leaves no room for context behind a question of {len(question_ids)}; raise it "
+            "or lower max_question"
+        )
+    if not 1 <= stride <= room:
+        raise RecipeError(f"stride is {stride}; with windows of {room} ids of context it must lie between 1 and {room}")
+    starts = [0]
+    while starts[-1] + room < len(context):
+        starts.append(starts[-1] + stride)
+    ranges = [range(start, min(start + room, len(context))) for start in starts]
+    prefix = (special.bos, *question_ids, special.eos)
+    return [
+        ContextWindow(
+            ids=(*prefix, *(context[i] for i in context_range), special.eos),
+            segments=(0,) * len(prefix) + (1,) * (len(context_range) + 1),
+            context_start=len(prefix),
+            offsets=tuple(offsets[i] for i in context_range),
+            first_index=context_range.start,
+            is_most_central=tuple(_find_most_central(i, ranges) == window_index for i in context_range),
+        )
+        for window_index, context_range in enumerate(ranges)
+    ]
+
+
+def _find_most_central(index: int, ranges: Sequence[range]) -> int:
+    """The window in which an id is farthest from the nearer edge; of two alike the longer, then the first."""
+    margins = [
+        (min(index - s.start, s.stop - 1 - index) + 0.01 * len(s), -window_index)
+        for window_index, s in enumerate(ranges)
+        if index in s
+    ]
+    return -max(margins)[1]

@@ -1,0 +1,150 @@
+"""Which of some languages a text is in, learned from texts of each: naive Bayes over short runs of letters.
+
+Runs of up to four letters tell languages apart (Cavnar and Trenkle 1994), and so a model knows those that it was
+trained on, whichever they are, without a table of all the languages of the world. Of others it knows nothing, and takes
+a text for the language that is most alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from heedful.atomic_io import write_atomic
+from heedful.errors import RunError
+from heedful.files import read_bytes
+
+_MAX_FILE_BYTES: Final = 2**29
+"""Bytes of the profiles of a thousand languages."""
+_KEY_PREFIX: Final = "1/"
+"""Before the names of languages in a file, whose format it is."""
+_MAX_NGRAM: Final = 4
+"""Letters of a run."""
+_HASH_BITS: Final = 14
+"""Runs share as many numbers as these give, since few are common."""
+MAX_TEXTS: Final = 10_000
+"""Of each language; more change nothing."""
+_SMOOTHING: Final = 0.5
+"""What a number counts that never occurred."""
+_NO_LETTERS: Final = re.compile(r"[\W\d_]+")
+_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose products spread over all bits (Knuth's multiplicative hash, of 64 bits)."""
+
+
+class LanguagePrediction(NamedTuple):
+    """A language, and how probable it is among those that are known."""
+
+    language: str
+    probability: float
+
+
+@final
+class LanguageIdentifier:
+    """How often runs of letters are in each language.
+
+    Args:
+        languages: their names, sorted.
+        log_probs: of the probability of each number of a run, in each language.
+    """
+
+    def __init__(self, languages: Sequence[str], log_probs: Float[np.ndarray, "L N"]) -> None:
+        self.languages = tuple(languages)
+        self._log_probs = log_probs
+
+    def __repr__(self) -> str:
+        return f"LanguageIdentifier({', '.join(self.languages)})"
+
+    @classmethod
+    def learn(cls, texts: Iterable[tuple[str, str]]) -> LanguageIdentifier:
+        """Of languages with texts; the first thousands of each count."""
+        texts_by_language = dict[str, list[str]]()
+        for language, text in texts:
+            own_texts = texts_by_language.setdefault(language, [])
+            if len(own_texts) < MAX_TEXTS:
+                own_texts.append(text)
+        names = sorted(texts_by_language)
+        counts = [
+            np.bincount(_hash_ngrams(" ".join(texts_by_language[name])), minlength=1 << _HASH_BITS) + _SMOOTHING
+            for name in names
+        ]
+        return cls(names, np.log([own_texts / own_texts.sum() for own_texts in counts]).astype(np.float32))
+
+    @classmethod
+    def load(cls, path: Path) -> LanguageIdentifier:
+        """Those that `save` wrote; `RunError` where there are none."""
+        try:
+            tables = dict(sorted(load(read_bytes(path, max_bytes=_MAX_FILE_BYTES)).items()))
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+        except SafetensorError:
+            tables = {}
+        if not tables or any(
+            not name.startswith(_KEY_PREFIX) or table.shape != (1 << _HASH_BITS,) for name, table in tables.items()
+        ):
+            raise RunError(f"{path}: holds no languages that this heedful reads; restore it or train again")
+        return cls([name.removeprefix(_KEY_PREFIX) for name in tables], np.stack(list(tables.values())))
+
+    @classmethod
+    def merge(
+        cls, identifiers: Iterable[LanguageIdentifier], *, languages: Container[str]
+    ) -> LanguageIdentifier | None:
+        """Some of the languages that several know, told apart by one; where more than one knows a language, what these
+        expect of it is averaged. None where nobody knows any of them.
+        """
+        rows_by_language = dict[str, list[np.ndarray]]()
+        for identifier in identifiers:
+            for language, row in zip(identifier.languages, identifier._log_probs, strict=True):
+                if language in languages:
+                    rows_by_language.setdefault(language, []).append(row)
+        all_known = sorted(rows_by_language)
+        log_means = [
+            np.logaddexp.reduce(rows_by_language[name]) - np.log(len(rows_by_language[name])) for name in all_known
+        ]
+        return cls(all_known, np.array(log_means, np.float32)) if all_known else None
+
+    @property
+    def size(self) -> int:
+        """How many languages there are."""
+        return len(self.languages)
+
+    def save(self, path: Path) -> None:
+        """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
+        tables = zip(self.languages, self._log_probs, strict=True)
+        write_atomic(path, save({f"{_KEY_PREFIX}{language}": row for language, row in tables}))
+
+    def identify(self, text: str) -> LanguagePrediction | None:
+        """The language of a text that is one of these; None where it has no letters."""
+        return next(iter(self.rank_languages(text)), None)
+
+    def rank_languages(self, text: str) -> list[LanguagePrediction]:
+        """All of these, the most probable for a text first; none where it has no letters."""
+        ngrams = _hash_ngrams(text)
+        if not len(ngrams):
+            return []
+        # each letter is in a run of each length, which are no witnesses that know nothing of each other
+        scores = self._log_probs[:, ngrams].sum(1, dtype=np.float64) / _MAX_NGRAM
+        likelihoods = np.exp(scores - scores.max())
+        probabilities = likelihoods / likelihoods.sum()
+        order = np.argsort(-likelihoods, kind="stable").tolist()
+        return [LanguagePrediction(self.languages[index], float(probabilities[index])) for index in order]
+
+
+def _hash_ngrams(text: str) -> Int[np.ndarray, R]:
+    """Numbers of its runs of letters; words stand between spaces, and nothing else is left of what is no letter."""
+    words = _NO_LETTERS.sub(" ", text.lower()).strip()
+    if not words:
+        return np.zeros(0, np.int64)
+    letters = np.frombuffer(f" {words} ".encode("utf-32-le"), np.uint32).astype(np.uint64)
+    hashes, rolling_hash = [], np.zeros(len(letters) + 1, np.uint64)
+    for length in range(1, _MAX_NGRAM + 1):
+        last_letters = letters[length - 1 :]
+        rolling_hash = (rolling_hash[: len(last_letters)] + last_letters + np.uint64(1)) * _MULTIPLIER
+        hashes.append(rolling_hash >> np.uint64(64 - _HASH_BITS))
+    return np.concatenate(hashes).astype(np.int64)

@@ -1,0 +1,414 @@
+"""Vocabularies that other projects learned, with their ids: WordPiece, byte-level BPE, Marian's sentencepiece."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, ClassVar, Final, Self, final
+
+import sentencepiece
+
+from heedful.data.normalisation import require_valid_unicode
+from heedful.data.tokenizers import FILE_FORMAT, UNKNOWN_TEXT, SpecialIds, Tokenizer
+from heedful.errors import DataError, MissingExtraError
+
+_SPACE: Final = "▁"
+_LANGUAGE_PIECE: Final = re.compile(r">>([^<>]+)<<")
+_MAX_UNUSED_IDS: Final = 2**20
+"""Ids of a vocabulary that have no piece; tables are made a little larger than their vocabularies, never so much."""
+_VISIBLE_SPACES: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
+
+
+def _require_piece_ids(ids: Mapping[str, int], *, file: str) -> None:
+    """A `DataError` where these are not pieces with their ids."""
+    if not ids or not all(
+        isinstance(piece, str) and type(number) is int and number >= 0 for piece, number in ids.items()
+    ):
+        raise DataError(f"{file}: is not a list of pieces with their ids; take another copy of this file")
+
+
+def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, size: int, file: str) -> None:
+    """A `DataError` where an id with a meaning is not one of the vocabulary's."""
+    role_ids = (special.bos, special.eos, special.unk, special.mask)
+    for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
+        if type(special_id) is not int or not 0 <= special_id < size:
+            raise DataError(
+                f"{file}: gives the id {ascii(special_id)[:40]} a meaning, and there are {size:,}; take a complete copy"
+            )
+    if special.bos is None or special.eos is None:
+        raise DataError(f"{file}: has no piece that begins or ends a text; take a complete copy of it")
+
+
+class _PretrainedTokenizer(Tokenizer):
+    """What a vocabulary of another project has: ids that it does not use, and special ones anywhere.
+
+    `DataError` where an id is not below `size`.
+
+    Args:
+        ids: of its pieces.
+        file: where they stand.
+        size: entries of the model's tables, which may be more than there are pieces; as many unless given.
+        special: their ids.
+        prefix_ids: ids that every text begins with.
+    """
+
+    _padding_names: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        ids: Mapping[str, int],
+        *,
+        file: str,
+        size: int | None,
+        special: SpecialIds,
+        prefix_ids: tuple[int, ...] = (),
+    ) -> None:
+        _require_piece_ids(ids, file=file)
+        num_known_ids = max(ids.values()) + 1
+        size = num_known_ids if size is None else size
+        if size < num_known_ids:
+            raise DataError(
+                f"{file}: has ids up to {num_known_ids - 1}, but the model has only {size} of them; take the vocabulary that "
+                "belongs to the model"
+            )
+        if size - len(set(ids.values())) > _MAX_UNUSED_IDS:
+            raise DataError(
+                f"{file}: has {len(ids):,} pieces, and the model {size:,} ids; take the vocabulary that belongs to the "
+                "model"
+            )
+        _require_special_ids(special, prefix_ids, size=size, file=file)
+        super().__init__(
+            size=size, special=replace(special, others=special.others | frozenset(range(num_known_ids, size)))
+        )
+        self.ids = dict(ids)
+        self.num_known_ids = num_known_ids
+        self.prefix_ids = prefix_ids
+
+    @property
+    def pad_id(self) -> int | None:
+        """The id of padding, where the vocabulary has one."""
+        return next((self.ids[name] for name in self._padding_names if name in self.ids), None)
+
+    def _to_json_bytes(self, kind: str, **content: Any) -> bytes:
+        special = self.special
+        record = {
+            "format": FILE_FORMAT,
+            "kind": kind,
+            "size": self.size,
+            "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")},
+            "others": sorted(number for number in special.others if number < self.num_known_ids),
+            "opening": list(self.prefix_ids),
+            **content,
+        }
+        return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+@final
+class HuggingFaceTokenizer(_PretrainedTokenizer):
+    """A vocabulary of the library `tokenizers`: WordPiece (Wu et al. 2016) or BPE of bytes (Radford et al. 2019).
+
+    No string is special in a text: `[SEP]` is read as it is written, letter by letter if need be.
+
+    Args:
+        content: of tokenizer.json.
+        special: their ids.
+        size: entries of the model's tables; as many as there are pieces unless given.
+        prefix_ids: ids that every text begins with.
+
+    Raises:
+        MissingExtraError: the library is not installed.
+        DataError: it cannot read the content, or it is of another kind than these two.
+    """
+
+    _padding_names = ("[PAD]", "<pad>")
+
+    def __init__(
+        self,
+        content: Mapping[str, Any],
+        *,
+        special: SpecialIds,
+        size: int | None = None,
+        prefix_ids: tuple[int, ...] = (),
+    ) -> None:
+        try:
+            import tokenizers
+        except ImportError:
+            raise MissingExtraError(
+                "vocabularies of Hugging Face need the package tokenizers: pip install 'heedful[hf]'"
+            ) from None
+        self.content = {**content, "truncation": None, "padding": None}
+        self.model_kind = _get_model_kind(content)
+        self._tokenizer = _call_tokenizers(tokenizers.Tokenizer.from_str, json.dumps(self.content))
+        self._tokenizer.encode_special_tokens = True
+        ids = _call_tokenizers(self._tokenizer.get_vocab, with_added_tokens=True)
+        super().__init__(ids, file="tokenizer.json", size=size, special=special, prefix_ids=prefix_ids)
+
+    @property
+    def special_token_names(self) -> dict[str, str]:
+        """What the special pieces are called, by the keys of tokenizer_config.json."""
+        special, get_piece = self.special, self._tokenizer.id_to_token
+        roles = {"bos": special.bos, "eos": special.eos, "unk": special.unk, "mask": special.mask, "pad": self.pad_id}
+        if self.model_kind == "WordPiece":
+            roles = {"cls": roles.pop("bos"), "sep": roles.pop("eos"), **roles}
+        elif self.prefix_ids:
+            roles["bos"] = self.prefix_ids[0]
+        return {f"{role}_token": str(get_piece(token_id)) for role, token_id in roles.items() if token_id is not None}
+
+    @property
+    def _has_leading_spaces(self) -> bool:  # type: ignore[override]  # depends on the content here
+        return self.model_kind == "BPE"
+
+    def encode_with_masks(self, text: str, *, blank: str = "[MASK]") -> list[int]:
+        """The ids of a text in which `blank` stands for what is hidden: one mask each; see `Tokenizer.encode_with_masks`."""
+        mask = self.special.mask
+        if mask is None:
+            raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
+        first, *others = require_valid_unicode(text).split(blank)
+        ids = self._encode_text(self._strip_before_mask(first) if others else first)
+        for number, segment in enumerate(others, 1):
+            ids += [mask, *self._encode_text(segment if number == len(others) else self._strip_before_mask(segment))]
+        return ids
+
+    def _strip_before_mask(self, text: str) -> str:
+        """What stands before something hidden, to which the space between them belongs where pieces have spaces."""
+        return text.rstrip(" ") if self.model_kind == "BPE" else text
+
+    def _normalise_text(self, text: str) -> str:
+        normalizer = self._tokenizer.normalizer
+        return text if normalizer is None else str(_call_tokenizers(normalizer.normalize_str, text))
+
+    def _encode_text(self, text: str) -> list[int]:
+        ids: list[int] = _call_tokenizers(self._tokenizer.encode, text, add_special_tokens=False).ids
+        return ids
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        normalised = self._normalise_text(text)
+        surfaces, last_stop = [], 0
+        for start, stop in _call_tokenizers(self._tokenizer.encode, normalised, add_special_tokens=False).offsets:
+            # bytes of one character share its place; the first has it
+            surfaces.append(normalised[max(start, last_stop) : stop])
+            last_stop = max(last_stop, stop)
+        return surfaces
+
+    def _decode_ids(self, ids: list[int]) -> str:
+        return str(_call_tokenizers(self._tokenizer.decode, ids, skip_special_tokens=False))
+
+    def _get_piece(self, token_id: int) -> str:
+        if token_id >= self.num_known_ids:
+            return f"<{token_id}>"
+        piece = str(self._tokenizer.id_to_token(token_id))
+        if self.model_kind == "WordPiece" or token_id in self.special.skipped_ids:
+            return piece
+        return self._decode_piece(piece)
+
+    def _decode_piece(self, piece: str) -> str:
+        """A piece of bytes as text; bytes that are no whole character by their numbers."""
+        if any(letter not in self._byte_alphabet for letter in piece):
+            return piece  # was added later, as it is
+        piece_bytes = bytes(self._byte_alphabet[letter] for letter in piece)
+        try:
+            text = piece_bytes.decode()
+        except UnicodeDecodeError:
+            return "".join(chr(byte) if 32 < byte < 127 else f"\\x{byte:02x}" for byte in piece_bytes)
+        return "".join(_VISIBLE_SPACES.get(c, c if c.isprintable() else f"\\x{ord(c):02x}") for c in text)
+
+    @cached_property
+    def _byte_alphabet(self) -> dict[str, int]:
+        """GPT-2's alphabet: printable bytes are their own letters, the others follow behind 255 in their order."""
+        printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+        others = [byte for byte in range(256) if byte not in set(printable)]
+        return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+    def _is_continuation(self, token_id: int) -> bool:
+        if token_id >= self.num_known_ids or token_id in self.special.skipped_ids or token_id == self.special.unk:
+            return False
+        piece = str(self._tokenizer.id_to_token(token_id))
+        if self.model_kind == "WordPiece":
+            return piece.startswith(str(self.content["model"].get("continuing_subword_prefix", "##")))
+        return not piece.startswith(("Ġ", "Ċ"))
+
+    def _to_bytes(self) -> bytes:
+        return self._to_json_bytes("hugging_face", tokenizer=self.content)
+
+
+@final
+class MarianTokenizer(_PretrainedTokenizer):
+    """Sentencepiece cuts the text, a list says the ids: the vocabulary of Marian's models, one language of it.
+
+    `DataError` where sentencepiece cannot read the model.
+
+    A model of several languages has pieces such as `>>fra<<`, with one of which a source begins. They are its tags for
+    languages, here called as ours are, `<2fra>`; a text may also begin with one by itself.
+
+    Args:
+        model: a sentencepiece model.
+        ids: of its pieces.
+        special: their ids; `unk` is what a piece without an id becomes.
+        size: entries of the model's tables; as many as there are ids unless given.
+        has_language_tags: whether pieces that name languages are tags.
+    """
+
+    _has_leading_spaces = True
+    _padding_names = ("<pad>",)
+
+    def __init__(
+        self,
+        model: bytes,
+        ids: Mapping[str, int],
+        *,
+        special: SpecialIds,
+        size: int | None = None,
+        has_language_tags: bool = False,
+    ) -> None:
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, OSError, ValueError):
+            raise DataError("source.spm or target.spm: is no sentencepiece model, or a damaged one") from None
+        if special.unk is None:
+            raise DataError("vocab.json: has no piece for what is unknown; take a complete copy of this model")
+        super().__init__(ids, file="vocab.json", size=size, special=special)
+        self.model = model
+        self._unk = special.unk
+        self._pieces = {number: piece for piece, number in ids.items()}
+        if has_language_tags:
+            matches = ((_LANGUAGE_PIECE.fullmatch(piece), number) for piece, number in ids.items())
+            self.tag_ids = {f"<2{match[1]}>": number for match, number in matches if match is not None}
+
+    def without_tags(self) -> Self:
+        """The same without tags: of a model that is asked for no language any more."""
+        other = copy(self)
+        other.tag_ids = {}
+        return other
+
+    def _normalise_text(self, text: str) -> str:
+        language, text = self._split_language_piece(text)
+        return language + str(self._processor.normalize(text)).replace(_SPACE, " ").strip(" ")
+
+    def _encode_text(self, text: str) -> list[int]:
+        return [self.ids.get(piece, self._unk) for piece in self._split_into_pieces(text)]
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        return [piece.replace(_SPACE, " ") for piece in self._split_into_pieces(text)]
+
+    def _split_into_pieces(self, text: str) -> list[str]:
+        language, text = self._split_language_piece(text)
+        return [*([language] if language else ()), *map(str, self._processor.encode_as_pieces(text))]
+
+    def _split_language_piece(self, text: str) -> tuple[str, str]:
+        """The piece `>>fra<<` that names the target language where a text begins with one, and the text behind it."""
+        match = _LANGUAGE_PIECE.match(text)
+        if match is None or match[0] not in self.ids:
+            return "", text
+        return match[0], text[match.end() :]
+
+    def _decode_ids(self, ids: list[int]) -> str:
+        pieces = [f"{_SPACE}{UNKNOWN_TEXT}" if number == self._unk else self._get_piece(number) for number in ids]
+        return "".join(pieces).replace(_SPACE, " ").strip(" ")
+
+    def _get_piece(self, token_id: int) -> str:
+        return self._pieces.get(token_id, f"<{token_id}>")
+
+    def _is_continuation(self, token_id: int) -> bool:
+        return token_id in self._pieces and not self._pieces[token_id].startswith(_SPACE)
+
+    def _to_bytes(self) -> bytes:
+        asks = {"asks": True} if self.tag_ids else {}
+        return self._to_json_bytes("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids, **asks)
+
+
+def build_wordpiece_json(
+    vocabulary: Mapping[str, int],
+    *,
+    lowercase: bool,
+    strip_accents: bool | None,
+    split_chinese: bool,
+    unk: str = "[UNK]",
+) -> dict[str, Any]:
+    """A tokenizer.json for BERT's vocab.txt.
+
+    Args:
+        vocabulary: ids of the pieces.
+        lowercase: whether case is folded.
+        strip_accents: whether accents are taken off; as `lowercase` unless given.
+        split_chinese: whether every Chinese character is a word.
+        unk: the piece that stands for words which no others make up.
+    """
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": split_chinese,
+            "strip_accents": strip_accents,
+            "lowercase": lowercase,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": None,
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": unk,
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": dict(vocabulary),
+        },
+    }
+
+
+def build_byte_level_json(vocabulary: Mapping[str, int], merges: list[str], *, prefix_space: bool) -> dict[str, Any]:
+    """A tokenizer.json for GPT-2's vocab.json and merges.txt; with `prefix_space`, a text begins as behind a space."""
+    byte_level_step = {
+        "type": "ByteLevel",
+        "add_prefix_space": prefix_space,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    return {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": byte_level_step,
+        "post_processor": None,
+        "decoder": byte_level_step,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "vocab": dict(vocabulary),
+            "merges": merges,
+        },
+    }
+
+
+def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the package tokenizers answers; a `DataError` where it cannot, as where a file contradicts itself."""
+    try:
+        return function(*args, **kwargs)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as error:  # it raises nothing narrower, and a panic of Rust is not an Exception
+        raise DataError(f"tokenizer.json: the package tokenizers cannot read it ({error})") from None
+
+
+def _get_model_kind(content: Mapping[str, Any]) -> str:
+    """`WordPiece` or `BPE` of bytes; `DataError` for what is neither."""
+    kind, decoder = (_get_type(content.get(part)) for part in ("model", "decoder"))
+    if kind == "WordPiece" or (kind == "BPE" and decoder == "ByteLevel"):
+        return str(kind)
+    raise DataError(
+        f"tokenizer.json: is of the kind {kind} with the decoder {decoder}; heedful reads WordPiece, and BPE of bytes"
+    )
+
+
+def _get_type(component: Any) -> Any:
+    return component.get("type") if isinstance(component, Mapping) else None

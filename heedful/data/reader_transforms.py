@@ -1,0 +1,98 @@
+"""Parallel texts made of others: several one after the other, with the sides exchanged, with tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final, TypeVar, final
+
+from heedful.data.readers import ExampleReader, SentencePair
+from heedful.errors import DataError
+
+_WILDCARDS: Final = re.compile(r"[*?\[]")
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@final
+class ConcatenatedReader(ExampleReader[T_co]):
+    """The examples of several readers, one reader after the other."""
+
+    def __init__(self, readers: Sequence[ExampleReader[T_co]]) -> None:
+        super().__init__(*chain.from_iterable(reader.paths for reader in readers))
+        self._readers = readers
+
+    def __iter__(self) -> Iterator[T_co]:
+        return chain.from_iterable(self._readers)
+
+
+@final
+class ReversedPairs(ExampleReader[SentencePair]):
+    """Translations as sources, and sources as their translations."""
+
+    def __init__(self, reader: ExampleReader[SentencePair]) -> None:
+        super().__init__(*reader.paths)
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        for pair in self._reader:
+            links = tuple((target, source) for source, target in pair.links)
+            yield pair._replace(source=pair.target, target=pair.source, links=links)
+
+
+@final
+class TaggedPairs(ExampleReader[SentencePair]):
+    """Pairs with tags, which a tokenizer puts before their sources."""
+
+    def __init__(self, reader: ExampleReader[SentencePair], tags: Sequence[str]) -> None:
+        super().__init__(*reader.paths)
+        self._reader, self._tags = reader, tuple(tags)
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        return (pair._replace(tags=self._tags) for pair in self._reader)
+
+
+@final
+class _SingleFilePairs(ExampleReader[SentencePair]):
+    """Pairs of one of several files: a document does not go on from one to the next."""
+
+    def __init__(self, reader: ExampleReader[SentencePair], name: str) -> None:
+        super().__init__(*reader.paths)
+        self._reader, self._name = reader, name
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        return (pair._replace(document=f"{self._name}\t{pair.document}") for pair in self._reader)
+
+
+def open_matching_files(
+    create_reader: Callable[..., ExampleReader[SentencePair]], *patterns: Path
+) -> ExampleReader[SentencePair]:
+    """What `create_reader` makes of files, or of all that match patterns such as `part-*.gz`, in the order of their names.
+
+    Args:
+        create_reader: takes a file for each pattern.
+        patterns: paths; of several, the first match of one goes with the first matches of the others.
+
+    Raises:
+        DataError: nothing matches, or not equally many files match patterns that belong together.
+    """
+    matches = [_expand_pattern(pattern) for pattern in patterns]
+    counts = list(map(len, matches))
+    if len(set(counts)) > 1:
+        counts_text = " and ".join(f"{count} files {pattern}" for count, pattern in zip(counts, patterns, strict=True))
+        raise DataError(f"there are {counts_text}; each needs its partner, so give equally many")
+    readers = [create_reader(*paths) for paths in zip(*matches, strict=True)]
+    if len(readers) == 1:
+        return readers[0]
+    return ConcatenatedReader([_SingleFilePairs(reader, str(index)) for index, reader in enumerate(readers)])
+
+
+def _expand_pattern(pattern: Path) -> Sequence[Path]:
+    if pattern.exists() or not _WILDCARDS.search(str(pattern)):
+        return [pattern]
+    paths = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+    if not paths:
+        raise DataError(f"{pattern}: no file matches; check the path")
+    return paths

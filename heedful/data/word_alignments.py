@@ -1,0 +1,209 @@
+"""Which words of parallel text belong together, as files say it and as pieces of a vocabulary have it.
+
+A line of links is that of Pharaoh and its heirs: `0-0 1-2`, a number of a source word, a hyphen, and one of a target
+word, both counted from 0. Words are what stands between white space, as the text was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Integer
+from torch import Tensor
+
+from heedful.data.batches import PairBatch, collate_pairs
+from heedful.data.context import find_sentence_positions
+from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
+from heedful.data.readers import ExampleReader, SentencePair, read_lines
+from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.tensors import Tokens
+
+WordLink: TypeAlias = tuple[int, int]
+"""A source and a target word, or a source and a target piece."""
+LINKS_SIDE: Final = "links"
+"""The side of a corpus that holds those of pieces."""
+
+_LINK: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_WORD: Final = re.compile(r"\S+")
+
+
+def parse_links(line: str, *, location: str) -> tuple[WordLink, ...]:
+    """The links of a line, in its order; `DataError` with its `location` where something else stands there."""
+    links = []
+    for word in line.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise DataError(f"{location}: {word!r} is no link; write source-target, as in 0-0, both counted from 0")
+        links.append((int(match[1]), int(match[2])))
+    return tuple(links)
+
+
+@final
+class AlignedPairs(ExampleReader[SentencePair]):
+    """Pairs with the links of their words, which a file has line by line, one for each pair that is read.
+
+    Args:
+        pairs: the text; its empty pairs have a line as well, which is empty.
+        path: the file of links.
+
+    Raises:
+        DataError: as the text's reader; a line is no line of links; a link has no word in its pair; there are more or
+            fewer lines than pairs.
+    """
+
+    def __init__(self, pairs: ExampleReader[SentencePair], path: Path) -> None:
+        super().__init__(*pairs.paths, path)
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        path = self.paths[-1]
+        rows = zip_longest(self._pairs, read_lines(path))
+        for line_number, (pair, line) in enumerate(rows, 1):
+            if pair is None or line is None:
+                longer = line_number + sum(1 for _ in rows)
+                counts = (line_number - 1, longer) if pair is None else (longer, line_number - 1)
+                text = " and ".join(map(str, self._pairs.paths))
+                raise DataError(
+                    f"{text}: {counts[0]:,} pairs, and {path} has {counts[1]:,} lines; give the links of each pair a "
+                    "line, an empty one where there are none"
+                )
+            yield pair._replace(
+                links=_check_links(parse_links(line, location=f"{path}:{line_number}"), pair, f"{path}:{line_number}")
+            )
+
+
+def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str) -> tuple[WordLink, ...]:
+    word_counts = len(pair.source.split()), len(pair.target.split())
+    for link in links:
+        for index, count, side in zip(link, word_counts, ("source", "target"), strict=True):
+            if index >= count:
+                raise DataError(
+                    f"{location}: link {link[0]}-{link[1]} has no {side} word: {pair.location} has {count} there, counted "
+                    "from 0; align the text as it is"
+                )
+    return links
+
+
+def map_pieces_to_words(tokenizer: Tokenizer, text: str) -> list[int]:
+    """For each piece of a text the number of the word, between white space, in which it begins; -1 if it is no part.
+
+    Raises:
+        DataError: the pieces are not found again in the text; see `compute_offsets`.
+    """
+    words = [match.span() for match in _WORD.finditer(text)]
+    word_indices, word = [], 0
+    for start, stop in compute_offsets(tokenizer, text):
+        if start == stop:
+            word_indices.append(-1)
+            continue
+        while words[word][1] <= start:
+            word += 1
+        word_indices.append(word)
+    return word_indices
+
+
+def map_context_pieces_to_words(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[int]:
+    """The same for the ids of a text with what it follows (`led`), whose words are no part of it."""
+    word_indices = [-1] * len(ids)
+    for position, word_index in zip(
+        find_sentence_positions(tokenizer, ids), map_pieces_to_words(tokenizer, text), strict=True
+    ):
+        word_indices[position] = word_index
+    return word_indices
+
+
+def project_links(links: Sequence[WordLink], *, source: Sequence[int], target: Sequence[int]) -> list[WordLink]:
+    """The links of pieces: each piece of a word is linked with each of the other's.
+
+    Args:
+        links: of words.
+        source: the word of each source piece; see `map_pieces_to_words`.
+        target: likewise.
+    """
+    source_pieces, target_pieces = _group_by_word(source), _group_by_word(target)
+    return sorted(
+        {
+            (s, t)
+            for source_word, target_word in links
+            for s in source_pieces[source_word]
+            for t in target_pieces[target_word]
+        }
+    )
+
+
+def _group_by_word(word_indices: Sequence[int]) -> dict[int, list[int]]:
+    pieces: dict[int, list[int]] = defaultdict(list)
+    for piece, word in enumerate(word_indices):
+        pieces[word].append(piece)
+    return pieces
+
+
+def build_aligned_encoder(
+    pair_encoder: ExampleEncoder[SentencePair], source: Tokenizer, target: Tokenizer
+) -> ExampleEncoder[SentencePair]:
+    """An encoding of parallel text with a third side, the links of pieces; the ends of both sentences are linked.
+
+    Args:
+        pair_encoder: gives both sides, each with its end.
+        source: the tokenizer of the first.
+        target: of the second.
+    """
+
+    get_tagged_tokenizer = cache(source.with_tags)
+
+    def encode(pair: SentencePair) -> Sequence[Sequence[int] | np.ndarray | None]:
+        sides = source_ids, target_ids = pair_encoder.encode(pair)
+        ends = [(len(source_ids) - 1, len(target_ids) - 1)] if source_ids and target_ids else [(0, 0)]
+        piece_links: list[WordLink] = []
+        if pair.links and source_ids and target_ids:
+            try:
+                tokenizer = get_tagged_tokenizer(pair.tags)
+                word_indices = (
+                    map_context_pieces_to_words(tokenizer, pair.source, list(source_ids)[:-1]),
+                    map_pieces_to_words(target, pair.target),
+                )
+            except DataError as error:
+                raise DataError(f"{pair.location}: {error}") from None
+            piece_links = project_links(pair.links, source=word_indices[0], target=word_indices[1])
+        return (*sides, np.array([*piece_links, *ends]))
+
+    return ExampleEncoder(
+        {**pair_encoder.side_sizes, LINKS_SIDE: ArraySpec("<u4", (2,))}, encode, identity_key=pair_encoder.identity_key
+    )
+
+
+@dataclass(frozen=True)
+class AlignedBatch(PairBatch[Tokens]):
+    """Pairs, and which of their pieces belong together.
+
+    Attributes:
+        links: row, place of a label, place in the source.
+        link_weights: of each link, 1 / (links of its label), so that those of a label sum to 1.
+        num_linked_labels: how many labels have links.
+    """
+
+    links: Int[Tensor, "L 3"]
+    link_weights: Float[Tensor, " L"]
+    num_linked_labels: int
+
+
+def collate_aligned_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> AlignedBatch:
+    """The pairs in `rows`, as `collate_pairs` has them, with their links."""
+    pairs, piece_links = collate_pairs(corpus, rows, bos=bos), [corpus[LINKS_SIDE][row] for row in rows]
+    row = np.repeat(np.arange(len(piece_links)), [len(links_of_pair) for links_of_pair in piece_links])
+    source, target = (np.concatenate(piece_links) if piece_links else np.empty((0, 2))).astype(np.int64).T
+    _, label, counts = np.unique(np.stack([row, target]), axis=1, return_inverse=True, return_counts=True)
+    weights = (1 / counts[label.reshape(-1)]).astype(np.float32)
+    links = torch.from_numpy(np.stack([row, target, source], axis=1))
+    return AlignedBatch(pairs.source, pairs.target, pairs.labels, links, torch.from_numpy(weights), len(counts))

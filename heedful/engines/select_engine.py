@@ -1,0 +1,162 @@
+"""What computes a trained model: which arrangement of its weights, chosen by name or by what is faster here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, get_args
+
+import torch
+from torch import Tensor, nn
+
+from heedful.atomic_io import load_parameters
+from heedful.engines.column_major import store_column_major
+from heedful.engines.int8 import Int8Linear, Int8Matrix, find_quantizable, quantize_to_int8
+from heedful.engines.int8_kernels import Int8Product
+from heedful.errors import RecipeError
+from heedful.native import load_library
+from heedful.recipes.recipe import EngineName
+
+ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
+_NATIVE_PACKAGE: Final = "heedful.engines.native."
+"""Where native modules and products are, which few installations can import."""
+_TRIAL_ROWS: Final = 16
+"""Vectors that products are tried with."""
+_MAX_TIME_RATIO: Final[Mapping[EngineName, float]] = {"int8": 0.8, "native": 1.0}
+"""Share of the time of exact products that those of bytes must stay below, or the exact ones are kept. Native code
+gains most beside its products, so that these need not be faster by themselves."""
+
+
+def prepare_for_inference(
+    model: nn.Module,
+    weights: Mapping[str, Tensor],
+    int8_weights: Mapping[str, Int8Matrix] | None = None,
+    *,
+    engine: EngineName | None,
+    device: torch.device,
+    origin: str,
+    log: Callable[[str], None] | None = None,
+) -> nn.Module:
+    """The model with its weights, where it will compute, as an engine wants them.
+
+    Args:
+        model: of any values.
+        weights: weights by the names of parameters.
+        int8_weights: those that are stored as bytes.
+        engine: which one; that of the weights unless given, so bytes stay bytes.
+        device: where to compute.
+        origin: where the weights come from, for messages.
+        log: is told what `auto` took and why.
+
+    Raises:
+        RecipeError: there is no such engine, or not for this device.
+        RunError: these are not the weights of this model.
+    """
+    int8_weights = int8_weights or {}
+    engine = engine or ("int8" if int8_weights and device.type == "cpu" else "torch")
+    require_engine(engine, device=device)
+    name = _choose_engine(model, device=device, log=log) if engine == "auto" else engine
+    quantizable = find_quantizable(model) if name != "torch" else {}
+    kept_int8 = {
+        weight_name: matrix
+        for weight_name, matrix in int8_weights.items()
+        if weight_name.removesuffix(".weight") in quantizable
+    }
+    dequantized = {
+        weight_name: matrix.dequantize() for weight_name, matrix in int8_weights.items() if weight_name not in kept_int8
+    }
+    load_parameters(
+        model,
+        {**weights, **dequantized},
+        location=origin,
+        provided={weight_name: matrix.rows for weight_name, matrix in kept_int8.items()},
+    )
+    model.to(device).eval()
+    if name != "torch":
+        quantize_to_int8(model, kept_int8, product_class=_product_class(name))
+    store_column_major(model)
+    if name == "native":
+        from heedful.engines.native.stack import replace_with_native  # what few installations have
+
+        replace_with_native(model)
+    return model
+
+
+def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
+    """Which engine computes modules that were `prepare_for_inference`, so that others may be arranged in the same way; `torch` where
+    `int8` would find no matrix.
+    """
+    all_modules = list(modules)
+    int8_modules = [module for module in all_modules if isinstance(module, Int8Linear)]
+    classes = [*map(type, all_modules), *(type(module.product) for module in int8_modules)]
+    if any(cls.__module__.startswith(_NATIVE_PACKAGE) for cls in classes):
+        return "native"
+    return "int8" if int8_modules else "torch"
+
+
+def _product_class(name: EngineName) -> type[Int8Product]:
+    if name != "native":
+        return Int8Product
+    from heedful.engines.native.product import NativeProduct  # likewise
+
+    return NativeProduct
+
+
+def require_engine(engine: EngineName, *, device: torch.device) -> None:
+    """`RecipeError` where there is no such engine, or not for this device, or not here."""
+    if engine not in ENGINES:
+        raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
+    if engine in ("int8", "native") and device.type != "cpu":
+        raise RecipeError(
+            f"engine {engine!r}: computes on a CPU and not on {device}; leave it out, or choose device cpu"
+        )
+    if engine == "native" and load_library() is None:
+        raise RecipeError(
+            "engine 'native': needs heedful-native, which is not installed; install it with pip install ./native "
+            "(which needs a C++ compiler), or choose int8"
+        )
+
+
+def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str], None] | None) -> EngineName:
+    """What `auto` takes, and says."""
+    chosen: EngineName
+    if device.type != "cpu":
+        chosen, reason = "torch", f"the model computes on {device}"
+    else:
+        int8_engine: EngineName = "int8" if load_library() is None else "native"
+        time_ratio = _measure_time_ratio(model, _product_class(int8_engine))
+        chosen = int8_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else "torch"
+        reason = f"its products take {time_ratio:.2f} of the time of fp32 here"
+        if chosen == "torch":
+            reason = f"{int8_engine}: {reason}"
+    if log is not None:
+        log(f"engine: {chosen} ({reason})")
+    return chosen
+
+
+def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> float:
+    """Of the time of exact products, what those with bytes take: of all linear maps, with a few vectors."""
+    linear_maps = (module for module in find_quantizable(model).values() if isinstance(module, nn.Linear))
+    shapes = Counter((module.out_features, module.in_features) for module in linear_maps)
+    exact_seconds = int8_seconds = 0.0
+    for (n, k), count in shapes.items():
+        linear = nn.Linear(k, n)
+        int8_linear = Int8Linear(Int8Matrix.from_weight(linear.weight), linear.bias, product_class=product_class)
+        linear.weight.data = linear.weight.data.t().contiguous().t()
+        exact_seconds, int8_seconds = (
+            exact_seconds + count * _time_linear(linear),
+            int8_seconds + count * _time_linear(int8_linear),
+        )
+    return int8_seconds / exact_seconds if exact_seconds else 1.0
+
+
+@torch.no_grad()
+def _time_linear(linear: nn.Linear) -> float:
+    x = torch.ones(_TRIAL_ROWS, linear.in_features)
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        linear(x)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

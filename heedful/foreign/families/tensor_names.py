@@ -1,0 +1,274 @@
+"""Tensors under the names of another project and under ours, by one table for both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from heedful.errors import RunError
+
+LINEAR_PARAMETERS: Final = ("weight", "bias")
+TABLE_PARAMETERS: Final = ("weight",)
+_HALF_PRECISION_TOLERANCE: Final = 1e-3
+"""Between a computed number and one that was once saved with half precision."""
+WHOLE_NAME: Final = ("",)
+"""The names are complete."""
+
+
+@dataclass(frozen=True)
+class TensorLayout:
+    """Where the numbers of a tensor stand in another project; both functions undo each other exactly.
+
+    Attributes:
+        to_heedful: ours of theirs.
+        to_foreign: theirs of ours.
+        rows: whether they renumber the rows alone, however many columns there are.
+    """
+
+    to_heedful: Callable[[Tensor], Tensor]
+    to_foreign: Callable[[Tensor], Tensor]
+    rows: bool = False
+
+
+def _transpose_matrix(tensor: Tensor) -> Tensor:
+    return tensor.t() if tensor.dim() == 2 else tensor
+
+
+def sines_first_layout(axis: int) -> TensorLayout:
+    """All sines of a position stand before all cosines, where here they take turns (Vaswani et al. 2017, 3.5).
+
+    Nothing but the positions knows one dimension of the residual stream from another, so it is enough to renumber the
+    dimensions in every tensor that reads or writes them; what a model computes stays the same.
+
+    Args:
+        axis: along which the dimensions are, if a tensor has so many axes.
+    """
+
+    def permute(tensor: Tensor, *shape: int) -> Tensor:
+        if tensor.dim() <= axis:
+            return tensor
+        order = torch.arange(tensor.size(axis), device=tensor.device).view(shape).t().flatten()
+        return tensor.index_select(axis, order)
+
+    return TensorLayout(lambda tensor: permute(tensor, 2, -1), lambda tensor: permute(tensor, -1, 2))
+
+
+SAME_LAYOUT: Final = TensorLayout(lambda tensor: tensor, lambda tensor: tensor)
+"""There is no difference."""
+TRANSPOSED_LAYOUT: Final = TensorLayout(_transpose_matrix, _transpose_matrix)
+"""Matrices have a column for each output; vectors are the same."""
+REVERSED_LAYOUT: Final = TensorLayout(lambda tensor: tensor.flip(0), lambda tensor: tensor.flip(0))
+"""Outputs come in reverse."""
+ONE_ROW_LAYOUT: Final = TensorLayout(lambda tensor: tensor.squeeze(0), lambda tensor: tensor.unsqueeze(0))
+"""A vector is a matrix of one row."""
+READS_SINES_FIRST: Final = sines_first_layout(1)
+"""Columns are dimensions of the stream, as in a map whose input it is, or a table of embeddings."""
+WRITES_SINES_FIRST: Final = sines_first_layout(0)
+"""Rows are, as in a map whose output is added to it, or a norm."""
+
+
+@dataclass(frozen=True)
+class TensorRename:
+    """Tensors whose rows, one below the other, are those of other tensors.
+
+    Attributes:
+        heedful_names: our names.
+        foreign_names: their names; rows are divided evenly among them.
+        parameters: what is appended to each name, behind a full stop.
+        shares: how rows are divided among ours; evenly unless given.
+        layout: of the numbers in each of theirs.
+        head: an optional part of the model to which this belongs, by its name.
+    """
+
+    heedful_names: tuple[str, ...]
+    foreign_names: tuple[str, ...]
+    parameters: tuple[str, ...] = LINEAR_PARAMETERS
+    shares: tuple[int, ...] = ()
+    layout: TensorLayout = SAME_LAYOUT
+    head: str | None = None
+
+    def with_prefixes(self, heedful_prefix: str, foreign_prefix: str) -> TensorRename:
+        """The same inside of a larger part."""
+        return replace(
+            self,
+            heedful_names=tuple(f"{heedful_prefix}.{name}" for name in self.heedful_names),
+            foreign_names=tuple(f"{foreign_prefix}.{name}" for name in self.foreign_names),
+        )
+
+    def import_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """Ours of theirs."""
+        converted = [self.layout.to_heedful(part) for part in parts]
+        return [
+            part.contiguous()
+            for part in _split_rows(_concat_rows(converted), self.shares or (1,) * len(self.heedful_names))
+        ]
+
+    def export_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
+        """Theirs of ours."""
+        split = _split_rows(_concat_rows(parts), (1,) * len(self.foreign_names))
+        return [self.layout.to_foreign(part).contiguous() for part in split]
+
+
+def rename_part(
+    heedful_name: str, foreign_name: str, parameters: tuple[str, ...] = LINEAR_PARAMETERS, *, head: str | None = None
+) -> TensorRename:
+    """One part under another name."""
+    return TensorRename((heedful_name,), (foreign_name,), parameters, head=head)
+
+
+def rename_layers(
+    count: int, renames: Iterable[TensorRename], *, heedful_prefix: str, foreign_prefix: str
+) -> tuple[TensorRename, ...]:
+    """The names inside a layer, for each of `count` layers; `heedful_prefix` and `foreign_prefix` have `{layer}` for its number."""
+    renames = tuple(renames)
+    return tuple(
+        rename.with_prefixes(heedful_prefix.format(layer=layer), foreign_prefix.format(layer=layer))
+        for layer in range(count)
+        for rename in renames
+    )
+
+
+@dataclass(frozen=True)
+class StateDictMapping:
+    """All tensors of a model, and what may stand beside them in a file.
+
+    Attributes:
+        renames: what is carried over.
+        prefix: what their names begin with, unless a file holds the inner model alone, whose names lack it.
+        copies: other names of tensors that are there twice; they must agree.
+        ignored: patterns of names that say nothing: tables that are computed, and heads of other tasks.
+        aliases: patterns of older names, and what they became.
+        computed: patterns of names of tables that a formula gives, which needs their shape; they are compared with it.
+    """
+
+    renames: tuple[TensorRename, ...]
+    prefix: str
+    copies: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    computed: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
+
+    def import_tensors(self, tensors: Mapping[str, Tensor], *, location: str) -> dict[str, Tensor]:
+        """Our tensors of theirs.
+
+        Raises:
+            RunError: one is missing, unknown, or there twice with different numbers; the message names it and `location`.
+        """
+        foreign = self._drop_computed(
+            self._drop_copies(self.normalize_names(tensors), location=location), location=location
+        )
+        result: dict[str, Tensor] = {}
+        used: set[str] = set()
+        for rename, parameter in self._iter_parameters(foreign, lambda rename: rename.foreign_names):
+            names = [_join_name(name, parameter) for name in rename.foreign_names]
+            if missing := [name for name in names if name not in foreign]:
+                raise RunError(f"{location}: holds no tensor {missing[0]}; take a complete copy of this model")
+            parts = rename.import_parts([foreign[name] for name in names])
+            result |= dict(zip((_join_name(name, parameter) for name in rename.heedful_names), parts, strict=True))
+            used.update(names)
+        unknown = [name for name in sorted(foreign.keys() - used) if not self.is_ignored(name)]
+        if unknown:
+            raise RunError(
+                f"{location}: holds the tensor {unknown[0]}"
+                + f" and {len(unknown) - 1} more" * (len(unknown) > 1)
+                + ", for which heedful has no place; take a plain model of this kind"
+            )
+        return result
+
+    def export_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Their tensors of ours; biases that ours lacks become zeros.
+
+        Raises:
+            RunError: one of ours has no place in their model.
+        """
+        result: dict[str, Tensor] = {}
+        used: set[str] = set()
+        for rename, parameter in self._iter_parameters(tensors, lambda rename: rename.heedful_names):
+            parts = [_get_or_zeros(name, parameter, tensors) for name in rename.heedful_names]
+            names = (_join_name(name, parameter) for name in rename.foreign_names)
+            result |= dict(zip(names, rename.export_parts(parts), strict=True))
+            used.update(_join_name(name, parameter) for name in rename.heedful_names)
+        if unknown := sorted(tensors.keys() - used):
+            raise RunError(f"{unknown[0]}: the other format has no place for this part of the model")
+        return result
+
+    def normalize_names(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Theirs with today's names, the prefix among them."""
+        prefix = "" if any(name.startswith(self.prefix) for name in tensors) else self.prefix
+        return {prefix + self._resolve_alias(name): tensor for name, tensor in tensors.items()}
+
+    def is_ignored(self, name: str) -> bool:
+        """Whether one of theirs says nothing."""
+        return any(re.fullmatch(pattern, name) for pattern in self.ignored)
+
+    def _iter_parameters(
+        self, tensors: Mapping[str, Tensor], names: Callable[[TensorRename], tuple[str, ...]]
+    ) -> Iterator[tuple[TensorRename, str]]:
+        """Each parameter of each part of the model, without those heads of which none of the tensors is one."""
+        heads = {
+            rename.head
+            for rename in self.renames
+            if any(_join_name(name, parameter) in tensors for name in names(rename) for parameter in rename.parameters)
+        }
+        for rename in self.renames:
+            if rename.head is None or rename.head in heads:
+                yield from ((rename, parameter) for parameter in rename.parameters)
+
+    def _drop_computed(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
+        for pattern, formula in self.computed.items():
+            for name in [name for name in tensors if re.fullmatch(pattern, name)]:
+                tensor = tensors.pop(name)
+                if tensor.dim() != 2 or not torch.allclose(
+                    tensor.double(), formula(tensor).double(), atol=_HALF_PRECISION_TOLERANCE, rtol=0
+                ):
+                    raise RunError(
+                        f"{location}: {name} is not what this kind of model computes; heedful cannot keep it"
+                    )
+        return tensors
+
+    def _resolve_alias(self, name: str) -> str:
+        for pattern, replacement in self.aliases.items():
+            name = re.sub(pattern, replacement, name)
+        return name
+
+    def _drop_copies(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
+        for copy, original in self.copies.items():
+            if copy not in tensors:
+                continue
+            tensor = tensors.pop(copy)
+            if not torch.equal(tensors.setdefault(original, tensor), tensor):
+                raise RunError(
+                    f"{location}: {copy} and {original} differ, though they are one table in this kind of model; "
+                    "heedful cannot keep them apart"
+                )
+        return tensors
+
+
+def _join_name(name: str, parameter: str) -> str:
+    return f"{name}.{parameter}" if parameter else name
+
+
+def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> Tensor:
+    full_name = _join_name(name, parameter)
+    if full_name in tensors:
+        return tensors[full_name]
+    if parameter == "bias" and f"{name}.weight" in tensors:
+        weight = tensors[f"{name}.weight"]
+        return weight.new_zeros(weight.size(0))
+    raise RunError(f"{full_name}: the other format needs this part, and the model has none")
+
+
+def _concat_rows(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
+
+
+def _split_rows(tensor: Tensor, shares: Sequence[int]) -> Sequence[Tensor]:
+    if len(shares) == 1:
+        return (tensor,)
+    unit = len(tensor) // sum(shares)
+    return torch.split(tensor, [unit * share for share in shares])

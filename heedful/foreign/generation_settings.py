@@ -1,0 +1,113 @@
+"""How models of Hugging Face search unless told otherwise: generation_config.json, or config.json in older folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from heedful.errors import RunError
+from heedful.foreign.vocabularies import read_json_or_empty
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+
+
+def read_generation_settings(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.json says of generation, and over it what generation_config.json says."""
+    overrides = read_json_or_empty(folder / "generation_config.json")
+    return {**content, **{key: value for key, value in overrides.items() if value is not None}}
+
+
+def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, location: str) -> GenerationConfig:
+    """Beam width, length penalty, sampling and length; other settings have no counterpart.
+
+    Args:
+        settings: see `read_generation_settings`.
+        max_positions: tokens that the model's positions are enough for.
+        location: for messages.
+
+    Raises:
+        RunError: a number is out of range.
+    """
+    max_tokens = _read_integer(settings, "max_new_tokens", location=location) or (
+        (_read_integer(settings, "max_length", location=location) or max_positions) - 1
+    )
+    table: dict[str, Any] = {"max_ratio": 0.0, "max_extra": max(1, min(max_tokens, max_positions - 1))}
+    if settings.get("do_sample"):
+        table |= {"kind": "sampling", **_read_sampling(settings)}
+    elif (_read_integer(settings, "num_beams", location=location) or 1) > 1:
+        table |= {
+            "kind": "beam",
+            "width": settings["num_beams"],
+            "length_penalty": settings.get("length_penalty", 1.0),
+            "normalisation": "power",
+        }
+    else:
+        table["kind"] = "greedy"
+    config: GenerationConfig = _validate_config(GenerationConfig, table, location=location)
+    return config
+
+
+def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> ContinuationConfig:
+    """Sampling or not, repetition penalty and length; other settings have no counterpart; see `build_generation_config`."""
+    table: dict[str, Any] = {"kind": "greedy"}
+    if settings.get("do_sample"):
+        table = {"kind": "sampling", **_read_sampling(settings)}
+    if (max_tokens := settings.get("max_new_tokens")) is not None:
+        table["tokens"] = max_tokens
+    table["repetition_penalty"] = settings.get("repetition_penalty", 1.0)
+    config: ContinuationConfig = _validate_config(ContinuationConfig, table, location=location)
+    return config
+
+
+def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
+    """Single tokens that must never be written; `RunError` where they are not ids."""
+    lists, suppressed = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
+    if (
+        not isinstance(lists, list)
+        or not isinstance(suppressed, list)
+        or not all(isinstance(item, list) for item in lists)
+    ):
+        raise RunError(
+            "bad_words_ids, suppress_tokens: are not lists of ids; mend config.json and generation_config.json"
+        )
+    ids = [*(words[0] for words in lists if len(words) == 1), *suppressed]
+    if invalid := [item for item in ids if type(item) is not int]:
+        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(invalid[0])[:40]} is not an id; mend config.json")
+    return frozenset(ids)
+
+
+def read_token_id(settings: Mapping[str, Any], key: str) -> int | None:
+    """An id among the settings; of several the first. `RunError` where it is not a number."""
+    value = settings.get(key)
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return _read_integer({key: value}, key, location="config.json")
+
+
+def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> int | None:
+    """A whole number among the settings; `RunError` where something else stands there."""
+    value = settings.get(key)
+    if value is not None and type(value) is not int:
+        raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
+    return value
+
+
+def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Their sampling keeps the 50 most probable tokens unless told otherwise; 0 means all."""
+    options = {"temperature": settings.get("temperature", 1.0), "top_k": settings.get("top_k", 50) or None}
+    for key in ("top_p", "min_p"):
+        if settings.get(key) is not None:
+            options[key] = settings[key]
+    return options
+
+
+def _validate_config(config_class: Any, values: Mapping[str, Any], *, location: str) -> Any:
+    try:
+        return TypeAdapter(config_class).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RunError(
+            f"{location}: {first['loc'][-1]} = {first['input']!r}: {first['msg'].lower()}; mend it"
+        ) from None

@@ -1,0 +1,285 @@
+"""Terms that hypotheses must hold: beam search by dynamic beam allocation (Post and Vilar 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.generation.beam_state import BeamCandidates, BeamState
+from heedful.generation.prefill import PrefillOutput
+
+ConstraintIds: TypeAlias = tuple[int, ...]
+"""The ids of a term, in one cutting."""
+
+
+@final
+@dataclass(frozen=True)
+class LexicalConstraints:
+    """What the hypotheses of each sentence must hold.
+
+    Attributes:
+        terms_by_row: the terms of each sentence; none where it is free.
+        continuation_ids: tokens that go on with the word before them. Behind such a token a term has been part of another word.
+    """
+
+    terms_by_row: tuple[tuple[ConstraintIds, ...], ...]
+    continuation_ids: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        assert all(term for terms in self.terms_by_row for term in terms), "a term has ids"
+
+    def init_banks(self, prefill: PrefillOutput, *, eos: int) -> ConstraintBanks | None:
+        """Where the one hypothesis of each sentence stands behind what was forced; None where all are free."""
+        states: dict[int, tuple[ConstraintProgress, ...]] = {}
+        for sentence, (terms, prefix, length) in enumerate(
+            zip(self.terms_by_row, prefill.prefix, prefill.prefix_lengths, strict=True)
+        ):
+            if terms:
+                progress = ConstraintProgress(terms)
+                for token in prefix[: int(length)].tolist():
+                    progress = progress.extend(token, continuation_ids=self.continuation_ids)
+                states[sentence] = (progress,)
+        return ConstraintBanks(self, states, eos) if states else None
+
+
+@final
+@dataclass(frozen=True)
+class ConstraintProgress:
+    """How much of its terms a hypothesis holds.
+
+    Attributes:
+        terms: all of them.
+        met_terms: numbers of those that it holds, whatever follows.
+        partial_matches: terms that its end may be the beginning of, and how many ids of each are there; with all of them a term
+            is met unless a token follows that makes another word of it.
+    """
+
+    terms: tuple[ConstraintIds, ...]
+    met_terms: frozenset[int] = frozenset()
+    partial_matches: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def satisfied_terms(self) -> frozenset[int]:
+        """Terms that are met if the hypothesis ends here."""
+        return self.met_terms | {term for term, size in self.partial_matches if size == len(self.terms[term])}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether these are all."""
+        return len(self.satisfied_terms) == len(self.terms)
+
+    @property
+    def bank_index(self) -> int:
+        """Ids of terms that are written, and those of the one that is nearest to be so."""
+        satisfied = self.satisfied_terms
+        partial_sizes = (size for term, size in self.partial_matches if term not in satisfied)
+        return sum(len(self.terms[term]) for term in satisfied) + max(partial_sizes, default=0)
+
+    @property
+    def advancing_ids(self) -> frozenset[int]:
+        """Tokens that begin a term that is missing, or go on with one."""
+        satisfied = self.satisfied_terms
+        next_ids = {self.terms[term][size] for term, size in self.partial_matches if term not in satisfied}
+        return frozenset(
+            next_ids | {term[0] for term_number, term in enumerate(self.terms) if term_number not in satisfied}
+        )
+
+    @property
+    def ends_with_term(self) -> bool:
+        """Whether a term ends here, which the next token should not make longer."""
+        return bool(self.satisfied_terms - self.met_terms)
+
+    def extend(self, token: int, *, continuation_ids: frozenset[int]) -> ConstraintProgress:
+        """With one more token."""
+        met_terms = self.met_terms if token in continuation_ids else self.satisfied_terms
+        matches = {
+            (term, size + 1) for term, size in self.partial_matches if self.terms[term][size : size + 1] == (token,)
+        }
+        matches |= {(term_number, 1) for term_number, term in enumerate(self.terms) if term[0] == token}
+        return ConstraintProgress(
+            self.terms, met_terms, frozenset(match for match in matches if match[0] not in met_terms)
+        )
+
+
+@dataclass(frozen=True)
+class _ConstrainedCandidate:
+    """A continuation of a beam: its log-probability, that of the token, and how much of its terms it then holds."""
+
+    total: float
+    value: float
+    beam: int
+    id: int
+    progress: ConstraintProgress
+
+
+@final
+@dataclass(frozen=True)
+class ConstraintBanks:
+    """How the beams of each sentence that has terms stand, by the sentence's number.
+
+    To the best continuations of all beams come the best of each beam, its end if it holds all terms, and all that bring
+    a term further, so that some hypothesis can always hold all of them. Continuations lie in banks, by how many ids of
+    terms they hold; the beam is shared out evenly among the banks that have any (in the paper among all that there can
+    be), and what is left over goes to the best. None ends before it holds all.
+    """
+
+    constraints: LexicalConstraints
+    states: Mapping[int, tuple[ConstraintProgress, ...]]
+    eos: int
+
+    def allocate(
+        self,
+        candidates: BeamCandidates,
+        beam_state: BeamState,
+        *,
+        processed: Float[Tensor, "N V"],
+        offsets: Float[Tensor, "G rows"],
+        model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
+    ) -> BeamCandidates:
+        """The continuations, where sentences have terms in another choice and order: ended ones, then those to live.
+
+        Args:
+            candidates: the 2 * width best.
+            beam_state: before them.
+            processed: logits after penalties, bans and filters.
+            offsets: what makes log-probabilities of whole hypotheses of them.
+            model_logits: the model's logits, and their normalisers.
+        """
+        rows, sentence_numbers = offsets.size(1), beam_state.sentence_indices.tolist()
+        is_done, live_scores = beam_state.done.tolist(), beam_state.live_scores.tolist()
+        sentences = [
+            sentence
+            for sentence, number in enumerate(sentence_numbers)
+            if number in self.states and not is_done[sentence]
+        ]
+        if not sentences:
+            return candidates
+        beams = [
+            (sentence * rows + beam, progress)
+            for sentence in sentences
+            for beam, progress in enumerate(self.states[sentence_numbers[sentence]][:rows])
+            if live_scores[sentence][beam] > -math.inf
+        ]
+        pairs = [(row, token) for row, progress in beams for token in progress.advancing_ids]
+        pairs += [(row, self.eos) for row, progress in beams if progress.is_complete]
+        pairs += self._best_per_beam(beams, processed)
+        further = self._score_pairs(pairs, processed=processed, offsets=offsets, model_logits=model_logits)
+        columns = [part.tolist() for part in candidates.to_tuple()[:4]]
+        fields = [part.clone() for part in candidates.to_tuple()]
+        for sentence in sentences:
+            best_candidates = zip(*(part[sentence] for part in columns), strict=True)
+            totals_and_values = {
+                (beam, token): (total, value)
+                for total, value, beam, token in (*further[sentence], *best_candidates)
+                if total > -math.inf
+            }
+            allowed = self._list_allowed(totals_and_values, self.states[sentence_numbers[sentence]])
+            is_last_step = int(beam_state.prefix_lengths[sentence] + beam_state.counts[sentence]) + 1 >= int(
+                beam_state.limits[sentence]
+            )
+            chosen = self._divide_beam(allowed, width=beam_state.live_scores.size(1), is_last_step=is_last_step)
+            for index in range(candidates.ids.size(1)):
+                candidate = chosen[index] if index < len(chosen) else None
+                values = (
+                    (-math.inf, 0.0, 0, 0)
+                    if candidate is None
+                    else (candidate.total, candidate.value, candidate.beam, candidate.id)
+                )
+                for field, value in zip(fields, values, strict=False):
+                    field[sentence, index] = value
+        return BeamCandidates(*fields)
+
+    def select_beams(self, selected: BeamCandidates, beam_state: BeamState) -> ConstraintBanks:
+        """Of the beams that live on; `beam_state` is that after them."""
+        sentences, beams, ids = beam_state.sentence_indices.tolist(), selected.beams.tolist(), selected.ids.tolist()
+        states = {
+            sentence: tuple(
+                self.states[sentence][beam].extend(token, continuation_ids=self.constraints.continuation_ids)
+                for beam, token in zip(beams[group], ids[group], strict=True)
+            )
+            for group, sentence in enumerate(sentences)
+            if sentence in self.states
+        }
+        return ConstraintBanks(self.constraints, states, self.eos)
+
+    def _list_allowed(
+        self, totals_and_values: Mapping[tuple[int, int], tuple[float, float]], progress: Sequence[ConstraintProgress]
+    ) -> list[_ConstrainedCandidate]:
+        """The possible ones, by beam and token, with what they then hold; none ends that lacks a term."""
+        return [
+            _ConstrainedCandidate(
+                total,
+                value,
+                beam,
+                token,
+                progress[beam].extend(token, continuation_ids=self.constraints.continuation_ids),
+            )
+            for (beam, token), (total, value) in totals_and_values.items()
+            if token != self.eos or progress[beam].is_complete
+        ]
+
+    def _best_per_beam(
+        self, beams: Sequence[tuple[int, ConstraintProgress]], processed: Float[Tensor, "N V"]
+    ) -> list[tuple[int, int]]:
+        """Each row with its best token that does not end it, and behind a term also with the best that lets it be."""
+
+        def pick_best(rows: Sequence[int], excluded_ids: Sequence[int]) -> list[tuple[int, int]]:
+            if not rows:
+                return []
+            remaining = processed[torch.tensor(rows, device=processed.device)]
+            remaining.index_fill_(1, torch.tensor(excluded_ids, device=processed.device), -math.inf)
+            return list(zip(rows, remaining.argmax(1).tolist(), strict=True))
+
+        rows_after_term = [row for row, progress in beams if progress.ends_with_term]
+        return pick_best([row for row, _ in beams], [self.eos]) + pick_best(
+            rows_after_term, [self.eos, *self.constraints.continuation_ids]
+        )
+
+    def _score_pairs(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        *,
+        processed: Float[Tensor, "N V"],
+        offsets: Float[Tensor, "G rows"],
+        model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
+    ) -> Mapping[int, list[tuple[float, float, int, int]]]:
+        """Of each group its continuations by these rows and tokens."""
+        rows, ids = torch.tensor(pairs, dtype=torch.long, device=processed.device).view(-1, 2).unbind(1)
+        totals = processed[rows, ids] + offsets.flatten()[rows]
+        values = model_logits[0][rows, ids] - model_logits[1][rows]
+        scored = defaultdict[int, list[tuple[float, float, int, int]]](list)
+        for (row, token), total, value in zip(pairs, totals.tolist(), values.tolist(), strict=True):
+            group, beam = divmod(row, offsets.size(1))
+            scored[group].append((total, value, beam, token))
+        return scored
+
+    def _divide_beam(
+        self, allowed: Sequence[_ConstrainedCandidate], *, width: int, is_last_step: bool
+    ) -> list[_ConstrainedCandidate]:
+        """The continuations that end among the best of the fullest bank, then `width` that live, best first.
+
+        Where the limit cuts what lives after this step, nothing is in the way of those that hold most.
+        """
+        banks = defaultdict[int, list[_ConstrainedCandidate]](list)
+        for candidate in sorted(allowed, key=lambda candidate: -candidate.total):
+            banks[candidate.progress.bank_index].append(candidate)
+        bank_order = sorted(banks, reverse=True)
+        ending = [candidate for bank in bank_order for candidate in banks[bank] if candidate.id == self.eos]
+        best_ids = {id(candidate) for bank in bank_order[:1] for candidate in banks[bank][:width]}
+        ending = [candidate for candidate in ending if id(candidate) in best_ids]
+        living = {bank: [candidate for candidate in banks[bank] if candidate.id != self.eos] for bank in bank_order}
+        bank_order = [bank for bank in bank_order if living[bank]]
+        if is_last_step:
+            bank_order = bank_order[:1]
+        share = max(1, width // max(1, len(bank_order)))
+        chosen = [candidate for bank in bank_order for candidate in living[bank][:share]][:width]
+        remaining = [candidate for bank in bank_order for candidate in living[bank][share:]]
+        chosen += sorted(remaining, key=lambda candidate: -candidate.total)[: width - len(chosen)]
+        return ending + sorted(chosen, key=lambda candidate: -candidate.total)

@@ -1,0 +1,283 @@
+"""What may not come, in the light of what was written: repeated n-grams, an early end, forbidden words."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, Protocol, TypeAlias, final, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from heedful.errors import RecipeError
+from heedful.generation.penalties import LogitsProcessor
+from heedful.models.interface import State
+from heedful.tensors import Tokens
+
+_FORBIDDEN: Final = -1
+
+
+@runtime_checkable
+class LogitsMask(LogitsProcessor, Protocol):
+    """A penalty that sets logits to minus infinity and changes no others.
+
+    What remains is ranked by the probabilities that the model gives it, as behind a filter: were they to add up to one
+    again, a beam that is denied its most probable token would be ranked as if it had found a better one.
+    """
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
+        """The logits; may overwrite the given ones."""
+        ...
+
+
+@final
+@dataclass(frozen=True)
+class NoRepeatNGram:
+    """No `n` tokens follow each other twice in a row, its prompt included (Paulus et al. 2018, section 2.5).
+
+    Attributes:
+        n: 1 allows each token once.
+        exempt_ids: tokens that may always come, as the one that ends a text.
+    """
+
+    n: int
+    exempt_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise RecipeError(f"no repeated n-gram: n is {self.n}; must be at least 1")
+
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, "N L"]:
+        """What each row has read, in its order and to the right; -1 to the left of it."""
+        order = tokens.positions.argsort(dim=1, stable=True)
+        positions = tokens.positions.gather(1, order)
+        return torch.where(positions >= 0, tokens.ids.gather(1, order), -1)
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, "N L"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        if state.size(1) < self.n:
+            return logits
+        grams = state.unfold(1, self.n, 1)
+        last_tokens = state[:, state.size(1) - self.n + 1 :]
+        is_repeated = (grams[:, :, :-1] == last_tokens.unsqueeze(1)).all(2) & (grams >= 0).all(2)
+        forbidden = torch.zeros(len(logits), logits.size(1) + 1, dtype=torch.bool, device=logits.device)
+        forbidden.scatter_(1, torch.where(is_repeated, grams[:, :, -1], logits.size(1)), True)
+        for token_id in self.exempt_ids:
+            forbidden[:, token_id] = False
+        return logits.masked_fill_(forbidden[:, :-1], -math.inf)
+
+    def extend(self, state: Int[Tensor, "N L"], ids: Int[Tensor, " N"], /) -> Int[Tensor, "N l"]:
+        """With these tokens behind the others."""
+        return torch.cat((state, ids.unsqueeze(1)), 1)
+
+
+@final
+@dataclass(frozen=True)
+class MinNewTokens:
+    """Rows end no sooner than after so many tokens each, a forced prefix not counted; see also `MinimumLength`."""
+
+    eos: int
+    min_tokens: tuple[int, ...]
+
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
+        """How many are missing."""
+        assert len(self.min_tokens) == len(tokens.ids), "each row has its least length"
+        return torch.tensor(self.min_tokens, device=tokens.ids.device)
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        logits[:, self.eos].masked_fill_(state > 0, -math.inf)
+        return logits
+
+    def extend(self, state: Int[Tensor, " N"], _ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
+        """One less."""
+        return state - 1
+
+
+_PartialMatches: TypeAlias = frozenset[tuple[int, int]]
+"""Words that the end of a text may be the beginning of: number, and how many characters of it are there."""
+_MatchState: TypeAlias = tuple[_PartialMatches, bool]
+"""What has begun, and whether the last character is one of those that words are made of."""
+
+
+@final
+@dataclass(frozen=True)
+class BadWord:
+    """What a text may not hold.
+
+    Attributes:
+        text: it stands for itself only where it is no part of a longer word.
+        ignore_case: it is meant whatever its case; `text` is in lower case then.
+        is_prefix: longer words that begin so are meant, too.
+    """
+
+    text: str
+    ignore_case: bool = False
+    is_prefix: bool = False
+
+    def matches_at(self, index: int, character: str) -> bool:
+        """Whether that is its character there."""
+        return self.text[index] == (character.lower() if self.ignore_case else character)
+
+
+@final
+class BadWords:
+    """Words that no text holds, however it is cut into tokens.
+
+    Texts are read character by character as tokens come, by an automaton whose states are what may have begun. A word
+    has been written when a character comes behind it that belongs to no word, or the end: so `cat` is no reason to
+    forgo `category`, unless no token of the vocabulary goes on so. A text that does not end by itself may therefore end
+    in such a word.
+
+    Args:
+        words: what is forbidden.
+        token_texts: what each token adds to a text.
+        word_characters: characters that words are made of, where they stand beside each other.
+        eos: what ends a text.
+    """
+
+    def __init__(
+        self, words: Iterable[BadWord], *, token_texts: Sequence[str], word_characters: frozenset[str], eos: int
+    ) -> None:
+        self.words = tuple(dict.fromkeys(words))
+        if any(not word.text for word in self.words):
+            raise RecipeError("forbidden word: one is empty; leave it out")
+        self._token_texts = tuple(token_texts)
+        self._word_characters = word_characters
+        self._eos = eos
+        self._lock = Lock()
+        self._state_ids: dict[_MatchState, int] = {}
+        self._states: list[_MatchState] = []
+        self._raw_transitions: dict[int, list[int]] = {}
+        self._transitions: dict[int, Int[Tensor, " V"]] = {}
+        self._words_by_first = defaultdict[str, list[int]](list)
+        for number, word in enumerate(self.words):
+            for character in {word.text[0], word.text[0].upper()} if word.ignore_case else {word.text[0]}:
+                self._words_by_first[character].append(number)
+        self._tokens_by_first = defaultdict[str, list[int]](list)
+        for number, surface in enumerate(self._token_texts):
+            self._tokens_by_first[surface[:1]].append(number)
+        self._get_state_id((frozenset(), False))
+
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
+        """Behind what each row has read."""
+        assert len(self._token_texts) == vocab_size, "each token has its surface"
+        rows = zip(tokens.ids.tolist(), tokens.positions.tolist(), strict=True)
+        return torch.tensor([self._read_row(*row) for row in rows], device=tokens.ids.device)
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """In place."""
+        return logits.masked_fill_(self._stack_transitions(state).to(logits.device) == _FORBIDDEN, -math.inf)
+
+    def extend(self, state: Int[Tensor, " N"], ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
+        """Behind these tokens; where one was not allowed, as if nothing had been written."""
+        next_state = self._stack_transitions(state).gather(1, ids.cpu().unsqueeze(1)).squeeze(1)
+        return next_state.clamp(min=0).to(ids.device)
+
+    def _stack_transitions(self, state: Int[Tensor, " N"]) -> Int[Tensor, "N V"]:
+        return torch.stack([self._get_transitions(state_id) for state_id in state.tolist()])
+
+    def _read_row(self, ids: list[int], positions: list[int]) -> int:
+        state_id = 0
+        for _, token in sorted(
+            (position, token) for position, token in zip(positions, ids, strict=True) if position >= 0
+        ):
+            state_id = max(0, int(self._get_transitions(state_id)[token]))
+        return state_id
+
+    def _get_state_id(self, state: _MatchState) -> int:
+        if state not in self._state_ids:
+            self._state_ids[state] = len(self._states)
+            self._states.append(state)
+        return self._state_ids[state]
+
+    def _get_transitions(self, state_id: int) -> Int[Tensor, " V"]:
+        """Where each token leads from a state; -1 where it must not be taken."""
+        transitions = self._transitions.get(state_id)
+        if transitions is None:
+            with self._lock, torch.inference_mode(False):  # is kept, whoever wants it next
+                row = self._get_raw_transitions(state_id)
+                dead_ends = {target for target in set(row) if target != _FORBIDDEN and self._is_dead_end(target)}
+                transitions = self._transitions[state_id] = torch.tensor(
+                    [_FORBIDDEN if target in dead_ends else target for target in row]
+                )
+        return transitions
+
+    def _has_complete_word(self, state: _MatchState) -> bool:
+        """Whether a word is there but for what follows it."""
+        return any(length == len(self.words[word].text) for word, length in state[0])
+
+    def _is_dead_end(self, state_id: int) -> bool:
+        """Whether nothing could follow: not the end, and no token goes on with a word that must become another."""
+        if not self._has_complete_word(self._states[state_id]):
+            return False
+        return all(
+            target == _FORBIDDEN or not text
+            for target, text in zip(self._get_raw_transitions(state_id), self._token_texts, strict=True)
+        )
+
+    def _get_raw_transitions(self, state_id: int) -> list[int]:
+        """Where each token leads, whatever can follow there."""
+        if state_id not in self._raw_transitions:
+            self._raw_transitions[state_id] = self._compute_transitions(self._states[state_id])
+        return self._raw_transitions[state_id]
+
+    def _compute_transitions(self, state: _MatchState) -> list[int]:
+        matches, in_word = state
+        empty_state: _MatchState = (frozenset(), in_word)
+        if not matches:
+            tokens: Iterable[int] = range(len(self._token_texts))
+            row = [0] * len(self._token_texts)
+        else:  # tokens with which nothing of it goes on lead where they lead from nothing
+            row = list(self._get_raw_transitions(self._get_state_id(empty_state)))
+            tokens = [
+                token_id
+                for first, same_first in self._tokens_by_first.items()
+                if self._affects_matches(first, matches)
+                for token_id in same_first
+            ]
+        for token in tokens:
+            row[token] = self._advance(state, self._token_texts[token])
+        if self._has_complete_word(state):
+            row[self._eos] = _FORBIDDEN
+        return row
+
+    def _affects_matches(self, first_character: str, matches: _PartialMatches) -> bool:
+        """Whether a token that begins so goes on with something that has begun, or ends it; all empty ones do."""
+        return not first_character or any(
+            self.words[word].matches_at(length, first_character)
+            if length < len(self.words[word].text)
+            else not self._continues_word(word, first_character)
+            for word, length in matches
+        )
+
+    def _continues_word(self, word: int, character: str) -> bool:
+        return self.words[word].text[-1] in self._word_characters and character in self._word_characters
+
+    def _advance(self, state: _MatchState, token_text: str) -> int:
+        matches, in_word = state
+        for character in token_text:
+            is_word_character, next_matches = character in self._word_characters, set()
+            for word, length in matches:
+                if length == len(self.words[word].text):
+                    if not self._continues_word(word, character):
+                        return _FORBIDDEN
+                elif self.words[word].matches_at(length, character):
+                    next_matches.add((word, length + 1))
+            for word in self._words_by_first.get(character, ()):
+                if not (in_word and is_word_character):
+                    next_matches.add((word, 1))
+            if any(
+                self._is_certain_match(word) for word, length in next_matches if length == len(self.words[word].text)
+            ):
+                return _FORBIDDEN
+            matches, in_word = frozenset(next_matches), is_word_character
+        return self._get_state_id((matches, in_word))
+
+    def _is_certain_match(self, word: int) -> bool:
+        """Whether nothing that follows could make another word of it."""
+        return self.words[word].is_prefix or self.words[word].text[-1] not in self._word_characters

@@ -1,0 +1,125 @@
+"""What a search is asked, and its way from a prompt and a forced prefix to the first token that is free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from heedful.errors import RecipeError
+from heedful.generation.logits_masks import LogitsMask
+from heedful.generation.scoring import gather_log_probabilities, upcast_logits
+from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
+from heedful.models.interface import State, Step
+from heedful.tensors import Tokens
+
+if TYPE_CHECKING:
+    from heedful.generation.lexical_constraints import LexicalConstraints
+
+
+AttentionLookup: TypeAlias = Callable[[Sequence[int], Sequence[tuple[int, ...]]], Sequence[Float[Tensor, "T S"]]]
+"""Of texts, by the rows of their sources, what each of their tokens and their end looked at in the source."""
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """What a search is asked.
+
+    Attributes:
+        prompt: what is read before anything is written.
+        max_new_tokens: most tokens written in each row.
+        prefix: ids with which each output must begin, -1 behind them.
+        rng_streams: a number for each row that decides its chance, however rows are batched; the row's own unless given.
+        stop: ends rows besides the end of sentence.
+        until: tells the search to give back what it has.
+        keep_state: where the model stands is wanted.
+        logits_masks: what may not come, besides what the search forbids; these may know the rows.
+        constraints: what hypotheses must hold; for beams alone.
+        attention_lookup: what hypotheses looked at; None where nobody can say it.
+    """
+
+    prompt: Tokens
+    max_new_tokens: int | Int[Tensor, " B"]
+    prefix: Int[Tensor, "B L"] | None = None
+    rng_streams: Int[Tensor, " B"] | None = None
+    stop: StoppingCriterion | None = None
+    until: InterruptCondition = never_interrupt
+    keep_state: bool = False
+    logits_masks: Sequence[LogitsMask] = ()
+    constraints: LexicalConstraints | None = None
+    attention_lookup: AttentionLookup | None = None
+
+
+@dataclass(frozen=True)
+class PrefillOutput:
+    """Where generation begins in each sentence.
+
+    Attributes:
+        logits: for the first free token.
+        positions: of the first free token.
+        limits: most new tokens, the forced ones included.
+        prefix_lengths: how many are forced.
+        prefix: ids forced before it; only the first `prefix_lengths` of a row count.
+        prefix_log_probabilities: of the forced ids; 0 behind them.
+        segments: of all tokens to come, which is that of the last one that was given; None where tokens have none.
+    """
+
+    logits: Float[Tensor, "B V"]
+    positions: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
+    prefix_lengths: Int[Tensor, " B"]
+    prefix: Int[Tensor, "B L"]
+    prefix_log_probabilities: Float[Tensor, "B L"]
+    segments: Int[Tensor, "B 1"] | None
+
+
+def prefill_prompt(
+    step: Step, state: State, request: GenerationRequest, *, eos: int | None = None
+) -> tuple[PrefillOutput, State]:
+    """Read each prompt and its forced prefix as one chunk.
+
+    A prompt may be padded anywhere (positions -1) and is followed from its largest position on. The prefix is
+    read as if it belonged to the prompt, but its log-probabilities count and its ids are part of every
+    hypothesis; it may hold -1 behind its last id, and not `eos`.
+    """
+    prompt, limits = request.prompt, request.max_new_tokens
+    if isinstance(limits, int):
+        limits = prompt.ids.new_full((len(prompt.ids),), limits)
+    prefix = prompt.ids.new_empty(len(prompt.ids), 0) if request.prefix is None else request.prefix
+    _check_inputs(prompt, prefix, limits=limits, eos=eos)
+    is_forced = prefix >= 0
+    lengths = is_forced.sum(1)
+    first_positions = prompt.positions.amax(1) + 1
+    columns = torch.arange(prefix.size(1), device=prefix.device)
+    positions = torch.where(is_forced, first_positions.unsqueeze(1) + columns, -1)
+    last_prompt_columns = prompt.positions.argmax(1, keepdim=True)
+    ids, positions = torch.cat((prompt.ids, prefix.clamp(min=0)), 1), torch.cat((prompt.positions, positions), 1)
+    segments = next_segments = None
+    if prompt.segments is not None:
+        next_segments = prompt.segments.gather(1, last_prompt_columns)
+        segments = torch.cat((prompt.segments, next_segments.expand_as(prefix)), 1)
+    logits, state = step(Tokens(ids, positions, segments), state)
+    previous_columns = torch.cat((last_prompt_columns, (columns + prompt.ids.size(1)).expand_as(prefix)), 1)
+    rows = torch.arange(len(prefix), device=prefix.device)
+    prefix_scores = gather_log_probabilities(prefix, logits[rows.unsqueeze(1), previous_columns[:, :-1]])
+    last_logits = upcast_logits(logits[rows, previous_columns[rows, lengths]])
+    return PrefillOutput(
+        last_logits, first_positions + lengths, limits, lengths, prefix.clamp(min=0), prefix_scores, next_segments
+    ), state
+
+
+def _check_inputs(prompt: Tokens, prefix: Int[Tensor, "B L"], *, limits: Int[Tensor, " B"], eos: int | None) -> None:
+    if bool((limits < 1).any()):
+        raise RecipeError(f"limit: {int(limits.min())} new tokens; must be at least 1")
+    if eos is not None and bool((prefix == eos).any()):
+        raise RecipeError(f"prefix: contains {eos}, the end of sentence; force only what comes before it")
+    empty = (prompt.positions < 0).all(1).nonzero()
+    if len(empty):
+        raise RecipeError(f"prompt: row {int(empty[0])} is empty; begin it with at least one token")
+    is_forced = prefix >= 0
+    if bool((is_forced[:, 1:] & ~is_forced[:, :-1]).any()):
+        raise RecipeError("prefix: an id stands behind a -1; forced ids must be the first of their row")

@@ -1,0 +1,106 @@
+"""What a search remembers of its rows besides the model's state: what penalties, bans and stops ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from heedful.generation.logits_masks import LogitsMask
+from heedful.generation.penalties import LogitsProcessor
+from heedful.generation.prefill import GenerationRequest, PrefillOutput
+from heedful.generation.stopping_criteria import AnyCriterion, StopOnToken, StoppingCriterion
+from heedful.models.interface import State
+from heedful.tensors import RowSelection, Tokens, select_rows
+
+
+@dataclass(frozen=True)
+class PipelineState:
+    """The states of the stop, of each penalty and of each ban, batch-first."""
+
+    stop: State
+    penalties: tuple[State, ...]
+    logits_masks: tuple[State, ...]
+
+    def select_in_groups(self, indices_in_group: Int[Tensor, "G k"], width: int) -> PipelineState:
+        """That of some rows of each group of `width` rows."""
+        if self.stop is None and not self.penalties and not self.logits_masks:
+            return self
+        groups = torch.arange(len(indices_in_group), device=indices_in_group.device).unsqueeze(1)
+        return select_rows(self, RowSelection.from_indices((groups * width + indices_in_group).flatten()))
+
+
+@dataclass(frozen=True)
+class LogitsPipeline:
+    """By what rows are changed and ended while they grow."""
+
+    stop: StoppingCriterion
+    penalties: Sequence[LogitsProcessor] = ()
+    logits_masks: Sequence[LogitsMask] = ()
+
+    @classmethod
+    def from_request(
+        cls,
+        request: GenerationRequest,
+        *,
+        eos: int,
+        penalties: Sequence[LogitsProcessor],
+        logits_masks: Sequence[LogitsMask],
+    ) -> LogitsPipeline:
+        """Rows end at `eos`, and where the request says so; what it forbids is forbidden, too."""
+        stop = StopOnToken(eos) if request.stop is None else AnyCriterion((StopOnToken(eos), request.stop))
+        return cls(stop, penalties, (*logits_masks, *request.logits_masks))
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether nothing depends on what was written before."""
+        return not self.penalties and not self.logits_masks
+
+    def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:
+        """The history of each row behind its prompt and forced prefix."""
+        columns = torch.arange(prefill.prefix.size(1), device=prefill.prefix.device)
+        prefix_ids = torch.where(columns < prefill.prefix_lengths.unsqueeze(1), prefill.prefix, -1)
+        tokens = Tokens(
+            torch.cat((prompt.ids, prefill.prefix), 1), torch.cat((prompt.positions, prefix_ids.clamp(max=0)), 1)
+        )
+        vocab_size = prefill.logits.size(1)
+        penalties = tuple(penalty.init_state(tokens, vocab_size=vocab_size) for penalty in self.penalties)
+        masks = tuple(mask.init_state(tokens, vocab_size=vocab_size) for mask in self.logits_masks)
+        return PipelineState(self.stop.init_state(prefix_ids), penalties, masks)
+
+    def apply_penalties(self, logits: Float[Tensor, "N V"], state: PipelineState) -> Float[Tensor, "N V"]:
+        """The logits after all penalties in their order; the same tensor where there are none."""
+        for penalty, penalty_state in zip(self.penalties, state.penalties, strict=True):
+            logits = penalty(logits, penalty_state)
+        return logits
+
+    def apply_masks(self, logits: Float[Tensor, "N V"], state: PipelineState) -> Float[Tensor, "N V"]:
+        """The logits without what is banned; may overwrite the given ones."""
+        for mask, mask_state in zip(self.logits_masks, state.logits_masks, strict=True):
+            logits = mask(logits, mask_state)
+        return logits
+
+    def update(self, ids: Int[Tensor, " N"], state: PipelineState) -> tuple[Bool[Tensor, " N"], PipelineState]:
+        """Which rows end with these tokens, and the history with them."""
+        is_ended, stop_state = self.stop(ids, state.stop)
+        penalties = zip(self.penalties, state.penalties, strict=True)
+        masks = zip(self.logits_masks, state.logits_masks, strict=True)
+        new_states = (
+            tuple(processor.extend(old_state, ids) for processor, old_state in pairs) for pairs in (penalties, masks)
+        )
+        return is_ended, PipelineState(stop_state, *new_states)
+
+    def update_candidates(
+        self, ids: Int[Tensor, "G k"], state: PipelineState, *, beams: Int[Tensor, "G k"], rows_per_group: int
+    ) -> tuple[Bool[Tensor, "G k"], PipelineState]:
+        """Which continuations of beams would end, `rows_per_group` beams in a group, and the history of each of them."""
+        is_ended, new_state = self.update(ids.flatten(), state.select_in_groups(beams, rows_per_group))
+        return is_ended.view_as(ids), new_state
+
+
+def keep_selected(candidate_states: PipelineState, ranks: Int[Tensor, "G width"]) -> PipelineState:
+    """Of the 2 * width continuations of each group that were tried, those that live on."""
+    return candidate_states.select_in_groups(ranks, 2 * ranks.size(1))

@@ -1,0 +1,179 @@
+"""What generation gives back, and where a model then stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from heedful.errors import RunError
+from heedful.generation.prefill import PrefillOutput
+from heedful.models.interface import State
+from heedful.tensors import Tokens, select_rows
+
+
+class NoTokenError(RunError):
+    """Nothing may follow in a sentence of a batch, which is counted from 0."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(
+            f"sentence {index + 1} of the batch: no token may follow, because the filters forbid all of them "
+            "or the model's logits are not numbers; forbid fewer tokens or load an earlier checkpoint"
+        )
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer, the forced prefix included, without begin and end of sentence.
+
+    Attributes:
+        ids: the tokens.
+        log_probability: sum of all token log-probabilities of the model, in nats.
+        score: what hypotheses are ranked by: `log_probability` after the length penalty.
+        token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
+        finished: whether it ended by itself; otherwise the limit cut it, or whoever told the search to stop.
+        interrupted: whether the search was told to stop before it was done with it, so that more or better might have come.
+    """
+
+    ids: tuple[int, ...]
+    log_probability: float
+    score: float
+    token_log_probabilities: tuple[float, ...]
+    finished: bool
+    interrupted: bool = False
+
+
+Hypotheses: TypeAlias = list[list[Hypothesis]]
+"""For each sentence its hypotheses, best first."""
+
+
+@dataclass(frozen=True)
+class ResumeState:
+    """A model behind the hypotheses of a search: a row for each, those of a sentence one after the other, best first.
+
+    Searches run in torch's inference mode, so the state is one for inference mode.
+
+    Attributes:
+        state: of the model, which has read everything but the last token of each hypothesis.
+        pending_tokens: that token; position -1 where nothing was written.
+        positions: of what comes next.
+    """
+
+    state: State
+    pending_tokens: Tokens
+    positions: Int[Tensor, " N"]
+
+    @classmethod
+    def from_generated(cls, state: State, generated: Tokens, *, first_positions: Int[Tensor, " N"]) -> ResumeState:
+        """Behind what was written, of which the last token is unread; `first_positions` is where it began."""
+        counts = (generated.positions >= 0).sum(1)
+        last = (counts - 1).clamp(min=0).unsqueeze(1)
+        segments = None if generated.segments is None else generated.segments.gather(1, last)
+        pending_tokens = Tokens(generated.ids.gather(1, last), generated.positions.gather(1, last), segments)
+        return cls(state, pending_tokens, first_positions + counts)
+
+    def build_prompt(self, tokens: Tokens) -> Tokens:
+        """What the next search begins with, together with `state`: the unread token and then these, counted from 0."""
+        positions = torch.where(tokens.positions >= 0, self.positions.unsqueeze(1) + tokens.positions, -1)
+        segments = None
+        if self.pending_tokens.segments is not None or tokens.segments is not None:
+            parts = (self.pending_tokens, tokens)
+            segment_parts = [torch.zeros_like(part.ids) if part.segments is None else part.segments for part in parts]
+            segments = torch.cat(segment_parts, 1)
+        ids = torch.cat((self.pending_tokens.ids, tokens.ids), 1)
+        return Tokens(ids, torch.cat((self.pending_tokens.positions, positions), 1), segments)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search gives back.
+
+    Attributes:
+        hypotheses: of each sentence, best first.
+        resume_state: where the model stands behind them, so that it can read on; None unless it was asked for.
+    """
+
+    hypotheses: Hypotheses
+    resume_state: ResumeState | None = None
+
+    def rerank(self, ranking: Sequence[Sequence[tuple[int, float]]]) -> SearchResult:
+        """For each sentence the hypotheses at these places, with these scores."""
+        hypotheses = [
+            [replace(sentence[index], score=score) for index, score in ranked]
+            for sentence, ranked in zip(self.hypotheses, ranking, strict=True)
+        ]
+        if self.resume_state is None:
+            return SearchResult(hypotheses)
+        first_rows = accumulate(map(len, self.hypotheses), initial=0)
+        rows = [first + index for first, ranked in zip(first_rows, ranking, strict=False) for index, _ in ranked]
+        return SearchResult(
+            hypotheses, select_rows(self.resume_state, torch.tensor(rows, device=self.resume_state.positions.device))
+        )
+
+
+@dataclass(frozen=True)
+class HypothesisBatch:
+    """Hypotheses of a batch as tensors, on their way to become objects.
+
+    Attributes:
+        counts: ids of each hypothesis that were generated, end of sentence and prefix not counted.
+        scores: minus infinity where there is no hypothesis.
+        ids, token_log_probabilities: generated ones; if finished, the end of sentence stands at `counts`.
+        interrupted: see `Hypothesis`.
+    """
+
+    counts: Int[Tensor, "B n"]
+    finished: Bool[Tensor, "B n"]
+    scores: Float[Tensor, "B n"]
+    log_probabilities: Float[Tensor, "B n"]
+    ids: Int[Tensor, "B n T"]
+    token_log_probabilities: Float[Tensor, "B n T"]
+    interrupted: Bool[Tensor, "B n"]
+
+    def to_tokens(self, prefill: PrefillOutput) -> Tokens:
+        """What was generated of each hypothesis that there is, the end of sentence included; -1 behind it."""
+        exists = self.scores > -math.inf
+        ids, counts = self.ids[exists], (self.counts + self.finished)[exists]
+        sentences = exists.nonzero()[:, 0]
+        columns = torch.arange(ids.size(1), device=ids.device)
+        positions = torch.where(columns < counts.unsqueeze(1), prefill.positions[sentences].unsqueeze(1) + columns, -1)
+        segments = None if prefill.segments is None else prefill.segments[sentences].expand_as(ids)
+        return Tokens(ids, positions, segments)
+
+    def to_hypotheses(self, prefill: PrefillOutput) -> Hypotheses:
+        """The hypotheses as objects, behind their forced prefixes and in the order given."""
+        lengths = prefill.prefix_lengths.tolist()
+        prefixes = [ids[:n] for ids, n in zip(prefill.prefix.tolist(), lengths, strict=True)]
+        prefix_scores = [
+            scores[:n] for scores, n in zip(prefill.prefix_log_probabilities.tolist(), lengths, strict=True)
+        ]
+        columns = (self.counts, self.finished, self.interrupted, self.scores, self.log_probabilities, self.ids)
+        fields = (*columns, self.token_log_probabilities)
+        sentences = zip(prefixes, prefix_scores, *(field.tolist() for field in fields), strict=True)
+        return [_build_hypotheses(index, *sentence) for index, sentence in enumerate(sentences)]
+
+
+def _build_hypotheses(
+    index: int, prefix: list[int], prefix_scores: list[float], *fields: list[Any]
+) -> list[Hypothesis]:
+    hypotheses = [
+        Hypothesis(
+            ids=(*prefix, *ids[:count]),
+            log_probability=log_probability,
+            score=score,
+            token_log_probabilities=(*prefix_scores, *scores[: count + finished]),
+            finished=finished,
+            interrupted=cut,
+        )
+        for count, finished, cut, score, log_probability, ids, scores in zip(*fields, strict=True)
+        if score != -math.inf
+    ]
+    if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
+        raise NoTokenError(index)
+    return hypotheses

@@ -1,0 +1,215 @@
+"""Reading on where a model's positions end: the newest part of the text is read again from position 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from heedful.errors import RecipeError
+from heedful.models.interface import Engine, MultiStepDecoder, State
+from heedful.tensors import (
+    MultiStepLimits,
+    MultiStepOutput,
+    RowSelection,
+    Tokens,
+    concat_rows,
+    require_same_width,
+    select_rows,
+)
+
+_CHUNK_COLUMNS = 128
+"""Columns that are read again at a time: logits of a whole context, which nobody wants, would fill the memory."""
+
+
+@dataclass(frozen=True)
+class RollingContextState:
+    """A model's state, and the tokens that it has read.
+
+    Attributes:
+        inner: of the model.
+        text: id and segment of those of each row, in their order from the left; None before the first.
+        counts: how many there are.
+        has_segments: whether any token had a segment; where none has, the model is given none.
+        width: rows of a group, see `heedful.tensors.RowSelection`.
+    """
+
+    inner: State
+    text: Int[Tensor, "N L 2"] | None = None
+    counts: Int[Tensor, " N"] | None = None
+    has_segments: bool = False
+    width: int = 1
+
+    def reorder(self, rows: RowSelection) -> RollingContextState:
+        """With other rows."""
+        inner, text, counts = select_rows((self.inner, self.text, self.counts), rows)
+        return RollingContextState(inner, text, counts, self.has_segments, 1 if rows.ignores_groups else rows.width)
+
+    def concat(self, others: Sequence[RollingContextState]) -> RollingContextState:
+        """With the rows of others."""
+        parts = (self, *others)
+        inner, text, counts = concat_rows([(part.inner, part.text, part.counts) for part in parts])
+        has_segments = any(part.has_segments for part in parts)
+        return RollingContextState(inner, text, counts, has_segments, require_same_width(part.width for part in parts))
+
+
+@final
+class RollingContextEngine:
+    """An engine that has a longest context, as one that has none.
+
+    A row reads at positions 0, 1, ... until `max_context` tokens are read. The token after those does not fit: with it, the
+    newest `kept_tokens` tokens are read again as if the text began with them, at positions 0 to `kept_tokens` - 1, and so on. When a
+    row does so depends on its own tokens only; its neighbours are read again unchanged where it happens.
+
+    Args:
+        engine: looks at no source.
+        max_context: tokens that have a position.
+        kept_tokens: of them, how many stay; a half unless given. `max_context` reads all of them again for every token.
+    """
+
+    def __init__(self, engine: Engine[None], *, max_context: int, kept_tokens: int | None = None) -> None:
+        kept_tokens = max(1, max_context // 2) if kept_tokens is None else kept_tokens
+        if not 1 <= kept_tokens <= max_context:
+            raise RecipeError(f"context: keeping {kept_tokens} of {max_context} tokens; must be from 1 to all of them")
+        self.max_context = max_context
+        self.kept_tokens = kept_tokens
+        self._engine = engine
+
+    @property
+    def device(self) -> torch.device:
+        """The engine's own."""
+        return self._engine.device
+
+    def init_state(self, source: None = None) -> RollingContextState:
+        """Nothing is read."""
+        return RollingContextState(self._engine.init_state(None))
+
+    def step(self, tokens: Tokens, state: RollingContextState) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
+        """As `Engine.step`; of the positions it only counts which tokens exist."""
+        state = self._init_buffers(state, tokens)
+        if state.has_segments and tokens.segments is None:
+            tokens = replace(tokens, segments=torch.zeros_like(tokens.ids))
+        if not tokens.ids.size(1):
+            logits, inner = self._engine.step(tokens, state.inner)
+            return logits, replace(state, inner=inner)
+        is_token, logits_parts, start = tokens.positions >= 0, [], 0
+        while start < is_token.size(1):
+            assert state.counts is not None
+            sizes = state.counts.unsqueeze(1) + is_token[:, start:].cumsum(1)
+            num_columns = int((sizes <= self.max_context).all(0).sum())
+            chunk = tokens.slice_columns(start, start + max(num_columns, 1))
+            logits, state = (
+                self._step_within_context(chunk, state, sizes=sizes[:, :num_columns])
+                if num_columns
+                else self._step_with_overflow(chunk, state)
+            )
+            logits_parts.append(logits)
+            start += max(num_columns, 1)
+        return torch.cat(logits_parts, 1), state
+
+    def stride(
+        self, tokens: Tokens, state: RollingContextState, *, bounds: MultiStepLimits
+    ) -> tuple[MultiStepOutput, RollingContextState] | None:
+        """As many steps of greedy search as fit, if the engine knows how to take them at once."""
+        if not isinstance(self._engine, MultiStepDecoder) or state.text is None or state.counts is None:
+            return None
+        bounds = replace(bounds, max_steps=min(bounds.max_steps, self.max_context - int(state.counts.amax())))
+        if bounds.max_steps < 2:
+            return None
+        is_token = tokens.positions >= 0
+        positions = torch.where(is_token, state.counts.unsqueeze(1), -1)
+        result = self._engine.decode_greedy(replace(tokens, positions=positions), state.inner, limits=bounds)
+        if result is None:
+            return None
+        output, inner = result
+        ids = torch.cat((tokens.ids, output.ids[:-1].T), 1)
+        is_read = torch.cat((is_token, output.positions[1:].T >= 0), 1)
+        segments = None if tokens.segments is None else tokens.segments.expand_as(ids)
+        read_tokens = Tokens(ids, torch.where(is_read, 0, -1), segments)
+        sizes = state.counts.unsqueeze(1) + is_read.cumsum(1)
+        return output, self._append_tokens(read_tokens, replace(state, inner=inner), sizes=sizes)
+
+    def _init_buffers(self, state: RollingContextState, tokens: Tokens) -> RollingContextState:
+        has_segments, rows = state.has_segments or tokens.segments is not None, len(tokens.ids)
+        if state.text is not None:
+            return replace(state, has_segments=has_segments)
+        text = tokens.ids.new_zeros(rows, self.max_context, 2)
+        return replace(state, text=text, counts=tokens.ids.new_zeros(rows), has_segments=has_segments)
+
+    def _step_within_context(
+        self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
+    ) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
+        """Tokens that fit; `sizes` counts the tokens of each row, each of these included."""
+        assert state.text is not None
+        is_token = tokens.positions >= 0
+        positions = torch.where(is_token, sizes - 1, -1)
+        logits, inner = self._engine.step(replace(tokens, positions=positions), state.inner)
+        return logits, self._append_tokens(tokens, replace(state, inner=inner), sizes=sizes)
+
+    def _append_tokens(
+        self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
+    ) -> RollingContextState:
+        """The state with these tokens in its text."""
+        assert state.text is not None
+        is_token = tokens.positions >= 0
+        columns = torch.where(is_token, sizes - 1, self.max_context)
+        padded = functional.pad(state.text, (0, 0, 0, 1))  # what is no token falls into the last column
+        text = padded.scatter_(1, columns.unsqueeze(2).expand(-1, -1, 2), _stack_ids_and_segments(tokens))[:, :-1]
+        return replace(state, text=text, counts=sizes[:, -1])
+
+    def _step_with_overflow(
+        self, token: Tokens, state: RollingContextState
+    ) -> tuple[Float[Tensor, "B 1 V"], RollingContextState]:
+        """One token of each row, which does not fit into some."""
+        assert state.text is not None and state.counts is not None
+        is_token = token.positions[:, 0] >= 0
+        sizes = state.counts + is_token
+        counts = torch.where(sizes > self.max_context, self.kept_tokens, sizes)
+        columns = (sizes - counts).unsqueeze(1) + torch.arange(self.max_context, device=is_token.device)
+        buffer = torch.cat((state.text, torch.zeros_like(state.text[:, :1])), 1)
+        rows = torch.arange(len(is_token), device=is_token.device)
+        buffer[rows, state.counts] = torch.where(is_token.unsqueeze(1), _stack_ids_and_segments(token)[:, 0], 0)
+        text = buffer[rows.unsqueeze(1), columns.clamp(max=self.max_context)]
+        logits, inner = self._reencode(text, counts, state)
+        return logits, replace(state, inner=inner, text=text, counts=counts)
+
+    def _reencode(
+        self, text: Int[Tensor, "B L 2"], counts: Int[Tensor, " B"], old_state: RollingContextState
+    ) -> tuple[Float[Tensor, "B 1 V"], State]:
+        """What follows the last of these tokens, and the state behind it, with groups and segments as before."""
+        inner, last_logits, width = self._engine.init_state(None), None, old_state.width
+        if width > 1:
+            inner = select_rows(inner, RowSelection.expand(len(text) // width, width, device=text.device))
+        rows, columns = torch.arange(len(text), device=text.device), int(counts.max())
+        columns_of_rows = torch.arange(columns, device=text.device).expand(len(text), -1)
+        positions = torch.where(columns_of_rows < counts.unsqueeze(1), columns_of_rows, -1)
+        ids, segments = text[:, :columns].unbind(2)
+        tokens = Tokens(ids, positions, segments if old_state.has_segments else None)
+        for start in range(0, columns, _CHUNK_COLUMNS):
+            chunk = tokens.slice_columns(start, start + _CHUNK_COLUMNS)
+            logits, inner = self._engine.step(chunk, inner)
+            last_columns = (counts - 1 - start).clamp(0, logits.size(1) - 1)
+            chunk_logits = logits[rows, last_columns]
+            last_logits = (
+                chunk_logits
+                if last_logits is None
+                else torch.where((counts > start).unsqueeze(1), chunk_logits, last_logits)
+            )
+        assert last_logits is not None
+        return last_logits.unsqueeze(1), inner
+
+
+def _stack_ids_and_segments(tokens: Tokens) -> Int[Tensor, "B T 2"]:
+    return torch.stack((tokens.ids, torch.zeros_like(tokens.ids) if tokens.segments is None else tokens.segments), 2)
+
+
+def count_kept_tokens(length: int, *, max_context: int, kept_tokens: int | None = None) -> int:
+    """How many of a text's `length` tokens a `RollingContextEngine` model still has in its context when all are read."""
+    kept_tokens = max(1, max_context // 2) if kept_tokens is None else kept_tokens
+    tokens_per_shift = max_context + 1 - kept_tokens
+    return length - -(-max(0, length - max_context) // tokens_per_shift) * tokens_per_shift

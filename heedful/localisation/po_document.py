@@ -1,0 +1,308 @@
+"""PO and POT files of gettext: https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Self, final
+
+from heedful.errors import DataError
+from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
+from heedful.localisation.plurals import GERMANIC_RULE, PluralRule, parse_plural_forms
+from heedful.localisation.segments import Segment
+from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
+from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
+
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+\Z")
+_KEYWORD: Final = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d{1,3})\])?[ \t]*(?=\"|$)")
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*')
+_ESCAPE: Final = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)")
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPE_TABLE: Final = str.maketrans(
+    {"\\": r"\\", '"': r"\"", **{value: f"\\{name}" for name, value in _ESCAPES.items()}}
+)
+_LANGUAGE: Final = re.compile(r"^Language:[ \t]*([A-Za-z][\w@.-]*)", re.MULTILINE)
+_CHARSET: Final = re.compile(rb"charset=([^\s\\\"]+)", re.IGNORECASE)
+_TEMPLATE_CHARSET: Final = "CHARSET"
+"""What a template has in the place of an encoding."""
+
+
+@dataclass
+class _PoString:
+    """A keyword and its string, from `start` to `stop` without the end of its last line."""
+
+    start: int
+    stop: int
+    strings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def value(self) -> str:
+        """All strings as one, once the message is complete."""
+        return "".join(self.strings)
+
+
+@dataclass
+class _PoEntry:
+    """A message on its way through the file."""
+
+    start: int
+    flags: list[str] = field(default_factory=list)
+    flag_end: int | None = None
+    notes: list[str] = field(default_factory=list)
+    previous_start: int | None = None
+    """Where what a message was before a change begins (`#|`), behind which no flags stand."""
+    comment_start: int | None = None
+    """Where its comments begin."""
+    strings: dict[str, _PoString] = field(default_factory=dict)
+    forms: dict[int, _PoString] = field(default_factory=dict)
+
+    @property
+    def start_offset(self) -> int:
+        """Where its first comment or string begins."""
+        starts = [words.start for words in self.strings.values()]
+        return min(starts if self.comment_start is None else [self.comment_start, *starts])
+
+    @property
+    def is_header(self) -> bool:
+        return "msgctxt" not in self.strings and self.strings["msgid"].value == ""
+
+
+@final
+@dataclass(frozen=True)
+class _PluralForm:
+    """A unit's entry and the number of its form; None of a message without plural."""
+
+    entry: _PoEntry
+    number: int | None
+
+
+@final
+class PoDocument(TextDocument):
+    """Messages with their translations; each plural form is a unit.
+
+    Obsolete messages (`#~`) and the header are none. What the header says of plural forms decides how many a message
+    has and what each is translated from: the form that 1 alone takes, from `msgid`, all others from `msgid_plural`.
+    """
+
+    def __init__(self, content: TextContent, path: Path) -> None:
+        super().__init__(content, path)
+        self._entries = list(_parse_entries(content.text, path))
+        headers = (entry.forms[0].value for entry in self._entries if entry.is_header)
+        self.header = next(headers, "")
+        self.plural_rule = parse_plural_forms(self.header)
+        self._forms = [form for entry in self._entries if not entry.is_header for form in self._iter_forms(entry)]
+        self._units = list(map(self._build_unit, self._forms))
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """The file; `DataError` where it is none or damaged."""
+        data = read_file_bytes(path)
+        match = _CHARSET.search(data)
+        declared = None if match is None else match[1].decode("ascii", "replace")
+        return cls(decode_text(data, path=path, declared=None if declared == _TEMPLATE_CHARSET else declared), path)
+
+    @property
+    def units(self) -> Sequence[TranslationUnit]:
+        """A message without plural, or a form of one."""
+        return self._units
+
+    def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
+        """Filled messages are marked as fuzzy; comments show what is similar.
+
+        A message of which all forms were taken from a memory is none, unless it was fuzzy before.
+        """
+        edits: list[TextEdit] = []
+        fuzzy_entries: dict[int, _PoEntry] = {}
+        for number, target in targets.items():
+            form = self._forms[number]
+            if number not in matches or matches[number].exact_target is None:
+                fuzzy_entries[form.entry.start] = form.entry
+            edits.append(self._fill_form(form, "".join(part if isinstance(part, str) else part.raw for part in target)))
+        edits = [*self._match_comments(matches), *edits]
+        edits += [edit for entry in fuzzy_entries.values() for edit in self._mark_fuzzy(entry)]
+        return self.apply_edits([*edits, *(self._set_charset() if targets else ())])
+
+    @property
+    def languages(self) -> DocumentLanguages:
+        """That of the header, of translations."""
+        match = _LANGUAGE.search(self.header)
+        return DocumentLanguages(target=match[1] if match else None)
+
+    def _match_comments(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
+        """A line before each message for what is similar, but no line that is there already."""
+        comments: dict[tuple[int, str], None] = {}
+        for number, match in matches.items():
+            entry = self._forms[number].entry
+            line = f"# {match.percent}%: {_quote_string(match.source_text)} = {_quote_string(match.target_text)}"
+            if match.exact_target is None and line[1:].strip() not in entry.notes:
+                comments[entry.start_offset, line] = None
+        return (TextEdit(offset, offset, f"{line}{self._line_end}") for offset, line in comments)
+
+    def _iter_forms(self, entry: _PoEntry) -> Iterator[_PluralForm]:
+        if "msgid_plural" not in entry.strings:
+            return iter([_PluralForm(entry, None)])
+        count = self.plural_rule.count if self.plural_rule else max(len(entry.forms), GERMANIC_RULE.count)
+        return (_PluralForm(entry, number) for number in range(count))
+
+    def _build_unit(self, form: _PluralForm) -> TranslationUnit:
+        entry = form.entry
+        target = entry.forms.get(form.number or 0)
+        text = target.value if target else ""
+        state: UnitState = "untranslated" if not text else "review" if "fuzzy" in entry.flags else "translated"
+        context = entry.strings.get("msgctxt")
+        return TranslationUnit(
+            (_get_source_text(form, self.plural_rule or GERMANIC_RULE),),
+            (text,) if text else None,
+            state,
+            self.format_location(entry.strings["msgid"].start),
+            context.value if context else "",
+            tuple(entry.notes),
+        )
+
+    def _fill_form(self, form: _PluralForm, text: str) -> TextEdit:
+        """The string of a form, or a new one behind those that are there."""
+        keyword = "msgstr" if form.number is None else f"msgstr[{form.number}]"
+        existing = form.entry.forms.get(form.number or 0)
+        if existing is not None:
+            return TextEdit(existing.start, existing.stop, f"{keyword} {self._quote_lines(text)}")
+        end = max(words.stop for words in form.entry.forms.values())
+        return TextEdit(end, end, f"{self._line_end}{keyword} {self._quote_lines(text)}")
+
+    def _quote_lines(self, text: str) -> str:
+        lines = _LINE.findall(text) if "\n" in text[:-1] else [text]
+        strings = list(map(_quote_string, lines))
+        return self._line_end.join(['""', *strings] if len(strings) > 1 else strings)
+
+    @cached_property
+    def _line_end(self) -> str:
+        return "\r\n" if "\r\n" in self.content.text else "\n"
+
+    def _mark_fuzzy(self, entry: _PoEntry) -> Iterator[TextEdit]:
+        if "fuzzy" in entry.flags:
+            return
+        if entry.flag_end is not None:
+            yield TextEdit(entry.flag_end, entry.flag_end, ", fuzzy")
+            return
+        first = min(words.start for words in entry.strings.values())
+        offset = first if entry.previous_start is None else entry.previous_start
+        yield TextEdit(offset, offset, f"#, fuzzy{self._line_end}")
+
+    def _set_charset(self) -> Iterator[TextEdit]:
+        """A template gets the name of the encoding that it is written in."""
+        header = next((entry for entry in self._entries if entry.is_header), None)
+        string = header.forms.get(0) if header else None
+        if string is None:
+            return
+        match = re.compile(f"charset={_TEMPLATE_CHARSET}").search(self.content.text, string.start, string.stop)
+        if match is not None:
+            yield TextEdit(match.start(), match.end(), "charset=UTF-8")
+
+
+def _quote_string(text: str) -> str:
+    """A text as one string of a PO."""
+    return f'"{text.translate(_ESCAPE_TABLE)}"'
+
+
+def _get_source_text(form: _PluralForm, rule: PluralRule) -> str:
+    strings = form.entry.strings
+    if form.number is None:
+        return strings["msgid"].value
+    plural = strings["msgid_plural"].value
+    if rule.count == 1 or form.number != rule.singular:
+        return plural
+    singular = strings["msgid"].value
+    return plural if rule.shared and not _has_same_placeholders(singular, plural) else singular
+
+
+def _has_same_placeholders(singular: str, plural: str) -> bool:
+    """Whether the singular names the number too, as it must where 21 takes it."""
+    pattern = re.compile(r"%(?:\(\w+\))?[a-z\d]|\{\w*\}")
+    return sorted(pattern.findall(singular)) == sorted(pattern.findall(plural))
+
+
+def _parse_entries(text: str, path: Path) -> Iterator[_PoEntry]:
+    """Messages in their order, without obsolete ones and the comments before those."""
+    entry, current, start, number = _PoEntry(0), None, 0, 0
+    for number, line in enumerate(_LINE.findall(text), 1):
+        content, location = line.rstrip("\r\n"), f"{path}:{number}"
+        stripped = content.strip()
+        starts_entry = not stripped or stripped[0] == "#" or stripped.startswith(("msgctxt", "msgid"))
+        if entry.forms and starts_entry:
+            yield _check_complete(entry, location)
+            entry, current = _PoEntry(start), None
+        if stripped.startswith("#~"):
+            if entry.strings:  # which have no msgstr
+                yield _check_complete(entry, location)
+            entry, current = _PoEntry(start + len(line)), None
+        elif stripped.startswith("#"):
+            _parse_comment(entry, stripped, start, start + len(content.rstrip()))
+        elif stripped:
+            current = _parse_string(entry, current, content, start, location)
+        start += len(line)
+    if entry.strings or entry.forms:
+        yield _check_complete(entry, f"{path}:{number}")
+
+
+def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
+    if "msgid" not in entry.strings or not entry.forms:
+        missing = "msgstr" if "msgid" in entry.strings else "msgid"
+        raise DataError(f"{location}: the message before this line has no {missing}; mend it (msgfmt -c tells more)")
+    if "msgid_plural" not in entry.strings and set(entry.forms) != {0}:
+        raise DataError(f"{location}: the message before this line has msgstr[n] and no msgid_plural; mend it")
+    return entry
+
+
+def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
+    if entry.comment_start is None:
+        entry.comment_start = start
+    if line.startswith("#,"):
+        entry.flags += [flag.strip() for flag in line[2:].split(",")]
+        entry.flag_end = stop
+    elif line.startswith("#|"):
+        entry.previous_start = start if entry.previous_start is None else entry.previous_start
+    elif not line.startswith("#:") and (note := line[2:].strip() if line[1:2] == "." else line[1:].strip()):
+        entry.notes.append(note)
+
+
+def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: int, location: str) -> _PoString:
+    """A line of a message: a keyword with its string, or more of the string before it."""
+    indent = len(line) - len(line.lstrip())
+    match = _KEYWORD.match(line, indent)
+    if match is not None:
+        current = _PoString(start + indent, start)
+        _store_string(entry, match, current, location)
+        indent = match.end()
+    elif current is None or not line.startswith('"', indent):
+        raise DataError(f"{location}: {line.strip()[:40]!r} is no line of a PO file; mend it (msgfmt -c tells more)")
+    while indent < len(line):
+        string = _STRING.match(line, indent)
+        if string is None:
+            raise DataError(
+                f"{location}: a string without its closing quotation mark, or text beside it; mend the line"
+            )
+        current.strings.append(_ESCAPE.sub(_decode_escape, string[1]))
+        indent = string.end()
+    current.stop = start + len(line.rstrip())
+    return current
+
+
+def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, location: str) -> None:
+    keyword, number = match[1], int(match[2] or 0)
+    if keyword == "msgstr" and "msgid" not in entry.strings:
+        raise DataError(f"{location}: msgstr without a msgid before it; mend the file")
+    if (keyword == "msgstr" and number in entry.forms) or keyword in entry.strings:
+        raise DataError(f"{location}: {keyword} stands twice in one message; mend the file")
+    if keyword == "msgstr":
+        entry.forms[number] = string
+    else:
+        entry.strings[keyword] = string
+
+
+def _decode_escape(match: re.Match[str]) -> str:
+    code = match[1]
+    if code[0] in "01234567":
+        return chr(int(code, 8))
+    return chr(int(code[1:], 16)) if code[0] == "x" and len(code) > 1 else _ESCAPES.get(code, code)

@@ -1,0 +1,305 @@
+"""XLIFF 1.2 and 2.x (OASIS), the exchange format of tools for translators."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import ClassVar, Final, final
+from xml.sax.saxutils import quoteattr
+
+from heedful.errors import DataError
+from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
+from heedful.localisation.inline_elements import XLIFF_1_INLINE, XLIFF_2_INLINE, InlineElements, has_content, to_xml
+from heedful.localisation.segments import Segment
+from heedful.localisation.text_content import TextContent
+from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
+from heedful.localisation.xml_elements import XmlElement, escape_xml, find_root, iter_elements, read_xml_file
+
+_REVIEW_STATE: Final = "needs-review-translation"
+_UNCONFIRMED_STATES: Final = frozenset(
+    f"new needs-translation needs-l10n needs-adaptation needs-review-l10n needs-review-adaptation {_REVIEW_STATE}".split()
+)
+"""States of a target of XLIFF 1.2 that nobody has confirmed."""
+_MACHINE_SUBSTATE: Final = "heedful:machine"
+"""The `subState` of a segment of XLIFF 2 that was filled: its states have no word for what is to be reviewed."""
+_MEMORY_SUBSTATE: Final = "heedful:memory"
+"""That of one whose translation was taken from a memory."""
+_MATCHES_NAMESPACE: Final = "urn:oasis:names:tc:xliff:matches:2.0"
+"""The module of XLIFF 2 for what is similar (section 5.1, Translation Candidates)."""
+
+
+@final
+@dataclass(frozen=True)
+class _XliffUnit:
+    """A source and its target, and the elements that say what is known of them.
+
+    Attributes:
+        unit: the element whose attributes are its own: `trans-unit`, or `segment`.
+        source: what is translated.
+        target: its translation, if there is one.
+        insert_at: where a target goes that is not there yet.
+    """
+
+    unit: XmlElement
+    source: XmlElement
+    target: XmlElement | None
+    insert_at: int
+
+
+class XliffDocument(TextDocument):
+    """Units with source and target, and inline codes that both have.
+
+    Abstract: the versions differ in where a segment stands and in how its state is told.
+    """
+
+    inline: ClassVar[InlineElements]
+    language_attributes: ClassVar[tuple[str, str]]
+    """The names of those that say the languages of source and target."""
+
+    def __init__(self, content: TextContent, path: Path) -> None:
+        super().__init__(content, path)
+        self._notes: dict[int, tuple[str, ...]] = {}
+        self._xliff_units = list(self._find_units(content.text))
+        self._units = list(map(self._build_unit, self._xliff_units))
+
+    @classmethod
+    def from_file(cls, path: Path) -> XliffDocument:
+        """A file of either version; `DataError` where it is none."""
+        content = read_xml_file(path)
+        version = find_root(content.text, "xliff", path=path).get_attribute("version") or ""
+        if version.startswith("2."):
+            return Xliff2Document(content, path)
+        if version in ("1.0", "1.1", "1.2"):
+            return Xliff1Document(content, path)
+        raise DataError(f"{path}: XLIFF of version {version!r}; have it written as 1.2 or 2.0, which are read")
+
+    @property
+    def units(self) -> Sequence[TranslationUnit]:
+        """Segments."""
+        return self._units
+
+    def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
+        """Filled segments are marked as to be reviewed, and what is similar stands beside them."""
+        edits: list[TextEdit] = []
+        for number, target in targets.items():
+            from_memory = number in matches and matches[number].exact_target is not None
+            edits += self._fill_unit(self._xliff_units[number], to_xml(target), from_memory=from_memory)
+        similar = {number: match for number, match in matches.items() if match.exact_target is None}
+        return self.apply_edits([*edits, *self._add_matches(similar)])
+
+    @property
+    def languages(self) -> DocumentLanguages:
+        """Those that are said of the first segment."""
+        first = next(iter(self._xliff_units), None)
+        if first is None:
+            return DocumentLanguages()
+        return DocumentLanguages(*(first.unit.get_inherited(name) or None for name in self.language_attributes))
+
+    @abstractmethod
+    def _find_units(self, text: str) -> Iterator[_XliffUnit]: ...
+
+    @abstractmethod
+    def _get_state(self, xliff_unit: _XliffUnit) -> UnitState: ...
+
+    @abstractmethod
+    def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]: ...
+
+    @abstractmethod
+    def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
+        """What is shown of similar texts, but nothing that is there already."""
+
+    def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
+        text, target = self.content.text, None
+        if xliff_unit.target is not None:
+            target = self.inline.to_segment(xliff_unit.target, text)
+        has_target = target is not None and has_content(target)
+        return TranslationUnit(
+            self.inline.to_segment(xliff_unit.source, text),
+            target if has_target else None,
+            self._get_state(xliff_unit) if has_target else "untranslated",
+            self.format_location(xliff_unit.unit.start),
+            xliff_unit.unit.get_inherited("id") or "",
+            self._get_notes(xliff_unit.unit),
+            (xliff_unit.unit.get_inherited("translate") or "yes") != "no",
+        )
+
+    def _get_notes(self, unit: XmlElement) -> tuple[str, ...]:
+        """Those of a unit, which all of its segments share, so that they are looked for once."""
+        parent = unit.parent
+        owner = unit if unit.name == "trans-unit" or parent is None else parent
+        if owner.start not in self._notes:
+            self._notes[owner.start] = tuple(note.text.strip() for note in _iter_notes(owner))
+        return self._notes[owner.start]
+
+    def _insert_target(self, xliff_unit: _XliffUnit, raw: str, attributes: str) -> TextEdit:
+        """A target behind the source, on a line of its own where the source has one."""
+        prefix, gap = _get_prefix(xliff_unit), self._get_indent(xliff_unit)
+        return TextEdit(
+            xliff_unit.insert_at, xliff_unit.insert_at, f"{gap}<{prefix}target{attributes}>{raw}</{prefix}target>"
+        )
+
+    def _get_indent(self, xliff_unit: _XliffUnit) -> str:
+        """The white space before a source."""
+        before = self.content.text[xliff_unit.unit.inside : xliff_unit.source.start]
+        return before[len(before.rstrip()) :]
+
+    def _replace_content(self, target: XmlElement, raw: str) -> Iterator[TextEdit]:
+        """What a target holds becomes something else."""
+        if not target.is_single:
+            yield TextEdit(target.inside, target.inside_stop, raw)
+            return
+        slash = self.content.text.rindex("/", target.start, target.stop)
+        yield TextEdit(slash, target.stop, f">{raw}</{target.tag}>")
+
+    def _set_attribute(self, element: XmlElement, name: str, value: str) -> TextEdit:
+        """An attribute, new or with another value."""
+        if (attribute := element.attributes.get(name)) is not None:
+            return TextEdit(attribute.start, attribute.stop, value)
+        tag_end = element.start + 1 + len(element.tag)
+        return TextEdit(tag_end, tag_end, f' {name}="{value}"')
+
+
+@final
+class Xliff1Document(XliffDocument):
+    """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk` elements."""
+
+    inline = XLIFF_1_INLINE
+    language_attributes = ("source-language", "target-language")
+
+    def _find_units(self, text: str) -> Iterator[_XliffUnit]:
+        for unit in iter_elements(text, ("trans-unit",)):
+            source = unit.find_child("source")
+            if source is None:
+                raise DataError(f"{self.format_location(unit.start)}: a trans-unit without a source; mend it")
+            segmented = unit.find_child("seg-source")
+            yield _XliffUnit(unit, segmented or source, unit.find_child("target"), (segmented or source).stop)
+
+    def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
+        assert xliff_unit.target is not None
+        if xliff_unit.unit.get_attribute("approved") == "yes":
+            return "translated"
+        state = xliff_unit.target.get_attribute("state")
+        return (
+            "review"
+            if state in _UNCONFIRMED_STATES or (xliff_unit.unit.get_attribute("approved") == "no" and state is None)
+            else "translated"
+        )
+
+    def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
+        if xliff_unit.unit.get_attribute("approved") == "yes":
+            yield self._set_attribute(xliff_unit.unit, "approved", "no")
+        state, qualifier = ("translated", "exact-match") if from_memory else (_REVIEW_STATE, "mt-suggestion")
+        if xliff_unit.target is None:
+            yield self._insert_target(
+                xliff_unit, raw, f' state="{state}"' + f' state-qualifier="{qualifier}"' * from_memory
+            )
+            return
+        yield self._set_attribute(xliff_unit.target, "state", state)
+        if from_memory or xliff_unit.target.get_attribute("state-qualifier") is not None:
+            yield self._set_attribute(xliff_unit.target, "state-qualifier", qualifier)
+        yield from self._replace_content(xliff_unit.target, raw)
+
+    def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
+        for number, match in matches.items():
+            xliff_unit = self._xliff_units[number]
+            prefix, offset = (
+                _get_prefix(xliff_unit),
+                xliff_unit.target.stop if xliff_unit.target else xliff_unit.insert_at,
+            )
+            pair = _to_xml_pair(match, prefix)
+            if pair in self.content.text[xliff_unit.unit.start : xliff_unit.unit.stop]:
+                continue
+            attributes = f'match-quality="{match.percent}%" origin={quoteattr(match.entry.origin)}'
+            alternative = f"<{prefix}alt-trans {attributes}>{pair}</{prefix}alt-trans>"
+            yield TextEdit(offset, offset, f"{self._get_indent(xliff_unit)}{alternative}")
+
+
+@final
+class Xliff2Document(XliffDocument):
+    """Version 2: the segments of a `unit`; what is `ignorable` is none."""
+
+    inline = XLIFF_2_INLINE
+    language_attributes = ("srcLang", "trgLang")
+
+    def _find_units(self, text: str) -> Iterator[_XliffUnit]:
+        for unit in iter_elements(text, ("unit",)):
+            for segment in unit.iter_children("segment"):
+                source = segment.find_child("source")
+                if source is None:
+                    raise DataError(f"{self.format_location(segment.start)}: a segment without a source; mend it")
+                yield _XliffUnit(segment, source, segment.find_child("target"), source.stop)
+
+    def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
+        machine = xliff_unit.unit.get_attribute("subState") == _MACHINE_SUBSTATE
+        return "review" if machine or xliff_unit.unit.get_attribute("state") == "initial" else "translated"
+
+    def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
+        yield self._set_attribute(xliff_unit.unit, "state", "translated")
+        yield self._set_attribute(xliff_unit.unit, "subState", _MEMORY_SUBSTATE if from_memory else _MACHINE_SUBSTATE)
+        if xliff_unit.target is None:
+            yield self._insert_target(xliff_unit, raw, "")
+        else:
+            yield from self._replace_content(xliff_unit.target, raw)
+
+    def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
+        """Candidates stand before all segments of a unit, and name theirs."""
+        units: dict[int, list[tuple[_XliffUnit, MemoryMatch]]] = {}
+        for number, match in matches.items():
+            unit = self._xliff_units[number].unit.parent
+            assert unit is not None, "segments were found in units"
+            units.setdefault(unit.start, []).append((self._xliff_units[number], match))
+        for unit_matches in units.values():
+            yield from self._add_candidates(unit_matches)
+
+    def _add_candidates(self, unit_matches: Sequence[tuple[_XliffUnit, MemoryMatch]]) -> Iterator[TextEdit]:
+        """Those of one unit; segments without a name get one."""
+        unit = unit_matches[0][0].unit.parent
+        assert unit is not None
+        unit_text, new_matches = self.content.text[unit.start : unit.stop], ""
+        matches_element = next((element for element in unit.iter_children("matches") if not element.is_single), None)
+        tag = matches_element.tag.removesuffix("matches") if matches_element else "mtc:"
+        names = (name for number in count(1) if f'"{(name := f"heedful-{number}")}"' not in unit_text)
+        for xliff_unit, match in unit_matches:
+            prefix = _get_prefix(xliff_unit)
+            pair = _to_xml_pair(match, prefix)
+            if pair in unit_text:
+                continue
+            name = xliff_unit.unit.get_attribute("id") or next(names)
+            if xliff_unit.unit.get_attribute("id") != name:
+                yield self._set_attribute(xliff_unit.unit, "id", name)
+            attributes = f'ref="#{name}" similarity="{match.percent}" origin={quoteattr(match.entry.origin)}'
+            new_matches += f"{self._get_indent(xliff_unit)}<{tag}match {attributes}>{pair}</{tag}match>"
+        if not new_matches:
+            return
+        if matches_element is not None:
+            yield TextEdit(matches_element.inside_stop, matches_element.inside_stop, new_matches)
+            return
+        first = unit_matches[0][0]
+        before = self.content.text[unit.inside : first.unit.start]
+        gap = before[len(before.rstrip()) :]
+        yield TextEdit(
+            unit.inside,
+            unit.inside,
+            f'{gap}<mtc:matches xmlns:mtc="{_MATCHES_NAMESPACE}">{new_matches}{gap}</mtc:matches>',
+        )
+
+
+def _get_prefix(xliff_unit: _XliffUnit) -> str:
+    """What stands before the names of elements, as in `x:`."""
+    return xliff_unit.source.tag.removesuffix("source")
+
+
+def _to_xml_pair(match: MemoryMatch, prefix: str) -> str:
+    """A similar text and its translation, as elements."""
+    source, target = escape_xml(match.source_text), escape_xml(match.target_text)
+    return f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target>"
+
+
+def _iter_notes(owner: XmlElement) -> Iterator[XmlElement]:
+    """Those of a unit, in both versions."""
+    yield from owner.iter_children("note")
+    for notes in owner.iter_children("notes"):
+        yield from notes.iter_children("note")

@@ -1,0 +1,95 @@
+"""How much memory the process may take, as the machine, its container and its limits say."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
+_SWAPS = Path("/proc/meminfo")
+
+
+@cache
+def get_memory_limit() -> int | None:
+    """Bytes that the process can have at most, swap included; None where the system does not say.
+
+    It is the smallest of the machine's memory, the limits of the control groups that the process is in, and the limit
+    of its address space. What others take is not subtracted, so what is larger than this cannot fit.
+    """
+    limits = [
+        limit
+        for limit in (_read_physical_memory(), _read_address_space_limit(), *_read_cgroup_limits())
+        if limit is not None
+    ]
+    return min(limits, default=None)
+
+
+def _read_physical_memory() -> int | None:
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # Windows, and systems that do not know
+        return None
+    return total + _read_swap_size() if total > 0 else None
+
+
+def _read_swap_size() -> int:
+    try:
+        lines = _SWAPS.read_text(encoding="ascii", errors="replace").splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:")), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _read_address_space_limit() -> int | None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _read_cgroup_limits() -> list[int]:
+    """The limits of the process's control groups, and of those above them: of version 2, and of version 1."""
+    try:
+        lines = _OWN_CGROUP.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    limits = []
+    for line in lines:
+        _, _, rest = line.partition(":")
+        controllers, _, name = rest.partition(":")
+        if controllers not in ("", "memory") and "memory" not in controllers.split(","):
+            continue
+        root = _CGROUPS if not controllers else _CGROUPS / "memory"
+        group = root / name.strip("/")
+        for parent in (group, *group.parents):
+            if not parent.is_relative_to(root):
+                break
+            limits += _read_group_limit(parent, is_version_1=bool(controllers))
+    return limits
+
+
+def _read_group_limit(group: Path, *, is_version_1: bool) -> list[int]:
+    if is_version_1:
+        memory_and_swap, memory = (
+            _read_number(group / "memory.memsw.limit_in_bytes"),
+            _read_number(group / "memory.limit_in_bytes"),
+        )
+        limit = memory_and_swap if memory_and_swap is not None else memory
+        return [] if limit is None else [limit]
+    memory, swap = _read_number(group / "memory.max"), _read_number(group / "memory.swap.max")
+    if memory is None:
+        return []
+    return [memory + (_read_swap_size() if swap is None else swap)]
+
+
+def _read_number(path: Path) -> int | None:
+    """What a file of a control group says; None where there is none, or no limit."""
+    try:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None

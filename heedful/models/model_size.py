@@ -1,0 +1,312 @@
+"""How large a model is, without the memory to hold it."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from torch.overrides import TorchFunctionMode
+
+from heedful.attention.multihead import HeadedAttention
+from heedful.blocks.recurrent import RecurrentCell
+from heedful.errors import RecipeError
+
+TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
+_FILL_FUNCTIONS: Final = frozenset(
+    {"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"}
+)
+"""Random numbers for memory that is not there would load torch's compiler, which takes seconds."""
+MAX_MODULES: Final = 100_000
+"""Of one model; a thousand layers have half as many."""
+_LONGEST_RANGE: Final = 2**26
+"""Numbers in a row, of which a model has one for each of its dimensions."""
+_OVERFLOW_MESSAGE: Final = re.compile(r"(?i)overflow|too large|too big|out of range|larger than")
+"""What torch says of sizes that do not fit into 64 bits."""
+_UNCOUNTABLE: Final = 2**63
+_NO_MEMORY_MESSAGE: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
+"""What torch says of memory that the system does not give."""
+_MAX_OUTPUT_RATIO: Final = 8
+"""An output layer that widens more than this is one over a vocabulary, whose loss is made block by block."""
+
+
+class _NoFillMode(TorchFunctionMode):
+    """Leaves tensors as they are that somebody wants to fill; makes no row of numbers that has no room."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if getattr(func, "__name__", "") in _FILL_FUNCTIONS:
+            return args[0] if args else (kwargs or {})["tensor"]
+        options = dict(kwargs or {})
+        if func is torch.arange:  # small, and what is made of it is never large
+            options["device"] = "cpu"
+            if any(isinstance(number, int | float) and abs(number) > _LONGEST_RANGE for number in args):
+                raise OverflowError("a range of too many numbers overflows")
+        return func(*args, **options)
+
+
+class ModelTooLargeError(RecipeError):
+    """A model that was given up while it was built, because it is larger than what may be built."""
+
+    def __init__(self, *, bytes_: int, modules: int, max_bytes: float, reason: str = "") -> None:
+        self._values = {"bytes_": bytes_, "modules": modules, "max_bytes": max_bytes}
+        if bytes_ > max_bytes:
+            what = f"needs at least {bytes_ / 2**30:,.1f} GiB, and this machine has {max_bytes / 2**30:,.1f} GiB"
+        elif bytes_ >= _UNCOUNTABLE:
+            what = "has more parameters than 64 bits can count"
+        else:
+            what = f"has more than {modules - 1:,} modules, which are the most"
+        super().__init__(f"{reason or 'model'}: the model {what}; make it smaller")
+
+    def with_reason(self, reason: str) -> ModelTooLargeError:
+        """The same, whose message begins with what makes the model so large."""
+        return ModelTooLargeError(**self._values, reason=reason)  # type: ignore[arg-type]  # a float is one of them
+
+
+class _SizeLimiter:
+    """What a model that is being built has so far; parts that were thrown away again do not count."""
+
+    def __init__(self, *, max_bytes: float, meta: bool) -> None:
+        self._max_bytes, self._meta = max_bytes, meta
+        self._thread = threading.get_ident()
+        self._parameters: list[weakref.ref[Tensor]] = []
+        self._modules: list[weakref.ref[nn.Module]] = []
+        self._bytes = self._replaceable = 0
+
+    def add_parameter(self, _module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        """Counts a parameter; `ModelTooLargeError` where that is too much."""
+        if parameter is None or threading.get_ident() != self._thread or parameter.is_meta != self._meta:
+            return
+        size = _count_bytes(parameter)
+        self._parameters.append(weakref.ref(parameter))
+        self._bytes += size
+        # A matrix that will be tied is made before it is replaced.
+        self._replaceable = max(self._replaceable, size if size <= self._max_bytes else 0)
+        if self._bytes > self._max_bytes + self._replaceable:
+            self.require_size(tolerance=self._replaceable)
+
+    def require_size(self, *, tolerance: int = 0) -> None:
+        """Counts exactly; `ModelTooLargeError` where parameters have more than `tolerance` bytes too many."""
+        self._parameters = _drop_dead_references(self._parameters)
+        self._bytes = sum(_count_bytes(parameter) for ref in self._parameters if (parameter := ref()) is not None)
+        if self._bytes > self._max_bytes + tolerance:
+            raise self.build_error()
+
+    def add_module(self, _module: nn.Module, _name: str, module: nn.Module | None) -> None:
+        """Counts a module, likewise."""
+        if module is None or threading.get_ident() != self._thread:
+            return
+        self._modules.append(weakref.ref(module))
+        if len(self._modules) > MAX_MODULES:
+            self._modules = _drop_dead_references(self._modules)
+            if len(self._modules) > MAX_MODULES:
+                raise self.build_error()
+
+    def build_error(self, *, missing: int = 0) -> ModelTooLargeError:
+        """What is raised; there was no room for `missing` bytes, or they could not be counted."""
+        max_bytes = min(self._max_bytes, self._bytes) if missing and missing < _UNCOUNTABLE else self._max_bytes
+        return ModelTooLargeError(bytes_=self._bytes + missing, modules=len(self._modules), max_bytes=max_bytes)
+
+
+def _drop_dead_references(references: list[weakref.ref[TensorOrModule]]) -> list[weakref.ref[TensorOrModule]]:
+    """Those that are still there, once each."""
+    living = {id(target): reference for reference in references if (target := reference()) is not None}
+    return list(living.values())
+
+
+def _count_bytes(parameter: Tensor) -> int:
+    return parameter.numel() * parameter.element_size()
+
+
+@contextmanager
+def limit_model_size(*, max_bytes: float, meta: bool = False) -> Iterator[None]:
+    """A model that is built inside must stay small enough.
+
+    Args:
+        max_bytes: of its parameters.
+        meta: whether those without memory are counted, and not the others.
+
+    Raises:
+        ModelTooLargeError: as soon as it is larger, or has more modules than `MAX_MODULES`, so that no time is lost.
+    """
+    limiter = _SizeLimiter(max_bytes=max_bytes, meta=meta)
+    hooks = (
+        register_module_parameter_registration_hook(limiter.add_parameter),
+        register_module_module_registration_hook(limiter.add_module),
+    )
+    try:
+        yield
+        limiter.require_size()
+    except (OverflowError, RuntimeError, TypeError) as error:
+        if match := _NO_MEMORY_MESSAGE.search(str(error)):
+            raise limiter.build_error(missing=int(match[1])) from None
+        if _OVERFLOW_MESSAGE.search(str(error)):
+            raise limiter.build_error(missing=_UNCOUNTABLE) from None
+        raise
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def build_without_memory(*, max_bytes: float = math.inf) -> Iterator[None]:
+    """What is built inside has shapes and no memory; it is `limit_model_size` nevertheless."""
+    with limit_model_size(max_bytes=max_bytes, meta=True), torch.device("meta"), _NoFillMode():
+        yield
+
+
+@dataclass(frozen=True)
+class ParameterInfo:
+    """One parameter of a model: where it is, its shape, and under which other name it was counted already."""
+
+    name: str
+    shape: tuple[int, ...]
+    tied_to: str | None = None
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that it adds to the model; none if it is tied."""
+        return 0 if self.tied_to is not None else math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The size of a model.
+
+    Attributes:
+        parameters_info: its parameters, in the order of the modules.
+        forward_flops: floating-point operations to read one source and one target token in sentences of `length`, a
+            multiplication and an addition counting two.
+    """
+
+    parameters_info: tuple[ParameterInfo, ...]
+    forward_flops: int
+    length: int
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers that are learned, tied ones once."""
+        return sum(part.num_parameters for part in self.parameters_info)
+
+    @property
+    def training_flops(self) -> int:
+        """Operations of forward and backward for the same two tokens: three times the forward ones."""
+        return 3 * self.forward_flops
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights in fp32."""
+        return 4 * self.num_parameters
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of weights, gradients and both moments of Adam in fp32, without activations."""
+        return 16 * self.num_parameters
+
+
+def measure_model(model: nn.Module, *, length: int = 25) -> ModelSize:
+    """The size of a model; works on the meta device.
+
+    Matrix products are counted, and attention's two products with `length` keys; element-wise work is left out, as is
+    usual (Kaplan et al. 2020, 2.1).
+    """
+    products = sum(module.weight.numel() for module in model.modules() if isinstance(module, nn.Linear))
+    attention = sum(
+        length * module.heads * (module.d_k + module.d_v)
+        for module in model.modules()
+        if isinstance(module, HeadedAttention)
+    )
+    return ModelSize(tuple(_iter_parameters(model)), 2 * (products + attention), length)
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """Bytes that training needs beside data and libraries.
+
+    Attributes:
+        weights: of the model, with fp32 masters and a running average where there are such.
+        gradients: of what learns.
+        moments: what the optimizer remembers of gradients.
+        activations: what one batch keeps for its gradients, right within a factor of about three; None where that
+            cannot be told, as of convolutions over pictures.
+    """
+
+    weights: int
+    gradients: int
+    moments: int
+    activations: int | None
+
+    @property
+    def bytes_without_activations(self) -> int:
+        """All but the activations."""
+        return self.weights + self.gradients + self.moments
+
+
+def estimate_training_memory(
+    model: nn.Module, *, moments: int, use_bf16: bool, has_average: bool, tokens: int, length: int
+) -> TrainingMemory:
+    """What training a model needs; works on the meta device.
+
+    Args:
+        model: with `requires_grad` of what learns.
+        moments: numbers that the optimizer remembers of each gradient: 2 of Adam.
+        use_bf16: whether it computes in bf16, with fp32 masters and sums of gradients.
+        has_average: whether there is a running average of the weights.
+        tokens: in a batch, with padding, on each side.
+        length: tokens of an example, which attention looks at.
+    """
+    parameters = list(model.parameters())
+    num_parameters = sum(parameter.numel() for parameter in parameters)
+    num_trained = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
+    bytes_per_number = 2 if use_bf16 else 4
+    activations_per_token = _count_activations(model, length)
+    return TrainingMemory(
+        weights=num_parameters * (4 + (2 if use_bf16 else 0) + (4 if has_average else 0)),
+        gradients=num_trained * (6 if use_bf16 else 4),
+        moments=4 * moments * num_trained,
+        activations=None if activations_per_token is None else int(bytes_per_number * tokens * activations_per_token),
+    )
+
+
+def _count_activations(model: nn.Module, length: int) -> float | None:
+    """Numbers for each token that the backward pass needs: what goes into and comes out of matrix products, weights of
+    attention, and what is normalised or looked up."""
+    total = 0.0
+    for module in model.modules():
+        match module:
+            case nn.Conv2d() | nn.Conv3d():
+                return None
+            case nn.Linear(in_features=d_input, out_features=d_output):
+                total += d_input + (d_output if d_output <= _MAX_OUTPUT_RATIO * d_input else 0)
+            case HeadedAttention():
+                total += module.heads * length
+            case nn.LayerNorm():
+                total += math.prod(module.normalized_shape)
+            case nn.Embedding(embedding_dim=width):
+                total += width
+            case RecurrentCell():  # its gates and its state, before and after each of its functions
+                total += module.input.out_features + module.recurrent.out_features
+    return total
+
+
+def _iter_parameters(model: nn.Module) -> Iterator[ParameterInfo]:
+    first_names: dict[int, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        first = first_names.setdefault(id(parameter), name)
+        yield ParameterInfo(name, tuple(parameter.shape), None if first == name else first)

@@ -1,0 +1,66 @@
+"""Data that are split by whole documents: empty lines end them, or a column of a table names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heedful.data.detect.format import DetectedDataset
+from heedful.data.detect.parallel import DetectedColumnPair, DetectedLineFiles
+from heedful.data.detect.parquet import DetectedParquet
+from heedful.errors import RecipeError
+from heedful.recipes.dataset_proposals import DatasetProposal
+from heedful.recipes.reference import list_keys
+
+
+def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column: str | None) -> DatasetProposal:
+    """The same data, of which a document is in one part.
+
+    Args:
+        proposal: what the files are for.
+        blank_lines: whether lines that are empty end documents.
+        column: that names them, of a table.
+
+    Raises:
+        RecipeError: this task or form of data has no documents of this kind.
+    """
+    if not blank_lines and column is None:
+        return proposal
+    option, dataset = "--documents" if blank_lines else "--document-column", proposal.dataset
+    if all(key.path != "data.train.document_column" for key in list_keys(proposal.task)):
+        raise RecipeError(f'{option}: task = "{proposal.task}" knows no documents; leave it away')
+    if blank_lines and column is not None:
+        raise RecipeError("--documents, --document-column: lines end documents, or a column names them; give one")
+    if isinstance(dataset, DetectedLineFiles) and blank_lines:
+        return replace(proposal, dataset=replace(dataset, has_documents=True))
+    if isinstance(dataset, DetectedColumnPair) and column is not None:
+        column_names = [table.find_column(column, option=option).name for table in dataset.tables.values()]
+        _require_other_column(column_names[0], dataset.columns)
+        return replace(proposal, dataset=replace(dataset, document_column=column_names[0]))
+    if isinstance(dataset, DetectedParquet) and column is not None:
+        _require_other_column(column, dataset.columns)
+        return replace(proposal, dataset=replace(dataset, document_column=column))
+    if blank_lines and isinstance(dataset, DetectedColumnPair | DetectedParquet):
+        raise RecipeError("--documents: is for two files; of a table name the column: --document-column NAME")
+    if isinstance(dataset, DetectedLineFiles):
+        raise RecipeError("--document-column: is for tables; in two files empty lines end documents: --documents")
+    raise RecipeError(f"{option}: {dataset.format_description}, which tell no documents; leave it away")
+
+
+def list_document_options(dataset: DetectedDataset) -> list[str]:
+    """The options by which parts that were written are read by documents too."""
+    match dataset:
+        case DetectedLineFiles(has_documents=True):
+            return ["--documents"]
+        case DetectedColumnPair(document_column=str(column)):
+            table = dataset.tables[dataset.present_parts[0]]
+            name = "document" if dataset.as_json else column if table.is_json else str(table.get_column_index(column))
+            return ["--document-column", name]
+        case DetectedParquet(document_column=str(column)):
+            return ["--document-column", column]
+    return []
+
+
+def _require_other_column(column: str, columns: Sequence[str]) -> None:
+    if column in columns:
+        raise RecipeError(f"--document-column: {column} is what is translated; name another column")

@@ -1,0 +1,350 @@
+"""What is wrong with a recipe, in sentences: place, key, value, remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from heedful.english_words import closest_match
+from heedful.recipes import synonyms, toml
+from heedful.recipes.config import (
+    Config,
+    get_config_classes,
+    get_dict_value_annotation,
+    get_key_annotations,
+    get_kind,
+    iter_annotation_parts,
+    list_kinds,
+    select_config_class,
+)
+
+_EXPECTED = {
+    "bool_type": "must be true or false",
+    "finite_number": "must be a finite number",
+    "float_type": "must be a number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "path_type": "must be a path in quotes",
+    "string_type": "must be text in quotes",
+    "string_too_short": "must not be empty",
+    "string_unicode": "holds a character that UTF-8 cannot write",
+}
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+}
+_MAX_VALUE_LENGTH = 60
+_MAX_MESSAGES = 50
+"""Problems that are told at a time."""
+_MAX_SUGGESTIONS = 3
+"""Keys that are named where several are meant."""
+_MIN_SIMILARITY = 0.8
+"""How like a name must be to one of another table."""
+
+
+def describe_errors(
+    error: ValidationError,
+    *,
+    root: type[Config],
+    content: Mapping[str, Any],
+    source: str,
+    flags: Sequence[str],
+) -> list[str]:
+    """One sentence for each problem of `content`, the table that was refused.
+
+    `flags` are the dotted keys that come from the command line; all others come from `source`.
+    """
+    messages: dict[str, None] = {}
+    details = error.errors(include_url=False)
+    for number, detail in enumerate(details):
+        if len(messages) == _MAX_MESSAGES:  # each takes time to find out what was meant
+            messages[f"{source}: and {len(details) - number:,} more problems; mend these first"] = None
+            break
+        # This one only follows from another that has its own sentence: a default could not be derived.
+        if detail["type"] == "default_factory_not_called":
+            continue
+        path, text = _describe_error(detail, root, content)
+        dotted = ".".join(_restore_shorthand(path, root, content))
+        normalized_key = dotted.replace("-", "_")  # as flags are
+        is_from_flags = any(normalized_key == flag or flag.startswith(f"{normalized_key}.") for flag in flags)
+        messages[f"{'command line' if is_from_flags else source}: {dotted} {text}"] = None
+    return list(messages)
+
+
+def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
+    """What a recipe allows and is likely to go wrong, one sentence each."""
+    yield from config.find_risks(prefix)
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        tables = {name: value} if isinstance(value, Config) else value if isinstance(value, Mapping) else {}
+        for key, table in tables.items():
+            if isinstance(table, Config):
+                yield from find_risks(table, f"{prefix}{name}." if table is value else f"{prefix}{name}.{key}.")
+
+
+def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping[str, Any]) -> Sequence[str]:
+    """The key with the shorthand that was really given in the place of what it stands for."""
+    *tables, last = path
+    table: Any = content
+    config_class: type[Config] | None = root
+    value_annotation: Any = None
+    for name in tables:
+        annotation = (
+            value_annotation
+            if value_annotation is not None
+            else get_key_annotations(config_class).get(name)
+            if config_class
+            else None
+        )
+        value_annotation = get_dict_value_annotation(annotation)
+        table = table.get(name) if isinstance(table, Mapping) else None
+        config_class = (
+            select_config_class(annotation, table)
+            if get_config_classes(annotation) and isinstance(table, Mapping)
+            else None
+        )
+    for shorthand, covered_keys in config_class.shorthands.items() if config_class else ():
+        if last in covered_keys and last not in table and shorthand in table:
+            return [*tables, shorthand]
+    return path
+
+
+def _describe_error(
+    detail: ErrorDetails, root: type[Config], table_content: Mapping[str, Any]
+) -> tuple[list[str], str]:
+    if detail["type"] == "misfit":
+        return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
+    path, config_class, annotation = _locate_key(detail["loc"], root)
+    value = detail["input"]
+    if detail["type"] == "missing":
+        description = config_class.describe_keys().get(path[-1])
+        return path, f"is missing: {description}" if description else "is missing"
+    if detail["type"] == "extra_forbidden":
+        return path, f"{_format_value(value)}is no known key; {_suggest_key(path, config_class, root, table_content)}"
+    if detail["type"] == "union_tag_not_found":
+        return path, f"is not complete: give {_describe_kinds(annotation)}"
+    if detail["type"] == "union_tag_invalid":
+        path, value = [*path, "kind"], value["kind"]
+    text = f"{_format_value(value)}{_describe_expected(detail, annotation, path)}"
+    if detail["type"] == "union_tag_invalid" and "; did you mean" not in text:
+        text += _suggest_kind_elsewhere(str(value), root)
+    return path, text
+
+
+def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str], type[Config], Any]:
+    """The dotted key, the table it stands in and its annotation.
+
+    Behind the name of a table with alternatives pydantic names the chosen kind, which is no part of the key.
+    """
+    waiting = [str(part) for part in loc]
+    path: list[str] = []
+    config_class = root
+    while True:
+        path.append(waiting.pop(0))
+        annotation = get_key_annotations(config_class).get(path[-1])
+        if waiting and (value_annotation := get_dict_value_annotation(annotation)) is not None:
+            path.append(waiting.pop(0))
+            annotation = value_annotation
+        candidates = get_config_classes(annotation)
+        kind = waiting.pop(0) if waiting and len(candidates) > 1 else None
+        if not waiting or not candidates:  # of a plain value pydantic names the type that was expected
+            return path, config_class, annotation
+        config_class = next(section for section in candidates if kind is None or kind in list_kinds(section))
+
+
+def _describe_expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str:
+    error_type = detail["type"]
+    if bound := describe_bound(detail):
+        return bound
+    choices = [
+        choice for part in iter_annotation_parts(annotation) if get_origin(part) is Literal for choice in get_args(part)
+    ]
+    if choices and error_type in ("literal_error", "int_type", "int_from_float"):
+        words = f"must be a whole number or {' or '.join(map(toml.format_value, choices))}"
+        return words if int in iter_annotation_parts(annotation) else _describe_choices(detail["input"], choices)
+    if error_type == "union_tag_invalid":
+        return _describe_choices(
+            detail["input"]["kind"],
+            [error_type for section in get_config_classes(annotation) for error_type in list_kinds(section)],
+        )
+    if error_type == "value_error":
+        return str(detail["ctx"]["error"])
+    if get_config_classes(annotation):
+        return f"must be a table: {path[-1]} = {{ ... }}, or options such as --{'.'.join(path)}.KEY VALUE"
+    return _EXPECTED.get(error_type, detail["msg"])
+
+
+def describe_bound(detail: ErrorDetails) -> str | None:
+    """What a number must be, where one is too large or too small."""
+    if detail["type"] not in _BOUNDS:
+        return None
+    words, name = _BOUNDS[detail["type"]]
+    return f"must be {words} {detail['ctx'][name]:g}"
+
+
+def _format_value(value: Any) -> str:
+    """`= value ` in the words of TOML; nothing for tables and lists, which are long, or without a value."""
+    if not isinstance(value, str | bool | int | float):
+        return ""
+    text = toml.format_value(value)
+    return f"= {text if len(text) <= _MAX_VALUE_LENGTH else text[:_MAX_VALUE_LENGTH] + '...'} "
+
+
+def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
+    words = [toml.format_value(choice) for choice in choices]
+    choice_texts = [str(choice) for choice in choices]
+    synonyms_found = (word for word in synonyms.VALUE_SYNONYMS.get(str(value).lower(), ()) if word in choice_texts)
+    suggestion = next(synonyms_found, None) or closest_match(str(value), choice_texts)
+    hint = f"; did you mean {toml.format_value(suggestion)}?" if suggestion else ""
+    return f"must be {words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{hint}"
+
+
+def _describe_kinds(annotation: Any) -> str:
+    """The keys that each kind cannot do without."""
+    descriptions = []
+    for config_class in get_config_classes(annotation):
+        required_keys = [name for name, field in config_class.model_fields.items() if field.is_required()]
+        descriptions.append(f"{' and '.join(required_keys)} ({get_kind(config_class)})")
+    return " or ".join(descriptions)
+
+
+def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Config], table: Mapping[str, Any]) -> str:
+    """Where an unknown key belongs, as far as that can be guessed."""
+    *tables, name = path
+    alternatives = _find_alternatives(tables, root)
+    kinds = {key: section for section, _ in alternatives for key in get_key_annotations(section)}
+    if name in kinds:
+        return _describe_needed_kind(tables, name, alternatives)
+    if (plural := f"{name}s") in get_key_annotations(config_class):  # which is closer than the same name elsewhere
+        return f"did you mean {'.'.join([*tables, plural])}?"
+    all_keys = list(dict.fromkeys(_iter_all_keys(root)))
+    suggestion = _suggest_elsewhere(name, all_keys, root, table)
+    if suggestion:
+        return suggestion
+    if similar_key := closest_match(name, [*get_key_annotations(config_class), *kinds]):
+        return (
+            f"did you mean {'.'.join([*tables, similar_key])}?"
+            if similar_key in get_key_annotations(config_class)
+            else _describe_needed_kind(tables, similar_key, alternatives)
+        )
+    last_parts = dict.fromkeys(key.rpartition(".")[2] for key in all_keys)
+    if similar_key := closest_match(name, last_parts, cutoff=_MIN_SIMILARITY):
+        return f"did you mean {_join_shallowest(key for key in all_keys if key.rpartition('.')[2] == similar_key)}?"
+    return f"known here: {', '.join(get_key_annotations(config_class))}"
+
+
+def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
+    """The key of this name elsewhere, or of this meaning; empty where there is none."""
+    if name in synonyms.TRAIN_OPTIONS:
+        return f"where to compute is said by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
+    meaning, candidate_keys = synonyms.KEY_SYNONYMS.get(name, ("", ()))
+    matching_key = next((key for key in candidate_keys if key in all_keys), None)
+    if matching_key is not None:
+        return f"{meaning} is {matching_key}{_describe_requirement(matching_key, root, table)}"
+    if same_name := [key for key in all_keys if key.rpartition(".")[2] == name]:
+        return f"did you mean {_join_shallowest(same_name)}{_describe_requirement(same_name[0], root, table) if len(same_name) == 1 else ''}?"
+    return ""
+
+
+def _join_shallowest(keys: Iterable[str]) -> str:
+    """The shallowest of some keys."""
+    return " or ".join(sorted(keys, key=lambda key: key.count("."))[:_MAX_SUGGESTIONS])
+
+
+def _describe_needed_kind(
+    tables: Sequence[str], name: str, alternatives: Sequence[tuple[type[Config], tuple[str, str | None]]]
+) -> str:
+    """Which kind of a table has a key."""
+    choices = dict.fromkeys(
+        choice for config_class, choice in alternatives if name in get_key_annotations(config_class)
+    )
+    selecting_key = next(iter(choices))[0]
+    kinds = [toml.format_value(kind) for key, kind in choices if key == selecting_key]
+    return f"{'.'.join([*tables, name])} needs {selecting_key} = {' or '.join(kinds)}"
+
+
+def _describe_requirement(key: str, root: type[Config], content: Mapping[str, Any]) -> str:
+    """Which kind must be chosen before there is such a key in this recipe; empty where nothing must."""
+    *tables, name = key.split(".")
+    config_class, table, path = root, content, []
+    for part in tables:
+        path.append(part)
+        annotation = get_key_annotations(config_class).get(part)
+        if annotation is None or get_dict_value_annotation(annotation) is not None:
+            return ""
+        nested_content = table.get(part, {})
+        table = nested_content if isinstance(nested_content, Mapping) else {}
+        chosen_class, candidates = (
+            select_config_class(annotation, table or _default_kind(config_class, part)),
+            get_config_classes(annotation),
+        )
+        if chosen_class is None:
+            return ""
+        wanted_key = name if len(path) == len(tables) else tables[len(path)]
+        if wanted_key not in get_key_annotations(chosen_class):
+            kinds = [
+                toml.format_value(get_kind(other)) for other in candidates if wanted_key in get_key_annotations(other)
+            ]
+            return f", which needs {'.'.join(path)}.kind = {' or '.join(kinds)}" if kinds else ""
+        config_class = chosen_class
+    return ""
+
+
+def _default_kind(config_class: type[Config], name: str) -> Mapping[str, Any]:
+    """The kind that a table has where nothing is said of it."""
+    default = config_class.model_fields[name].default if name in config_class.model_fields else None
+    kind = getattr(default, "kind", None)
+    return {} if kind is None else {"kind": kind}
+
+
+def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[type[Config], tuple[str, str | None]]]:
+    """All tables that might stand at a dotted key, each with the nearest key that chooses it and the word for it."""
+    candidates: list[tuple[type[Config], tuple[str, str | None]]] = [(root, ("", None))]
+    remaining = list(tables)
+    while remaining:
+        name = remaining.pop(0)
+        annotations = [(get_key_annotations(section).get(name), choice) for section, choice in candidates]
+        if remaining and any(get_dict_value_annotation(annotation) is not None for annotation, _ in annotations):
+            remaining.pop(0)
+            annotations = [(get_dict_value_annotation(annotation), choice) for annotation, choice in annotations]
+        selecting_key = ".".join([*tables[: len(tables) - len(remaining)], "kind"])
+        candidates = [
+            (
+                config_class,
+                (selecting_key, get_kind(config_class)) if len(get_config_classes(annotation)) > 1 else choice,
+            )
+            for annotation, choice in annotations
+            for config_class in get_config_classes(annotation)
+        ]
+    return candidates if len(candidates) > 1 else []
+
+
+def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
+    """The table that has a kind like this word, where the table that it was given for has none; empty if none has."""
+    keys_of_kinds: dict[str, str] = {}
+    for key in _iter_all_keys(root):
+        for config_class, _ in _find_alternatives(key.split("."), root):
+            for kind in list_kinds(config_class):
+                keys_of_kinds.setdefault(kind, key)
+    similar_kind = closest_match(word, keys_of_kinds, cutoff=_MIN_SIMILARITY)
+    return (
+        f"; did you mean {keys_of_kinds[similar_kind]}.kind = {toml.format_value(similar_kind)}?"
+        if similar_kind
+        else ""
+    )
+
+
+def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
+    """Every key that there may be, whatever the kinds of tables."""
+    for name, annotation in get_key_annotations(config_class).items():
+        yield prefix + name
+        value_annotation = get_dict_value_annotation(annotation)
+        for nested_class in get_config_classes(annotation if value_annotation is None else value_annotation):
+            yield from _iter_all_keys(
+                nested_class, f"{prefix}{name}." if value_annotation is None else f"{prefix}{name}.NAME."
+            )

@@ -1,0 +1,328 @@
+"""Parallel text to translate: from which language into which, with tags, and several texts as one."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from heedful.recipes.config import Config, InputPath, add_inferred_kind
+from heedful.recipes.parallel import (
+    JsonlConfig,
+    LinesConfig,
+    ParquetConfig,
+    PoConfig,
+    TmxConfig,
+    TsvConfig,
+    XliffConfig,
+    infer_text_kind,
+    require_different_from,
+)
+from heedful.recipes.recipe import MixInConfig
+from heedful.recipes.text import ColumnIndex, NonEmptyName
+
+if TYPE_CHECKING:
+    from heedful.data.readers import ExampleReader, SentencePair
+
+_TAG: Final = re.compile(r"<[^\s<>]+>")
+_DOCUMENT_KEYS: Final = ("document_column", "document_field")
+_RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
+
+
+def format_language_tag(language: str) -> str:
+    """What stands before a source to ask for a language, where a model writes several (Johnson et al. 2017)."""
+    return f"<2{language}>"
+
+
+def _check_tag(text: str) -> str:
+    if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
+        raise ValueError(f"{text!r} must be one word in angle brackets, as in <captions>, and none of a model's own")
+    return text
+
+
+def _check_language(text: str) -> str:
+    if not _TAG.fullmatch(f"<{text}>"):
+        raise ValueError("must be one word without angle brackets, as in de or pt-BR")
+    return text
+
+
+def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
+    if path is not None and info.data.get("both_ways"):
+        raise ValueError("knows the words of one language; leave both_ways away")
+    return path
+
+
+SourceTag = Annotated[str, AfterValidator(_check_tag)]
+LanguageCode = Annotated[str, AfterValidator(_check_language)]
+
+
+class TranslationDirection(NamedTuple):
+    """From which language into which; None where a recipe does not say."""
+
+    source: str | None
+    target: str | None
+
+
+class TranslationTextConfig(Config):
+    """What is said of a text that is translated.
+
+    Abstract: a form of text says where it lies.
+    """
+
+    source_language: LanguageCode | None = None
+    """the language of the source sentences, such as en"""
+    target_language: Annotated[LanguageCode | None, require_different_from("source_language", "language")] = None
+    """the language of their translations; where the texts of a run have several, a tag such as <2de> before each source
+    asks for it"""
+    both_ways: bool = False
+    """whether translations are turned back into their sources too; needs both languages"""
+    tags: Annotated[tuple[SourceTag, ...], Field(strict=False)] = ()
+    """pieces that stand before each source, as in ["<captions>"]: what words do not say of a text, such as what it is
+    about, or that a machine wrote its sources"""
+
+    alignments: InputPath | None = None
+    """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
+    factors: Annotated[InputPath | None, AfterValidator(_reject_both_ways)] = None
+    """file with a label for each word of a source, a line for each pair, plain or gzipped; see the table [factors]"""
+
+    @classmethod
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of languages, directions and tags."""
+        languages = dict.fromkeys(("source_language", "target_language"))
+        return {**languages, "both_ways": False, "tags": (), "alignments": None, "factors": None}
+
+    @field_validator("both_ways")
+    @classmethod
+    def _check_both_ways(cls, both_ways: bool, info: ValidationInfo) -> bool:
+        if both_ways and not (info.data.get("source_language") and info.data.get("target_language")):
+            raise ValueError("needs source_language and target_language, so that each of them can be asked for")
+        return both_ways
+
+    if TYPE_CHECKING:  # each form of text has its own
+
+        def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
+            """The pairs as they stand; `documents` are the keys of the table that say of which document each is."""
+
+    @property
+    def directions(self) -> tuple[TranslationDirection, ...]:
+        """The ways in which it is translated."""
+        forward = TranslationDirection(self.source_language, self.target_language)
+        return (forward, TranslationDirection(forward.target, forward.source)) if self.both_ways else (forward,)
+
+    def build_readers(
+        self, key: str, *, add_language_tag: bool, context: int = 0
+    ) -> Mapping[str, ExampleReader[SentencePair]]:
+        """The pairs of each direction, by the table's key and the direction where there are both.
+
+        Args:
+            key: of this table.
+            add_language_tag: whether a tag asks for the language.
+            context: sentences before a source that are read with it.
+        """
+        from heedful.data.reader_transforms import ReversedPairs, TaggedPairs
+
+        labelled = self._read_with_factors()
+        readers: dict[str, ExampleReader[SentencePair]] = {}
+        for number, (source, target) in enumerate(self.directions):
+            reader = ReversedPairs(labelled) if number else labelled
+            reader = _add_context(reader, context) if context else reader
+            tags = [*([format_language_tag(target)] if add_language_tag and target else []), *self.tags]
+            name = f"{key} ({source} to {target})" if self.both_ways else key
+            readers[name] = TaggedPairs(reader, tags) if tags else reader
+        return readers
+
+    @property
+    def document_keys(self) -> Mapping[str, int | str]:
+        """What says in this form of which document a pair is, where it was given: its key, and the value of that."""
+        values = {key: getattr(self, key, None) for key in _DOCUMENT_KEYS}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def _read_with_factors(self) -> ExampleReader[SentencePair]:
+        if self.factors is None:
+            return self._read_with_alignments()
+        from heedful.data.factors import FactoredPairs
+
+        return FactoredPairs(self._read_with_alignments(), self.factors)
+
+    def _read_with_alignments(self) -> ExampleReader[SentencePair]:
+        reader = self.reader(**self.document_keys)
+        if self.alignments is None:
+            return reader
+        from heedful.data.word_alignments import AlignedPairs
+
+        return AlignedPairs(reader, self.alignments)
+
+
+class DirectedLinesConfig(TranslationTextConfig, LinesConfig):
+    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
+
+
+class DirectedTsvConfig(TranslationTextConfig, TsvConfig):
+    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
+
+    document_column: ColumnIndex | None = None
+    """column that names the document of each pair, counted from 0; for `data.context`"""
+
+    @classmethod
+    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().migrate(table), "document_column": None}
+
+
+class DirectedJsonlConfig(TranslationTextConfig, JsonlConfig):
+    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
+
+    document_field: NonEmptyName | None = None
+    """name of the field that names the document of each pair; for `data.context`"""
+
+    @classmethod
+    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().migrate(table), "document_field": None}
+
+
+class DirectedParquetConfig(TranslationTextConfig, ParquetConfig):
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+
+    document_field: NonEmptyName | None = None
+    """name of the column that names the document of each pair; for `data.context`"""
+
+    @classmethod
+    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Nothing was said of documents."""
+        return {**super().migrate(table), "document_field": None}
+
+
+class DirectedTmxConfig(TranslationTextConfig, TmxConfig):
+    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
+
+    source_language: LanguageCode
+    """the language that is read, as the file calls it; `en` also finds `en-GB`"""
+    target_language: Annotated[LanguageCode, require_different_from("source_language", "language")]
+    """the language that is written, likewise; where the texts of a run have several, a tag such as <2de> before each
+    source asks for it"""
+
+
+class DirectedPoConfig(TranslationTextConfig, PoConfig):
+    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
+
+
+class DirectedXliffConfig(TranslationTextConfig, XliffConfig):
+    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
+
+
+_FORM_CONFIGS = (
+    DirectedLinesConfig
+    | DirectedTsvConfig
+    | DirectedJsonlConfig
+    | DirectedParquetConfig
+    | DirectedTmxConfig
+    | DirectedPoConfig
+    | DirectedXliffConfig
+)
+
+
+def _infer_form(table: Mapping[str, Any]) -> str | None:
+    """As of text that is not directed; languages tell nothing, since each form may have them."""
+    return infer_text_kind({key: value for key, value in table.items() if not key.endswith("_language")})
+
+
+DirectedFormConfig = Annotated[_FORM_CONFIGS, Field(discriminator="kind"), add_inferred_kind(_infer_form)]
+
+
+class SeveralTextsConfig(Config):
+    """Several texts, one after the other; in training they are mixed."""
+
+    kind: Literal["several"] = "several"
+    texts: Annotated[dict[str, DirectedFormConfig], Field(min_length=1)]
+    """a table for each text, such as [data.train.texts.captions]; the names are free"""
+    weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """how many times as often as others a text is read, by its name; 1 where none is given"""
+    temperature: Annotated[float, Field(ge=1)] = 1.0
+    """T: texts are read as often as their tokens to the power of 1 / T say, so that above 1 small ones come more often
+    than there is of them; an epoch has as many tokens as all texts together"""
+
+    @field_validator("weights")
+    @classmethod
+    def _check_weight_names(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        texts = info.data.get("texts", weights)
+        if unknown := sorted(set(weights) - set(texts)):
+            raise ValueError(f"names {', '.join(unknown)}, but the texts are {', '.join(texts)}")
+        return weights
+
+
+class MixedLinesConfig(MixInConfig, DirectedLinesConfig):
+    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
+
+
+class MixedTsvConfig(MixInConfig, DirectedTsvConfig):
+    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
+
+
+class MixedJsonlConfig(MixInConfig, DirectedJsonlConfig):
+    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
+
+
+class MixedParquetConfig(MixInConfig, DirectedParquetConfig):
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+
+
+class MixedTmxConfig(MixInConfig, DirectedTmxConfig):
+    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
+
+
+class MixedPoConfig(MixInConfig, DirectedPoConfig):
+    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
+
+
+class MixedXliffConfig(MixInConfig, DirectedXliffConfig):
+    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
+
+
+DirectedTextConfig = Annotated[
+    _FORM_CONFIGS | SeveralTextsConfig,
+    Field(discriminator="kind"),
+    add_inferred_kind(lambda table: "several" if "texts" in table else _infer_form(table)),
+]
+MixedTextConfig = Annotated[
+    MixedLinesConfig
+    | MixedTsvConfig
+    | MixedJsonlConfig
+    | MixedParquetConfig
+    | MixedTmxConfig
+    | MixedPoConfig
+    | MixedXliffConfig,
+    Field(discriminator="kind"),
+    add_inferred_kind(_infer_form),
+]
+
+
+def list_texts(
+    table: TranslationTextConfig | SeveralTextsConfig | None, key: str
+) -> Mapping[str, TranslationTextConfig]:
+    """The texts of a table, by their keys; none where there is no table."""
+    if isinstance(table, SeveralTextsConfig):
+        return {f"{key}.texts.{name}": text for name, text in table.texts.items()}
+    return {} if table is None else {key: table}
+
+
+def compute_epoch_tokens(table: TranslationTextConfig | SeveralTextsConfig, tokens: Sequence[int]) -> Sequence[float]:
+    """Tokens of each direction of each text in an epoch, given how many there are; by w n^(1/T), all together the same.
+
+    Temperature as in Arivazhagan et al. 2019, section 4.2.
+    """
+    if not isinstance(table, SeveralTextsConfig):
+        return tokens
+    weights = [table.weights.get(name, 1.0) for name, text in table.texts.items() for _ in text.directions]
+    scaled = [weight * count ** (1 / table.temperature) for weight, count in zip(weights, tokens, strict=True)]
+    return [sum(tokens) * tokens_of_text / math.fsum(scaled) for tokens_of_text in scaled]
+
+
+def _add_context(reader: ExampleReader[SentencePair], sentences: int) -> ExampleReader[SentencePair]:
+    from heedful.data.context import ContextReader  # it waits for torch, which recipes without documents need not
+
+    return ContextReader(reader, max_sentences=sentences)

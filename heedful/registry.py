@@ -1,0 +1,95 @@
+"""Which tasks there are, where each is defined, and what installed packages add.
+
+A task is its recipe, whose module waits until it is asked for. Packages add theirs by entry points of the group
+`heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and families of models by those of
+`heedful.architectures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from heedful.english_words import closest_match
+from heedful.errors import RecipeError
+
+if TYPE_CHECKING:
+    from heedful.recipes.recipe import Recipe
+
+DEFAULT_TASK: Final = "translation"
+"""The task of a recipe that names none."""
+_BUILTIN_TASKS: Final[Mapping[str, str]] = {
+    "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
+    "conversation": "heedful.tasks.conversation.recipe:ConversationRecipe",
+    "language_modelling": "heedful.tasks.language.recipe:LanguageRecipe",
+    "pretraining": "heedful.tasks.pretraining.recipe:PretrainingRecipe",
+    "speech": "heedful.tasks.speech.recipe:SpeechRecipe",
+    "tagging": "heedful.tasks.tagging.recipe:TaggingRecipe",
+    "classification": "heedful.tasks.classification.recipe:ClassificationRecipe",
+    "spans": "heedful.tasks.spans.recipe:SpansRecipe",
+    "captioning": "heedful.tasks.captioning.recipe:CaptioningRecipe",
+    "matching": "heedful.tasks.matching.recipe:MatchingRecipe",
+    "stories": "heedful.tasks.stories.recipe:StoriesRecipe",
+    "video": "heedful.tasks.video.recipe:VideoRecipe",
+    "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
+    "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
+}
+_TASK_SYNONYMS: Final[Mapping[str, str]] = {
+    word: task
+    for task, words in (
+        ("translation", "translate mt nmt seq2seq machine_translation"),
+        ("conversation", "chat dialogue dialog chatbot"),
+        ("language_modelling", "lm language_model language_modeling generation gpt causal_lm clm text_generation"),
+        ("pretraining", "pre-training pre_training bert mlm masked_lm electra"),
+        ("speech", "asr transcription speech_recognition stt"),
+        ("tagging", "tagger ner pos token_classification sequence_labelling sequence_labeling"),
+        ("classification", "classify classifier sentiment sequence_classification text_classification nli regression"),
+        ("spans", "qa question_answering squad reading_comprehension"),
+        ("captioning", "caption captions image_captioning"),
+        ("matching", "retrieval similarity embedding dual_encoder"),
+        ("stories", "babi story memory_network"),
+        ("video", "video_captioning clips"),
+        ("multitask", "multi_task multi-task several"),
+        ("glimpses", "ram attention_glimpses digits mnist"),
+    )
+    for word in words.split()
+}
+"""What tasks are called elsewhere."""
+
+
+@cache
+def list_tasks() -> Mapping[str, str]:
+    """Where the recipe of each task is, as "module:name"; nobody can take the name of one of ours."""
+    return {point.name: point.value for point in entry_points(group="heedful.tasks")} | dict(_BUILTIN_TASKS)
+
+
+@cache
+def load_installed_architectures() -> tuple[type[Any], ...]:
+    """The families of models that installed packages add, as the classes of their tables."""
+    points = entry_points(group="heedful.architectures")
+    return tuple(load_object(point.value, context=f"model.kind = {point.name!r}") for point in points)
+
+
+def suggest_task(word: str) -> str | None:
+    """The task that somebody means by a word which is none; None where that cannot be told."""
+    return _TASK_SYNONYMS.get(word.lower()) or closest_match(word, list_tasks())
+
+
+def get_recipe_class(task: str) -> type[Recipe]:
+    """The recipe of a task."""
+    recipe_class: type[Recipe] = load_object(list_tasks()[task], context=f"task = {task!r}")
+    return recipe_class
+
+
+def load_object(location: str, *, context: str) -> Any:
+    """What stands at "module:name"; `RecipeError` where what an installed package says of itself is not true."""
+    module, _, name = location.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise RecipeError(
+            f"{context}: the package that has it cannot be used ({location}: {error}); mend it"
+        ) from error

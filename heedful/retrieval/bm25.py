@@ -1,0 +1,161 @@
+"""Text as a search by words reads it: its terms, and BM25 over them, kept by bm25s in a folder of its own."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.atomic_io import describe_error
+from heedful.characters import letters_and_marks
+from heedful.errors import DataError, MissingExtraError, RunError
+from heedful.files import read_json
+from heedful.retrieval.arrays import map_array
+
+K1: Final = 1.5
+"""How slowly a term that occurs again counts less."""
+B: Final = 0.75
+"""How much long passages are held back."""
+_METHOD: Final = "lucene"
+_SCORES, _ROWS, _STARTS = (f"{name}.csc.index.npy" for name in ("data", "indices", "indptr"))
+_TERMS, _SETTINGS = "vocab.index.json", "params.index.json"
+INDEX_FILES: Final = (_SCORES, _ROWS, _STARTS, _TERMS, _SETTINGS)
+"""In the folder that bm25s writes."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Hiragana, Katakana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+
+
+class TextTerm(NamedTuple):
+    """What is counted, and the characters of the text that it was made of."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def extract_terms(text: str) -> list[TextTerm]:
+    """The terms of a text, in its order.
+
+    A term is a run of letters, combining marks and digits, its case folded, in Unicode's compatible composed form
+    (NFKC). Scripts without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are cut into overlapping pairs
+    of characters instead; a single one stands alone. Nothing is stemmed and no word is left out: a frequent one has
+    little weight in BM25.
+    """
+    extracted = []
+    for match in _build_term_pattern().finditer(text):
+        start, stop = match.span()
+        width = 2 if match.lastgroup == "unspaced" and stop - start > 2 else stop - start
+        for index in range(start, stop - width + 1):
+            folded = unicodedata.normalize("NFKC", text[index : index + width].casefold())
+            extracted.append(TextTerm(folded, index, index + width))
+    return extracted
+
+
+class BM25Index:
+    """BM25 as Lucene counts it (Kamphuis et al. 2020).
+
+    The score of a passage is the sum over the terms t of the query, each as often as it stands there, of
+
+        ln(1 + (N - n_t + 0.5) / (n_t + 0.5)) * f_t / (f_t + k1 * (1 - b + b * l / mean l))
+
+    with N passages, n_t of which hold t, f_t times in this one, which has l terms.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    @classmethod
+    def from_passages(cls, passages: Iterable[Iterable[str]]) -> BM25Index:
+        """An index of passages as terms; `DataError` where no passage has any."""
+        library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
+        vocabulary: dict[str, int] = {}
+        rows = [[vocabulary.setdefault(term, len(vocabulary)) for term in passage] for passage in passages]
+        if not vocabulary:
+            raise DataError("no passage has a word, so nothing can be found; name a file of text")
+        library.index((rows, vocabulary), create_empty_token=False, show_progress=False)
+        return cls(library)
+
+    @classmethod
+    def load(cls, folder: Path, *, num_passages: int) -> BM25Index:
+        """The one that `save` wrote; its arrays are mapped. `RunError` where they do not fit each other."""
+        library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
+        scores = map_array(folder / _SCORES, dtypes="float32 float64", shape=(None,))
+        rows = map_array(folder / _ROWS, dtypes="int32 int64", shape=scores.shape)
+        starts = map_array(folder / _STARTS, dtypes="int32 int64", shape=(None,))
+        try:
+            vocabulary, settings = read_json(folder / _TERMS), read_json(folder / _SETTINGS)
+            _check_vocabulary(vocabulary, count=len(starts) - 1)
+            if settings["method"] != _METHOD or (count := settings["num_docs"]) != num_passages:
+                raise ValueError(f"its settings are not those of {num_passages:,} passages by {_METHOD}")
+            if starts[0] != 0 or starts[-1] != len(rows) or np.diff(starts).min(initial=0) < 0:
+                raise ValueError("its terms do not begin where others end")
+            if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
+                raise ValueError("it speaks of passages that are not there")
+            if not np.isfinite(scores).all():
+                raise ValueError("it holds scores that are not numbers")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{folder}: cannot be read ({describe_error(error)}); build the index again with --rebuild"
+            ) from None
+        library.scores = {"data": scores, "indices": rows, "indptr": starts, "num_docs": count}
+        library.vocab_dict, library.unique_token_ids_set = vocabulary, set(vocabulary.values())
+        library.nonoccurrence_array = None
+        return cls(library)
+
+    def save(self, folder: Path) -> None:
+        """Arrays as .npy, terms and parameters as JSON; nothing is pickled."""
+        self._library.save(folder, show_progress=False)
+
+    def get_passage_share(self, term: str) -> float:
+        """The share of the passages that have a term."""
+        term_number = self._library.vocab_dict.get(term)
+        if term_number is None:
+            return 0.0
+        starts, num_passages = self._library.scores["indptr"], self._library.scores["num_docs"]
+        return float(starts[term_number + 1] - starts[term_number]) / float(num_passages)
+
+    def score_passages(self, terms: Iterable[str]) -> Float[np.ndarray, " N"]:
+        """The score of each passage; terms that no passage has count nothing."""
+        term_numbers = self._library.get_tokens_ids(list(terms))
+        scores: np.ndarray = self._library.get_scores_from_ids(term_numbers)
+        return scores
+
+
+def _check_vocabulary(vocabulary: Any, *, count: int) -> None:
+    """A `ValueError` where these are not so many terms with a number each; an older bm25s adds one for nothing."""
+    if not isinstance(vocabulary, dict) or len(vocabulary) != count:
+        raise ValueError(f"it does not hold {count:,} terms")
+    if any(type(term_number) is not int or not 0 <= term_number < count for term_number in vocabulary.values()):
+        raise ValueError("it holds a term without a number")
+
+
+def import_bm25s() -> ModuleType:
+    """The library; `MissingExtraError` where it is not installed."""
+    try:
+        import bm25s as library
+    except ImportError:
+        raise MissingExtraError(
+            "searching passages needs the package bm25s; install it with: pip install 'heedful[search]'"
+        ) from None
+    module: ModuleType = library
+    return module
+
+
+@cache
+def _build_term_pattern() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<unspaced>(?:(?=[{letters_and_marks()}])[{_UNSPACED}])+)|(?:(?![_{_UNSPACED}])[{letters_and_marks()}])+"
+    )

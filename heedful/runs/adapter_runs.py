@@ -1,0 +1,233 @@
+"""Runs that hold nothing but an adapter: what they belong to, and the weights of both together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, assert_never
+
+from pydantic import BaseModel, Field
+from torch import Tensor, nn
+
+from heedful.adapters.adapter import Adapter
+from heedful.adapters.bottleneck import BottleneckAdapter
+from heedful.adapters.lora import LoraAdapter
+from heedful.atomic_io import compute_digest, read_checked_json, read_manifest, verify_file
+from heedful.errors import RunError
+from heedful.foreign.folders import is_hugging_face_folder
+from heedful.models.model_size import build_without_memory
+from heedful.recipes.adapters import AdapterConfig, BottleneckConfig, LoraConfig
+from heedful.recipes.recipe import Recipe
+from heedful.recipes.training import FineTunableTrainingConfig
+from heedful.runs.checkpoints import StoredWeights, find_weights_file, read_stored_weights
+from heedful.tasks.task import Run
+
+ADAPTER_FILE: Final = "adapter.json"
+"""Of a run folder: which adapter its weights are, and of what."""
+
+
+class AdapterBase(BaseModel, frozen=True):
+    """The model that was adapted.
+
+    Attributes:
+        folder: where it is.
+        beside: the way there from the run folder, for both may be moved together.
+        sha256: of its weights.
+    """
+
+    folder: Path
+    beside: Path
+    sha256: str
+
+
+class AdapterFile(BaseModel, frozen=True):
+    """What `adapter.json` says.
+
+    Attributes:
+        format: of the file.
+        adapter: its kind and sizes.
+        base: what it belongs to.
+        taken: names of the parameters that the base gives.
+        stored: names under which the base stores some of these, where they are others.
+    """
+
+    format: Literal[1] = 1
+    adapter: AdapterConfig
+    base: AdapterBase
+    taken: tuple[str, ...]
+    stored: Mapping[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ParameterCounts:
+    """How many numbers an adapted model has.
+
+    Attributes:
+        trainable: those that an update may change.
+        adapter: those of them that are the adapter's.
+        total: all.
+    """
+
+    trainable: int
+    adapter: int
+    total: int
+
+
+def get_adapter(recipe: Recipe) -> Adapter | None:
+    """What learns in the place of the weights, if it is not these."""
+    training = recipe.training
+    config = training.adapter if isinstance(training, FineTunableTrainingConfig) else None
+    return None if config is None else build_adapter(config)
+
+
+def build_adapter(config: LoraConfig | BottleneckConfig) -> Adapter:
+    """The adapter that a table describes."""
+    match config:
+        case LoraConfig(rank=rank, alpha=alpha, dropout=dropout, on=on):
+            return LoraAdapter(rank, alpha, dropout=dropout, targets=on)
+        case BottleneckConfig(width=width):
+            return BottleneckAdapter(width)
+    assert_never(config)
+
+
+def get_unmerged_adapter(recipe: Recipe) -> Adapter | None:
+    """The adapter that trained models of a recipe compute with, if there is one."""
+    adapter = get_adapter(recipe)
+    return adapter if adapter is not None and adapter.keeps_modules else None
+
+
+def build_uninitialized_model(run: Run[Any, Any]) -> nn.Module:
+    """A model with a parameter for each of a trained run's weights, of any value."""
+    model: nn.Module = run.init_model()
+    if (adapter := get_unmerged_adapter(run.recipe)) is not None:
+        adapter.attach(model)
+    return model
+
+
+def build_adapter_file(
+    run: Run[Any, Any], base: Path, *, base_tensors: Mapping[str, Tensor], body: str, shared_names: Mapping[str, str]
+) -> AdapterFile:
+    """What a new run is to keep of the model that it adapts.
+
+    Args:
+        run: whose recipe has an adapter.
+        base: folder of that model.
+        base_tensors: its tensors.
+        body: attribute of the part that both have in common; empty where it is all of them.
+        shared_names: the further names of parameters that the base has under several, each with that which it stores.
+    """
+    training = run.recipe.training
+    assert isinstance(training, FineTunableTrainingConfig)
+    assert training.adapter is not None
+    with build_without_memory():
+        model: nn.Module = run.build_model()
+    prefix = f"{body}." if body else ""
+    taken = tuple(
+        name
+        for name, parameter in model.named_parameters()
+        if name.startswith(prefix) and name in base_tensors and base_tensors[name].shape == parameter.shape
+    )
+    beside = Path(os.path.relpath(base.resolve(), run.folder.resolve()))
+    adapter_base = AdapterBase(folder=base.resolve(), beside=beside, sha256=compute_base_digest(base))
+    stored = {name: shared_names[name] for name in taken if name in shared_names}
+    return AdapterFile(adapter=training.adapter, base=adapter_base, taken=taken, stored=stored)
+
+
+def read_adapter_file(folder: Path) -> AdapterFile | None:
+    """What a run keeps of the model that it adapts; None where it adapts none.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    manifest = read_manifest(folder)
+    if ADAPTER_FILE not in manifest.files:
+        return None
+    verify_file(folder, ADAPTER_FILE, manifest=manifest)
+    return read_checked_json(folder / ADAPTER_FILE, AdapterFile)
+
+
+def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights:
+    """All weights of a trained run; see `heedful.runs.checkpoints.read_stored_weights`.
+
+    Raises:
+        RunError: there are none yet, a file is damaged, or the model that was adapted is gone or has other weights.
+    """
+    own = read_stored_weights(folder, step=step)
+    if (adapter_file := read_adapter_file(folder)) is None:
+        return own
+    base_weights = load_base_tensors(_find_base(adapter_file.base, folder))
+    base_weights = {
+        **base_weights,
+        **{name: base_weights[other] for name, other in adapter_file.stored.items() if other in base_weights},
+    }
+    if missing := [name for name in adapter_file.taken if name not in base_weights]:
+        raise RunError(
+            f"{folder / ADAPTER_FILE}: speaks of {missing[0]}, which {adapter_file.base.folder} has not; restore both"
+        )
+    adapter = build_adapter(adapter_file.adapter)
+    taken = {name: base_weights[name] for name in adapter_file.taken}
+    return replace(own, tensors=adapter.merge_weights(taken, own.tensors, origin=str(own.path)))
+
+
+def load_base_tensors(folder: Path) -> Mapping[str, Tensor]:
+    """The weights of a run, or of a model of Hugging Face, by our names."""
+    if is_hugging_face_folder(folder):
+        from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
+
+        return open_hugging_face(folder).origin.tensors
+    return load_full_weights(folder).dequantize()
+
+
+def compute_base_digest(folder: Path) -> str:
+    """The sha256 of a model's weights; of several files, that of theirs."""
+    if is_hugging_face_folder(folder):
+        digests = [compute_digest(path) for path in sorted(folder.glob("*.safetensors"))]
+    else:
+        digests = [read_manifest(folder).files[find_weights_file(folder)]]
+        if (adapter_file := read_adapter_file(folder)) is not None:
+            digests.append(adapter_file.base.sha256)
+    return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
+def require_same_base(folder: Path, init: Path) -> None:
+    """`RunError` where the model that a run began to adapt has other weights now."""
+    adapter_file = read_adapter_file(folder)
+    if adapter_file is not None and compute_base_digest(init) != adapter_file.base.sha256:
+        raise RunError(
+            f"init = {init}: has other weights than when the run in {folder} began to adapt it; put those back, or "
+            "choose another folder with --output"
+        )
+
+
+def _find_base(base: AdapterBase, folder: Path) -> Path:
+    """Where the model that was adapted is now."""
+    candidates = [candidate for candidate in (base.folder, folder / base.beside) if candidate.is_dir()]
+    if not candidates:
+        raise RunError(
+            f"{folder}: holds an adapter alone, and the model that it belongs to is not in {base.folder} any more; put "
+            "it back, or name it and give this folder with --adapter"
+        )
+    matches = [candidate for candidate in candidates if compute_base_digest(candidate) == base.sha256]
+    if not matches:
+        raise RunError(
+            f"{folder}: holds an adapter alone, and {candidates[0]} has other weights than those that it was trained on; "
+            "put these back"
+        )
+    return matches[0]
+
+
+def count_parameters(run: Run[Any, Any]) -> ParameterCounts | None:
+    """How many numbers of an adapted run learn; None where its model itself does."""
+    adapter_file, adapter = read_adapter_file(run.folder), get_adapter(run.recipe)
+    if adapter_file is None or adapter is None:
+        return None
+    with build_without_memory():
+        model: nn.Module = run.build_model()
+        adapter.attach(model)
+    counts = {name: parameter.numel() for name, parameter in model.named_parameters()}
+    in_adapter = sum(count for name, count in counts.items() if adapter.is_adapter_parameter(name))
+    trainable = sum(count for name, count in counts.items() if name not in adapter_file.taken)
+    return ParameterCounts(trainable, in_adapter, sum(counts.values()))

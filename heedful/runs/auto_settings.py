@@ -1,0 +1,59 @@
+"""What a recipe leaves open and its task chooses by the data and the time, told and kept in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, TypeVar
+
+import torch
+
+from heedful.recipes import toml
+from heedful.recipes.load import apply_settings, is_unset
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.task import get_task
+
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+
+
+def fit_recipe(
+    recipe: AnyRecipe, *, device: torch.device, processes: int = 1, log: Callable[[str], None] = lambda _: None
+) -> AnyRecipe:
+    """The recipe of a run that is to be made, with what fits its data where it leaves that open.
+
+    Args:
+        recipe: with the vocabulary and the architecture of its `init`.
+        device: where each process trains.
+        processes: how many train together.
+        log: told in lines what was chosen.
+
+    Raises:
+        DataError: a text cannot be read, or has nothing to learn from.
+    """
+    if not recipe.needs_fitting:
+        return recipe
+    config = recipe.training
+    threads = config.threads or torch.get_num_threads()
+    budget = ComputeBudget.from_config(config, threads=threads, processes=processes, gpu=device.type == "cuda")
+    chosen = {
+        key: value for key, value in get_task(recipe).choose_settings(recipe, budget).items() if is_unset(recipe, key)
+    }
+    assert chosen.keys() <= set(recipe.auto_keys), "a task chooses what its recipe says that it does"
+    if not chosen:
+        return recipe
+    log("chosen by the data and the time; what stands in the recipe goes before it:")
+    for line in format_settings(chosen):
+        log(f"  {line}")
+    return apply_settings(recipe, chosen, source="what was chosen by the data and the time")
+
+
+def format_settings(settings: Settings) -> Iterator[str]:
+    """A line for each table, as a recipe would have it."""
+
+    def get_table(item: tuple[str, Any]) -> str:
+        return item[0].rpartition(".")[0]
+
+    for name, items in groupby(settings.items(), key=get_table):
+        values = ", ".join(f"{key.rpartition('.')[2]} = {toml.format_value(value)}" for key, value in items)
+        yield f"{name} = {{ {values} }}" if name else values

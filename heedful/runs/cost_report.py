@@ -1,0 +1,179 @@
+"""What a training will cost, told before its first update, and its time once a few updates have been measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from heedful.memory_limits import get_memory_limit
+from heedful.models.model_size import (
+    ModelTooLargeError,
+    TrainingMemory,
+    build_without_memory,
+    estimate_training_memory,
+    measure_model,
+)
+from heedful.recipes.size_limits import find_largest_key
+from heedful.recipes.training import AdamConfig, TrainingConfig
+from heedful.runs.adapter_runs import build_uninitialized_model
+from heedful.runs.device import get_peak_memory
+from heedful.runs.trainer_factory import build_limits, freeze_parameters, uses_bf16
+from heedful.tasks.task import Run
+from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, ValidationResult
+from heedful.training.eta import ExpectedEnd, TrainingForecast, format_duration
+
+_UPDATES, _SECONDS = 10, 10.0
+"""The time is estimated after so many updates, or after so long."""
+_MIN_REPORTED_SECONDS, _LONG_SECONDS = 30.0, 2 * 3600.0
+"""Seconds from which on a training is long enough for an estimate, and for a warning."""
+_MAX_EVALUATION_SHARE: Final = 0.9
+"""An evaluation that comes later than this share of the training is not announced."""
+_SHORTEN_HINT: Final = (
+    "training.minutes or training.steps end it earlier; in a new run a smaller training.batch_tokens, or a smaller "
+    "model (model.d_model, its layers), makes each update cheaper"
+)
+
+
+def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
+    """Refuses a training whose weights, gradients and moments have no room, before anything of it is built.
+
+    Raises:
+        ModelTooLargeError: the message names the key that makes it so large.
+    """
+    limit = get_memory_limit() if device.type == "cpu" else _get_device_memory(device)
+    if limit is None:
+        return
+    config = run.recipe.training
+    with build_without_memory():
+        model: nn.Module = build_uninitialized_model(run)
+    freeze_parameters(model, config)
+    memory = estimate_training_memory(
+        model,
+        moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
+        use_bf16=False,  # which needs less
+        has_average=config.ema is not None,
+        tokens=1,
+        length=1,
+    )
+    if memory.bytes_without_activations > limit:
+        reason = f"training: {find_largest_key(run.recipe, run.vocab_sizes)}"
+        raise ModelTooLargeError(
+            bytes_=memory.bytes_without_activations, modules=0, max_bytes=float(limit), reason=reason
+        )
+
+
+def _get_device_memory(device: torch.device) -> int | None:
+    """Bytes that an accelerator has; None where torch does not say."""
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else None
+
+
+class CostReporter(Callback):
+    """Tells what training will cost.
+
+    Args:
+        config: of the training.
+        model: that learns, on its device.
+        log: told in lines.
+        device: where it is.
+    """
+
+    def __init__(
+        self, config: TrainingConfig, model: nn.Module, *, log: Callable[[str], None], device: torch.device
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._log = log
+        self._device = device
+        self._forecast = TrainingForecast(build_limits(config))
+        self._plan_reported = self._time_reported = False
+        self._start_seconds = 0.0
+
+    def on_epoch_begin(self, plan: EpochPlan) -> None:
+        """Parameters, memory and updates, once."""
+        self._forecast = self._forecast.with_plan(plan)
+        if self._plan_reported:
+            return
+        self._plan_reported, self._start_seconds = True, plan.progress.seconds
+        config = self._config
+        memory = estimate_training_memory(
+            self._model,
+            moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
+            use_bf16=uses_bf16(config, self._model, self._device),
+            has_average=config.ema is not None,
+            tokens=config.batch_tokens,
+            length=round(config.batch_tokens * plan.batches / max(1, plan.examples)),
+        )
+        self._log(f"{measure_model(self._model).num_parameters:,} parameters; {describe_memory(memory)}")
+        self._log(_describe_updates(plan, config, self._forecast))
+
+    def on_step_end(self, update: StepMetrics) -> None:
+        """Measures until the time can be estimated."""
+        if self._time_reported:
+            return
+        self._forecast = self._forecast.with_update(update)
+        ending = self._forecast.estimate_end()
+        if ending is None or (
+            self._forecast.num_updates < _UPDATES and update.elapsed - self._start_seconds < _SECONDS
+        ):
+            return
+        self._time_reported = True
+        if ending.seconds >= _MIN_REPORTED_SECONDS:
+            peak = get_peak_memory(self._device)
+            so_far = "" if peak is None else f"; memory so far: {format_bytes(peak)}"
+            self._log(describe_time(self._forecast, ending) + so_far)
+            if ending.seconds >= _LONG_SECONDS and ending.limit != "minutes":
+                self._log(f"warning: this training is long; {_SHORTEN_HINT}")
+
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
+        """Measures that too."""
+        self._forecast = self._forecast.with_evaluation(evaluation)
+
+
+def describe_memory(memory: TrainingMemory) -> str:
+    """What training needs, in a sentence."""
+    known_text = f"training needs {format_bytes(memory.bytes_without_activations)} for weights, gradients and the optimizer's moments"
+    if memory.activations is None:
+        return f"{known_text}, activations aside"
+    return f"{known_text}, and very roughly {format_bytes(memory.activations)} for the activations of a batch"
+
+
+def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
+    """How long it will take, what comes before, and what may end it earlier."""
+    limits = forecast.limits
+    if ending.limit == "minutes":
+        of_total = "" if forecast.last_step is None else f" of {forecast.last_step - forecast.step:,}"
+        updates_text = "" if ending.updates is None else f", after about {ending.updates:,}{of_total} updates"
+        text = f"training.minutes = {limits.minutes:g} ends it in {format_duration(ending.seconds)}{updates_text}"
+    else:
+        aside = ", validation aside" if forecast.evaluation_seconds is None else ""
+        text = f"about {format_duration(ending.seconds)} for {ending.updates:,} updates{aside}"
+    if forecast.seconds_to_evaluation < _MAX_EVALUATION_SHARE * ending.seconds:
+        which = "next" if forecast.step >= forecast.evaluate_every else "first"
+        text += f"; {which} validation after about {format_duration(forecast.seconds_to_evaluation)}"
+    if limits.patience is not None:
+        text += f"; training.patience = {limits.patience} may end it earlier"
+    return text
+
+
+def format_bytes(count: int) -> str:
+    """So many bytes, in the unit that suits."""
+    power, unit = next(
+        (candidate for candidate in ((3, "GiB"), (2, "MiB")) if count >= 1024 ** candidate[0]), (1, "KiB")
+    )
+    return f"{count / 1024**power:,.1f} {unit}"
+
+
+def _describe_updates(plan: EpochPlan, config: TrainingConfig, forecast: TrainingForecast) -> str:
+    """How many there are, and what ends them."""
+    text = f"{plan.updates:,} updates an epoch"
+    if forecast.last_step is not None:
+        epochs = "" if not plan.updates else f" ({forecast.last_step / plan.updates:,.1f} epochs)"
+        text += f", {forecast.last_step:,} in all{epochs}"
+    if plan.progress.step:
+        text += f", {plan.progress.step:,} of them done"
+    if config.minutes is not None:
+        text += f"; at most {format_duration(60 * config.minutes)}"
+    return text

@@ -1,0 +1,162 @@
+"""Trained runs in the exam of their task, with what their folders say; what is measured where there is no exam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import torch
+from torch import nn
+
+from heedful.atomic_io import compute_digest, read_manifest
+from heedful.errors import RecipeError, RunError
+from heedful.models.model_size import build_without_memory
+from heedful.models.model_size import measure_model as measure_size
+from heedful.recipes.recipe import EngineName, Recipe
+from heedful.registry import DEFAULT_TASK, get_recipe_class, load_object
+from heedful.runs.adapter_runs import count_parameters
+from heedful.runs.checkpoints import get_best_step
+from heedful.runs.device import find_device, tune_malloc
+from heedful.runs.learning_curve import has_numbers, read_records
+from heedful.runs.load import load_trained_model
+from heedful.runs.prepare import open_corpus
+from heedful.runs.trainer_factory import freeze_parameters
+from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
+from heedful.tasks.report import EvaluatedSystem
+from heedful.tasks.run_summary import CurvePoint, RunSummary
+from heedful.tasks.task import Run, Task, get_task
+
+_REQUEST_OPTIONS: Final[Mapping[str, str]] = {
+    "text": "--source, --target and --data",
+    "lowercase": "--lowercase",
+    "tokenize": "--tokenize",
+    "search": "what says how to search",
+    "context": "--context",
+    "stride": "--stride",
+    "terms": "--terms",
+    "contrasts": "--contrasts",
+    "judge": "--judge",
+    "paged": "--page",
+}
+"""How a user gives each part of an `EvaluatorOptions`."""
+
+
+def get_default_task() -> Task[Any, Any]:
+    """The task of answers in a file, where no run says which they belong to."""
+    task: Task[Any, Any] = load_object(get_recipe_class(DEFAULT_TASK).made_by, context=f"task = {DEFAULT_TASK!r}")
+    return task
+
+
+def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions) -> Evaluator:
+    """What a run is asked.
+
+    Raises:
+        DataError: a file is missing, cannot be read, or holds nothing to ask.
+        RecipeError: what a user wants says nothing to the task, or does not fit the recipe.
+        RunError: the task has no exam, or there is no such task among those of the run.
+    """
+    task = get_task(recipe)
+    if task.report_class is None:
+        raise RunError(
+            f"{folder}: its task is {recipe.task}, of which no two runs are asked the same; heedful evaluate measures "
+            "one alone"
+        )
+    if request.task is not None and "task" not in task.supported_options:
+        raise RecipeError(f"--task: {folder} has one task; leave it out")
+    if request.task is not None and request.task not in recipe.datasets:
+        raise RunError(f"{folder}: has no task {request.task!r}; choose one of {', '.join(recipe.datasets)}")
+    if unsupported := [
+        _REQUEST_OPTIONS[name] for name in _REQUEST_OPTIONS if name in request.changed_options - task.supported_options
+    ]:
+        raise RecipeError(
+            f"{folder}: its task is {recipe.task}, which is measured on data.test or data.validation and knows nothing "
+            f"of {', '.join(unsupported)}; leave that out"
+        )
+    return task.build_evaluator(recipe, request)
+
+
+def compute_answers(
+    run: Run[Any, Any], evaluator: Evaluator, *, device: str | torch.device | None = None, **load_kwargs: Any
+) -> Any:
+    """What the trained model of a run says of the examples; see `heedful.load` for the device and what else is given.
+
+    Raises:
+        DataError: it cannot read one of them.
+        RunError: the run is damaged or not trained yet.
+    """
+    tune_malloc()
+    predictor = run.task.build_predictor(run, load_trained_model(run, device=find_device(device), **load_kwargs))
+    return evaluator.predict(predictor, run.recipe)
+
+
+def describe_system(run: Run[Any, Any]) -> EvaluatedSystem:
+    """The run as one that answers: what it is and how it learned, as its folder says without its weights.
+
+    Raises:
+        RunError: nothing was trained yet.
+    """
+    manifest = read_manifest(run.folder)
+    step = get_best_step(run.folder, replace(manifest, best=None) if manifest.finished else manifest)
+    records_read = list(read_records(run.folder / "metrics.jsonl"))
+    speeds = [
+        record["labels_per_second"] for record in records_read if has_numbers(record, "training", "labels_per_second")
+    ]
+    validation_minutes = [
+        record["seconds"] / 60 for record in records_read if has_numbers(record, "validation", "seconds")
+    ]
+    curve = (
+        CurvePoint(record["step"], record["seconds"] / 60, record["loss"])
+        for record in records_read
+        if has_numbers(record, "validation", "step", "seconds", "loss")
+    )
+    with build_without_memory():
+        model: nn.Module = run.build_model()
+    freeze_parameters(model, run.recipe.training)
+    counts = count_parameters(run)
+    facts = RunSummary(
+        recipe=run.recipe,
+        finished=manifest.finished,
+        step=step,
+        parameters=measure_size(model).num_parameters if counts is None else counts.total,
+        trainable_parameters=(
+            sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+            if counts is None
+            else counts.trainable
+        ),
+        vocabulary="".join(compute_digest(run.folder / name)[:12] for name in run.vocabularies),
+        minutes=validation_minutes[-1] if validation_minutes else None,
+        tokens_per_second=median(speeds) if speeds else None,
+        curve=tuple(curve),
+    )
+    return EvaluatedSystem(str(run.folder), facts)
+
+
+def evaluate_run(
+    run: Run[Any, Any],
+    *,
+    device: str | torch.device | None = None,
+    engine: EngineName | None = None,
+    say: Callable[[str], None],
+    adapter: Path | None = None,
+) -> tuple[str, Mapping[str, float]]:
+    """What training measures, on the test part, or on the validation part where there is no other.
+
+    Returns:
+        The name of the part, and the metrics.
+
+    Raises:
+        DataError: a file is missing or cannot be read.
+        RunError: the run is damaged or not trained yet.
+    """
+    target_device = find_device(device)
+    part = "validation" if any(data.test is None for data in run.recipe.datasets.values()) else "test"
+    corpora = {name: open_corpus(run, part, log=say, name=name) for name in run.member_runs}
+    objective = run.task.build_joint_objective(
+        run, {name: (corpus, corpus) for name, corpus in corpora.items()}, device=target_device
+    )
+    model = load_trained_model(run, device=target_device, engine=engine, say=say, adapter=adapter)
+    with torch.inference_mode():
+        return part, objective.evaluate(model)

@@ -1,0 +1,169 @@
+"""What pictures and clips show, in our own interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from heedful.data.clips import Clip
+from heedful.data.pictures import Picture
+from heedful.inspection.record import InspectionRecord
+from heedful.serving.api.handlers import check_limits
+from heedful.serving.api.requests import CaptionRequest, InspectHTTPRequest
+from heedful.serving.api.responses import CaptionRecord, ModelAnswers
+from heedful.serving.api.translation import check_length
+from heedful.serving.api.uploads import (
+    find_file_field,
+    find_inspected_field,
+    open_clip,
+    open_picture,
+    read_upload_fields,
+)
+from heedful.serving.capabilities import Capability, has_capable_model
+from heedful.serving.http_errors import bad_request
+from heedful.serving.registry import LoadedModel, ModelRegistry
+from heedful.serving.routes import RequestContext, Route
+from heedful.tasks.base_captioner import BaseCaptioner, CaptionLineFormat
+from heedful.tasks.captioning.predictor import Captioner
+from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
+from heedful.tasks.search_factory import build_length_limits, build_search
+from heedful.tasks.video.predictor import VideoCaptioner
+
+GROUP: Final = "perception"
+_FIELDS_BY_CAPTIONER: Final[Mapping[type[Any], tuple[str, ...]]] = {
+    Captioner: ("image",),
+    VideoCaptioner: ("clip", "frames"),
+}
+"""Under which names each kind of captioner is shown something."""
+_MAX_VIDEO_BYTES: Final = 2**33
+"""Bytes of all frames of a video, as pixels: some minutes of a small one, one of a large one."""
+_MAX_ARRAY_BYTES: Final = 2**27
+"""Of an array of frames, which are held in memory."""
+
+
+def _warm_up(predictor: Any) -> object:
+    if isinstance(predictor, Captioner):
+        size = predictor.framing.size
+        return predictor.caption([np.zeros((size, size, 3), dtype=np.uint8)])
+    black = np.zeros((1, *predictor.array_spec.shape), predictor.array_spec.dtype)
+    return predictor.caption([Clip(black, np.zeros(1, dtype=np.int64))])
+
+
+def _field_names(predictor: Any) -> tuple[str, ...]:
+    return next(
+        names for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if isinstance(predictor, predictor_type)
+    )
+
+
+def _prepare_inspection(
+    context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
+) -> Callable[[], InspectionRecord]:
+    predictor = model.predictor
+    name = find_inspected_field(message, *_field_names(predictor))
+    search = predictor.search if message.beam is None else set_beam_width(predictor.search, message.beam)
+    content, options = getattr(message, name), {"search": search, "scope": InspectionSelection(attribution="auto")}
+
+    def inspect_content() -> InspectionRecord:
+        if name == "image":
+            record: InspectionRecord = predictor.inspect(
+                _load_picture(context, predictor, content), message.pair, **options
+            )
+        else:
+            with _open_clip(context, predictor, content, name=name) as path:
+                record = predictor.inspect(path, message.pair, **options)
+        return replace(record, title="1")  # and not where the file was
+
+    return inspect_content
+
+
+CAPABILITIES = (
+    Capability(
+        "caption",
+        (Captioner, VideoCaptioner),
+        "say what they see",
+        _warm_up,
+        _prepare_inspection,
+        lambda model: {"takes": model.predictor.input_noun},
+    ),
+)
+
+
+def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
+    """That of captioners, where there are any."""
+    if has_capable_model(registry, "caption"):
+        yield Route(
+            path="/v1/heedful/caption",
+            handler=_answer_caption,
+            summary="say what a picture or a clip shows",
+            request_type=CaptionRequest,
+            response_type=ModelAnswers[CaptionRecord],
+            read_fields=read_upload_fields,
+            accepts_files=True,
+            group=GROUP,
+        )
+
+
+@contextmanager
+def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any, *, name: str) -> Iterator[Path]:
+    """A clip that is sent, while the block runs; `HTTPError` where it holds more frames than are decoded for anybody."""
+    with open_clip(content, context, name=name, estimate_memory=predictor.peak_memory) as path:
+        max_bytes = _MAX_ARRAY_BYTES if path.suffix == ".npz" else _MAX_VIDEO_BYTES
+        if path.is_file() and (size := predictor.decoded_size(path)) > max_bytes:
+            message = f"{name}: {size:,} bytes of frames; this server decodes at most {max_bytes:,}: cut or shrink it"
+            raise bad_request(message, param=name)
+        yield path
+
+
+async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Mapping[str, Any]:
+    check_limits(context, message)
+    name = find_file_field(message, "image", "clip", "frames")
+    predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
+    model = context.registry.get_model(
+        (predictor_type,), message.model, action=f"say what {predictor_type.input_noun}s show"
+    )
+    predictor, limits = model.predictor, context.registry.settings.limits
+    config = message.build_config(predictor.generation)
+    search = build_search(config, predictor.target.tokenizer, n_best=message.n_best, seed=message.seed)
+    length = check_length(message, build_length_limits(config), limits, max_source_tokens=1)
+    line_format = CaptionLineFormat(predictor, search, length, all_candidates=message.n_best > 1)
+
+    def work() -> list[Mapping[str, Any]]:
+        model_input = _load_input(context, predictor, getattr(message, name), name=name)
+        context.deadline.raise_if_over()
+        captions = predictor.caption([model_input], search=search, length=length)
+        context.deadline.raise_if_over()
+        return [_build_record(line_format, caption, model_input, align=message.align) for caption in captions]
+
+    return {"model": model.name, "answers": await model.run(context.deadline, work)}
+
+
+def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content: Any, *, name: str) -> Any:
+    """What is sent, as its captioner sees it, which is small."""
+    if isinstance(predictor, Captioner):
+        return _load_picture(context, predictor, content)
+    assert isinstance(predictor, VideoCaptioner), "there are no other captioners"
+    with _open_clip(context, predictor, content, name=name) as path:
+        return predictor.extract_features(path)
+
+
+def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -> Picture:
+    with open_picture(content, context) as picture:
+        return predictor.framing(picture)
+
+
+def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> dict[str, Any]:
+    record = line_format.to_json(caption)
+    if align and line_format.captioner.has_attention and caption.text:
+        (attention,) = line_format.captioner.attend([(model_input, caption.text)])
+        record["looked"] = {
+            "tokens": list(attention.tokens),
+            "weights": attention.weights.astype(float).round(4).tolist(),
+        }
+        if isinstance(model_input, Clip):
+            record["looked"]["frames"] = model_input.frame_indices.tolist()
+    return record

@@ -1,0 +1,88 @@
+"""How our own interface asks: within limits, as `LineFormat` know it, a part of the texts after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from heedful.inspection.record import InspectionRecord
+from heedful.serving.api.requests import FILE_FIELDS, InspectHTTPRequest, iter_texts
+from heedful.serving.http_errors import bad_request
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
+from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.predictor import InspectRequest as Looking
+from heedful.tasks.predictor import LineFormat, Predictor, UnreadableInput, iter_chunks
+
+Input = TypeVar("Input")
+
+
+def to_list(values: str | Sequence[Input]) -> list[Any]:
+    """One text, or several, as a list."""
+    return [values] if isinstance(values, str) else list(values)
+
+
+def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int = 1) -> None:
+    """`HTTPError` where a message asks for more than the settings grant.
+
+    Args:
+        context: whose.
+        message: what is asked; files have a limit of their own.
+        num_texts: of the message.
+    """
+    limits = context.registry.settings.limits
+    field_values = {name: getattr(message, name) for name in type(message).model_fields if name not in FILE_FIELDS}
+    characters = sum(map(len, iter_texts(list(field_values.values()))))
+    if characters > limits.characters:
+        raise bad_request(f"{characters:,} characters of text; a request may have {limits.characters:,}: send fewer")
+    if num_texts > limits.batch:
+        raise bad_request(f"{num_texts:,} texts; a request may have {limits.batch:,}: send fewer")
+    bounds = {"n_best": limits.alternatives + 1, "beam": limits.rows, "tokens": limits.tokens, "top": limits.batch}
+    for name, bound in bounds.items():
+        if (value := field_values.get(name)) is not None and value > bound:
+            raise bad_request(f"{name}: {value:,}; this server grants at most {bound:,}", param=name)
+
+
+async def answer_inputs(
+    context: RequestContext, model: LoadedModel[Any], line_format: LineFormat[Input, Any], inputs: Sequence[Input]
+) -> Mapping[str, Any]:
+    """What a model says of inputs, in the records that commands write as JSON."""
+
+    def work() -> list[Any]:
+        return compute_records(context, line_format, inputs)
+
+    return {"model": model.name, "answers": await model.run(context.deadline, work)}
+
+
+def compute_records(context: RequestContext, line_format: LineFormat[Input, Any], inputs: Sequence[Input]) -> list[Any]:
+    """The same where it is worked for a request, which ends as soon as nobody waits."""
+    results: list[Any] = []
+    num_done = 0
+    for chunk in iter_chunks(inputs, context.registry.settings.limits.rows):
+        context.deadline.raise_if_over()
+        answers = line_format.answer_inputs(chunk, start=num_done + 1)
+        results += (
+            {"error": answer.message} if isinstance(answer, UnreadableInput) else line_format.to_json(answer)
+            for answer in answers
+        )
+        num_done += len(chunk)
+    return results
+
+
+def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -> Callable[[], InspectionRecord]:
+    """How a face that reads texts is looked at; a text is never the name of a file here."""
+    for name in FILE_FIELDS:
+        if getattr(message, name) is not None:
+            raise bad_request(f"{name}: this model reads texts; leave it out", param=name)
+    selection = InspectionSelection(attribution="auto")
+    request = Looking(message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection)
+    return lambda: predictor.inspect_request(request)
+
+
+def prepare_inspection(
+    _context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
+) -> Callable[[], InspectionRecord]:
+    """`prepare_text_inspection`, of a model."""
+    return prepare_text_inspection(model.predictor, message)

@@ -1,0 +1,116 @@
+"""By which names a server may be asked, and from which pages: what browsers must not be led to do."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, final
+
+from starlette.datastructures import Headers
+
+from heedful.serving.http_errors import bad_request, host_not_served, origin_forbidden
+from heedful.serving.settings import ServerSettings
+
+_HOST_PATTERN: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+_WILDCARD: Final = "*"
+_CACHE_SIZE: Final = 64
+"""Names of hosts of which it is remembered how they are written."""
+_SAFE_METHODS: Final = ("GET", "HEAD", "OPTIONS")
+_HEADER_NAMES_PATTERN: Final = re.compile(r"[A-Za-z0-9, -]{0,1000}")
+_EXPOSED_HEADERS: Final = "X-Request-Id, Retry-After"
+_MAX_AGE: Final = "600"
+"""Seconds for which a browser need not ask again whether it may ask."""
+
+
+@final
+class OriginPolicy:
+    """The names of a server, and the pages that may ask it.
+
+    A page of any site may have a name of its own stand for our address (DNS rebinding), so that a browser takes what we
+    answer for the site's; it cannot change the name that the browser asks for.
+
+    Args:
+        settings: with the address, and what its owner adds.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        access = settings.access
+        configured = [_normalize_host(host) for host in access.hosts]
+        machine = socket.gethostname().lower()
+        self._hosts = {*_LOOPBACK_NAMES, _normalize_host(settings.host), *(configured or (machine, f"{machine}.local"))}
+        self._configured_hosts = set(configured)
+        self._origins = {origin.rstrip("/").lower() for origin in access.origins}
+
+    def require_host(self, scope: Any, headers: Headers) -> None:
+        """`HTTPError` where a request is for another server."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not _HOST_PATTERN.fullmatch(hosts[0]):
+            raise bad_request("Host: the request must have one, which says for which server it is")
+        name = _normalize_host(hosts[0])
+        server_address = _normalize_host(scope["server"][0]) if scope.get("server") else None
+        if name not in self._hosts and name != server_address and _WILDCARD not in self._configured_hosts:
+            raise host_not_served(hosts[0])
+
+    def require_origin(self, scope: Any, headers: Headers) -> None:
+        """`HTTPError` where a page of another site would do more than read."""
+        origin = headers.get("origin")
+        if origin is not None and scope["method"] not in _SAFE_METHODS and not self._is_allowed(origin, headers):
+            raise origin_forbidden(origin)
+
+    def build_preflight(self, scope: Any, headers: Headers) -> dict[str, str] | None:
+        """What a browser is told that asks whether a page may ask; None for every other request.
+
+        Raises:
+            Refusal: it may not.
+        """
+        origin, method = headers.get("origin"), headers.get("access-control-request-method")
+        if scope["method"] != "OPTIONS" or origin is None or method is None:
+            return None
+        if not self._is_allowed(origin, headers):
+            raise origin_forbidden(origin)
+        requested_headers = headers.get("access-control-request-headers", "")
+        return {
+            "Access-Control-Allow-Methods": "GET, HEAD, POST",
+            "Access-Control-Allow-Headers": requested_headers
+            if _HEADER_NAMES_PATTERN.fullmatch(requested_headers)
+            else "",
+            "Access-Control-Max-Age": _MAX_AGE,
+        }
+
+    def cors_headers(self, headers: Headers) -> Iterator[tuple[str, str]]:
+        """Which page may read an answer."""
+        if not self._origins:
+            return
+        if _WILDCARD in self._origins:
+            yield "Access-Control-Allow-Origin", _WILDCARD
+        else:
+            yield "Vary", "Origin"
+            origin = headers.get("origin", "")
+            if origin.lower() in self._origins:
+                yield "Access-Control-Allow-Origin", origin
+        yield "Access-Control-Expose-Headers", _EXPOSED_HEADERS
+
+    def _is_allowed(self, origin: str, headers: Headers) -> bool:
+        if _WILDCARD in self._origins or origin.lower() in self._origins:
+            return True
+        address = origin.partition("://")[2].lower()
+        return address == headers["host"].lower() or (
+            bool(address) and _normalize_host(address) in self._configured_hosts
+        )
+
+
+@lru_cache(_CACHE_SIZE)
+def _normalize_host(host: str) -> str:
+    """A name without its port, or an address as it is written most shortly."""
+    match = _HOST_PATTERN.fullmatch(host)
+    name = (match[1] if match else host).strip("[]").lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    ipv4_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(ipv4_address or address)

@@ -1,0 +1,83 @@
+"""From settings to a house: models are loaded, and known by their languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from heedful.serving.languages import find_languages
+from heedful.serving.registry import LoadedModel, ModelRegistry, index_key
+from heedful.serving.settings import ModelSettings, ServerSettings
+from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+
+if TYPE_CHECKING:
+    from heedful.serving.inference_request import InferenceBackend
+
+
+def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda _: None) -> ModelRegistry:
+    """All that the settings name, loaded; the house is ready then.
+
+    Raises:
+        RecipeError: something cannot be computed where it is to be.
+        RunError: a folder is missing or damaged.
+    """
+    registry = ModelRegistry(settings, {}, {})
+    load_into(registry, log)
+    registry.state = "ready"
+    return registry
+
+
+def load_into(
+    registry: ModelRegistry, log: Callable[[str], None], build_backend: Callable[[str], InferenceBackend] | None = None
+) -> None:
+    """Loads what the settings of a house name into it; see `load_registry`.
+
+    Args:
+        registry: that gets them.
+        log: told what is taken for granted.
+        build_backend: what computes a model of this name; a thread of this process unless given.
+    """
+    settings, build_backend = registry.settings, build_backend or partial(_build_scheduler, registry)
+    if settings.threads is not None:
+        import torch
+
+        torch.set_num_threads(settings.threads)
+    for name, model_settings in settings.models.items():
+        for served_name, predictor in _load_predictors(name, model_settings, settings, log):
+            model_languages = find_languages(predictor, model_settings, name=served_name, log=log)
+            registry.models[served_name] = LoadedModel(
+                served_name, predictor, settings, model_languages=model_languages, backend=build_backend(served_name)
+            )
+    if settings.indices:
+        from heedful.retrieval.index import load_index
+
+        for name, index in settings.indices.items():
+            passage_index = load_index(index.folder, device=settings.device, say=log)
+            registry.indices[name] = LoadedModel(name, passage_index, settings, backend=build_backend(index_key(name)))
+
+
+def _build_scheduler(registry: ModelRegistry, name: str) -> InferenceBackend:
+    from heedful.serving.scheduler import Scheduler  # which reads torch
+
+    on_batch, on_tokens = partial(registry.metrics.record_batch, name), partial(registry.metrics.count_tokens, name)
+    return Scheduler(max_rows=registry.settings.limits.rows, on_batch=on_batch, on_tokens=on_tokens)
+
+
+def _load_predictors(
+    name: str, model_settings: ModelSettings, settings: ServerSettings, log: Callable[[str], None]
+) -> list[tuple[str, Any]]:
+    from heedful.runs.load import load
+
+    predictor = load(
+        model_settings.run,
+        device=settings.device,
+        engine=model_settings.engine,
+        adapter=model_settings.adapter,
+        say=log,
+    )
+    if not isinstance(predictor, MultiHeadPredictor):
+        return [(name, predictor)]
+    if model_settings.task is not None:
+        return [(name, predictor.head(model_settings.task))]
+    return [(f"{name}/{task_name}", predictor.head(task_name)) for task_name in predictor.names]

@@ -1,0 +1,109 @@
+"""The log is written by a thread, so that no answer waits for who reads it, or does not."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from typing import Final, TextIO, final
+
+_MAX_RECORDS: Final = 5_000
+"""Records that wait to be written."""
+_FLUSH_SECONDS: Final = 1.0
+"""Seconds for what waits in the end."""
+_RETRY_SECONDS: Final = 0.05
+"""Seconds after which a file that takes nothing at the moment, and says so, is tried again."""
+
+
+@final
+class LogWriter(logging.Handler):
+    """Writes records as lines, in their order.
+
+    What finds no room among those that wait is left out, and how much that was is told where it is missing.
+
+    Args:
+        stream: where the lines go.
+        max_records: records that wait.
+    """
+
+    def __init__(self, stream: TextIO, *, max_records: int = _MAX_RECORDS) -> None:
+        super().__init__()
+        self._stream = stream
+        self._descriptor = _get_descriptor(stream)
+        self._queue: queue.Queue[str | threading.Event | None] = queue.Queue(max_records)
+        self._num_dropped = 0
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._write_queued, name="log of heedful", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Has a record written, soon."""
+        try:
+            line = self.format(record)
+            if self._num_dropped:
+                self._queue.put_nowait(self._format_drop_notice())
+                self._num_dropped = 0
+            self._queue.put_nowait(line)
+        except queue.Full:
+            self._num_dropped += 1
+        except Exception:  # as other handlers do
+            self.handleError(record)
+
+    def flush(self) -> None:
+        """Waits, not for long, until all that came before is written."""
+        flushed = threading.Event()
+        try:
+            self._queue.put(flushed, timeout=_FLUSH_SECONDS)
+        except queue.Full:
+            return
+        flushed.wait(_FLUSH_SECONDS)
+
+    def close(self) -> None:
+        """Writes what waits, as far as somebody reads it."""
+        try:
+            if self._num_dropped:
+                self._queue.put(self._format_drop_notice(), timeout=_FLUSH_SECONDS)
+            self._queue.put(None, timeout=_FLUSH_SECONDS)
+            self._thread.join(_FLUSH_SECONDS)
+        except queue.Full:
+            pass
+        self._is_closed = True
+        super().close()
+
+    def _format_drop_notice(self) -> str:
+        message = f"{self._num_dropped:,} records of the log are missing here, since nobody read those before them"
+        return self.format(logging.LogRecord("heedful.serving", logging.WARNING, __file__, 0, message, None, None))
+
+    def _write_queued(self) -> None:
+        while not self._is_closed:
+            match self._queue.get():
+                case str(line):
+                    self._write(f"{line}\n")
+                case None:
+                    return
+                case flushed:
+                    flushed.set()
+
+    def _write(self, line: str) -> None:
+        """Past the stream where it is a file: Python itself would wait for its lock in the end."""
+        try:
+            if self._descriptor is None:
+                self._stream.write(line)
+                return
+            remaining = line.encode("utf-8", "backslashreplace")
+            while remaining and not self._is_closed:
+                try:
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
+                except BlockingIOError:
+                    time.sleep(_RETRY_SECONDS)
+        except (OSError, ValueError):  # nobody will read it
+            return
+
+
+def _get_descriptor(stream: TextIO) -> int | None:
+    try:
+        return stream.fileno()
+    except (AttributeError, OSError):
+        return None

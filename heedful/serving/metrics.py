@@ -1,0 +1,102 @@
+"""What a server does, in numbers, as Prometheus reads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol, final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+MEDIA_TYPE: Final = CONTENT_TYPE_LATEST
+_SECONDS_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ROWS_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class HasQueue(Protocol):
+    """What has a queue."""
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests in it."""
+
+
+@final
+class ServerMetrics:
+    """The numbers of one house; any thread may count.
+
+    Args:
+        models: whose queues are told, by their names; more may come.
+    """
+
+    def __init__(self, models: Mapping[str, HasQueue]) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "heedful_requests", "Requests that were answered.", ("route", "method", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "heedful_request_seconds",
+            "Seconds from a request's headers to the end of its answer.",
+            ("route",),
+            buckets=_SECONDS_BUCKETS,
+            registry=self._registry,
+        )
+        self._rejected_connections = Counter(
+            "heedful_refused_connections",
+            "Connections that were closed before they had asked anything, by the status they were told.",
+            ("status",),
+            registry=self._registry,
+        )
+        self._rows = Histogram(
+            "heedful_batch_rows",
+            "Texts that a model answered at one time.",
+            ("model",),
+            buckets=_ROWS_BUCKETS,
+            registry=self._registry,
+        )
+        self._tokens = Counter("heedful_tokens", "Tokens that were written.", ("model",), registry=self._registry)
+        started_at = time.monotonic()
+        uptime = Gauge("heedful_uptime_seconds", "Seconds since the server began.", registry=self._registry)
+        uptime.set_function(lambda: time.monotonic() - started_at)
+        self._registry.register(_QueueCollector(models))
+
+    def count_request(self, route: str, *, method: str, status: int, seconds: float) -> None:
+        """Counts a request; `route` is a path of ours, never what somebody sent."""
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def count_rejected_connection(self, status: int) -> None:
+        """Counts a connection that did not come to ask."""
+        self._rejected_connections.labels(str(status)).inc()
+
+    def record_batch(self, model: str, rows: int) -> None:
+        """Counts texts that a model answers at one time."""
+        self._rows.labels(model).observe(rows)
+
+    def count_tokens(self, model: str, count: int) -> None:
+        """Counts tokens that a model has written."""
+        self._tokens.labels(model).inc(count)
+
+    def render_text(self) -> bytes:
+        """All numbers, in the format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+@final
+class _QueueCollector(Collector):
+    """Their lengths when somebody asks."""
+
+    def __init__(self, models: Mapping[str, HasQueue]) -> None:
+        self._models = models
+
+    def collect(self) -> Iterator[Any]:
+        """One number for each model."""
+        metric = GaugeMetricFamily(
+            "heedful_waiting", "Requests that wait for a model, or are being answered by it.", labels=["model"]
+        )
+        for name, model in list(self._models.items()):
+            metric.add_metric([name], model.num_waiting)
+        yield metric

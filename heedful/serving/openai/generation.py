@@ -1,0 +1,261 @@
+"""How a text is written, in the words of OpenAI's interface."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from heedful.data.tokenizers import SpecialIds
+from heedful.generation.logits_penalties import CountPenalty, LogitBias
+from heedful.generation.penalties import LogitsProcessor
+from heedful.generation.search import GreedySearch, SamplingSearch
+from heedful.recipes.generation import ContinuationBaseConfig, ContinuationConfig
+from heedful.recipes.generation_overrides import override_generation
+from heedful.serving.http_errors import bad_request
+from heedful.serving.routes import MAX_FACTOR, MAX_INTEGER, LenientMessage, RequestContext
+from heedful.serving.settings import ServerLimits
+from heedful.tasks.search_factory import build_continuation_search
+
+_MIN_TEMPERATURE: Final = 0.01
+"""Temperatures between 0 and this one are too small to divide by."""
+_MAX_STOPS: Final = 64
+_NUM_RANDOM_STREAMS: Final = 2**40
+"""Sources of chance, of which each request without a seed has its own."""
+
+
+def _require_absent(value: Any) -> Any:
+    if value:
+        raise PydanticCustomError("not_done", "is not done here; leave it out")
+    return value
+
+
+UnsupportedField: TypeAlias = Annotated[Any, AfterValidator(_require_absent)]
+"""Something of the protocol that would change an answer and that nobody here can do."""
+
+
+class OpenAIMessage(LenientMessage):
+    """A message of OpenAI's protocol: strict, and null is what is not given.
+
+    Abstract.
+    """
+
+    model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
+
+
+class StreamOptions(OpenAIMessage):
+    """What a stream tells."""
+
+    include_usage: bool | None = None
+    """how many tokens were read and written, in a last event"""
+
+
+class TextGenerationRequest(OpenAIMessage):
+    """How a text is written; what is not given is the model's own way, as its recipe says.
+
+    Abstract.
+    """
+
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """name of a model that is served, see /v1/models; not needed where one alone does this"""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """0 takes the most probable token each time; below 1 favours probable tokens, above 1 is more varied"""
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """draw from the fewest tokens that together have this probability; 0 takes the most probable token each time"""
+    top_k: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
+    """draw from this many most probable tokens only (not of OpenAI's)"""
+    min_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """draw only tokens at least so many times as probable as the most probable one (not of OpenAI's)"""
+    repetition_penalty: Annotated[float, Field(gt=0, le=MAX_FACTOR)] | None = None
+    """above 1 makes tokens less probable that were there before, in the prompt too (not of OpenAI's)"""
+    no_repeat_ngram: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
+    """no so many tokens follow each other twice (not of OpenAI's)"""
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    """taken off the logit of each token that was written before"""
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    """taken off for each time that it was written"""
+    logit_bias: Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=1000)] | None = None
+    """added to the logits of tokens, by their ids"""
+    stop: str | list[str] | None = None
+    """one string or several before which the text ends; the model's own unless given"""
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    """the same seed gives the same text; without one each request has its own chance"""
+    stream: bool | None = None
+    """send the text while it is written, as server-sent events"""
+    stream_options: StreamOptions | None = None
+    """of such a stream"""
+
+    @field_validator("temperature")
+    @classmethod
+    def _check_temperature(cls, temperature: float | None) -> float | None:
+        if temperature is not None and 0 < temperature < _MIN_TEMPERATURE:
+            raise PydanticCustomError("too_cold", "must be 0, or at least 0.01")
+        return temperature
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _check_stop(cls, stop: Any) -> Any:
+        is_text_list = isinstance(stop, list) and all(isinstance(text, str) for text in stop)
+        if not (stop is None or isinstance(stop, str) or is_text_list):
+            raise PydanticCustomError("stop", "must be a string, or a list of strings")
+        if is_text_list and len(stop) > _MAX_STOPS:
+            raise PydanticCustomError("stop", "holds more than {most} strings", {"most": _MAX_STOPS})
+        if stop == "" or (is_text_list and "" in stop):
+            raise PydanticCustomError("stop", "an empty string would end every text at once; leave it out")
+        return stop
+
+    @field_validator("logit_bias")
+    @classmethod
+    def _check_logit_bias(cls, bias: dict[str, float] | None) -> dict[str, float] | None:
+        for token_id in bias or ():
+            if not (token_id.isascii() and token_id.isdigit() and len(token_id) < 10):
+                raise PydanticCustomError("logit_bias", "{name} is no id of a token", {"name": repr(token_id[:40])})
+        return bias
+
+    @property
+    def stop_strings(self) -> tuple[str, ...] | None:
+        """Strings that end the text; None for the model's own."""
+        return None if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def includes_usage(self) -> bool:
+        """Whether a stream ends with the numbers of tokens."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+
+@dataclass(frozen=True)
+class GenerationPlan:
+    """How a model writes what a request asks for.
+
+    Attributes:
+        search: for tokens.
+        limit: most tokens of a text.
+        stop: strings that end it; None for the model's own.
+        stream_index: number of the first text, which decides its chance.
+    """
+
+    search: GreedySearch | SamplingSearch
+    limit: int
+    stop: tuple[str, ...] | None
+    stream_index: int
+
+
+def build_plan(
+    message: TextGenerationRequest,
+    generation: ContinuationConfig,
+    *,
+    special: SpecialIds,
+    vocab_size: int,
+    max_tokens: int | None,
+    stream_index: int,
+    num_texts: int = 1,
+) -> GenerationPlan:
+    """The model's own way to write, changed by what is asked for, as the options of `heedful generate` change it.
+
+    Args:
+        message: what is asked for.
+        generation: the model's own way.
+        special: ids of its vocabulary that stand for no text.
+        vocab_size: ids of its vocabulary.
+        max_tokens: most of a text, if the request says it.
+        stream_index: number of the first text where there is a seed.
+        num_texts: texts of each prompt.
+    """
+    options: dict[str, Any] = {
+        "repetition_penalty": message.repetition_penalty,
+        "no_repeat_ngram": message.no_repeat_ngram,
+    }
+    if message.temperature == 0 or message.top_p == 0:
+        options["kind"] = "greedy"
+    else:
+        options |= {name: getattr(message, name) for name in ("temperature", "top_p", "top_k", "min_p")}
+    options = {name: value for name, value in options.items() if value is not None}
+    config = override_generation(
+        generation,
+        ContinuationConfig,
+        options,
+        common_class=ContinuationBaseConfig,
+        format_key=str,
+        help_hint="see the list of what may be asked",
+    )
+    if num_texts > 1 and config.kind == "greedy":
+        raise bad_request(
+            "n: the most probable token each time makes one text; give a temperature and a top_p above 0", param="n"
+        )
+    search, limit = build_continuation_search(
+        config, special, n=num_texts, seed=1 if message.seed is None else message.seed
+    )
+    assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched for with a beam"
+    chosen_stream = secrets.randbelow(_NUM_RANDOM_STREAMS) if message.seed is None else stream_index
+    request_penalties = tuple(_build_penalties(message, vocab_size))
+    return GenerationPlan(
+        replace(search, penalties=(*search.penalties, *request_penalties)),
+        max_tokens or limit,
+        message.stop_strings,
+        chosen_stream,
+    )
+
+
+def _build_penalties(message: TextGenerationRequest, vocab_size: int) -> Sequence[LogitsProcessor]:
+    penalties: list[LogitsProcessor] = []
+    presence, frequency = message.presence_penalty or 0.0, message.frequency_penalty or 0.0
+    if presence or frequency:
+        penalties.append(CountPenalty(presence=presence, frequency=frequency))
+    bias = {int(token_id): value for token_id, value in (message.logit_bias or {}).items() if value}
+    if unknown_ids := sorted(token_id for token_id in bias if token_id >= vocab_size):
+        raise bad_request(f"logit_bias: {unknown_ids[0]}: this model has ids 0 to {vocab_size - 1}", param="logit_bias")
+    if bias:
+        penalties.append(LogitBias(tuple(bias), tuple(bias.values())))
+    return penalties
+
+
+def check_limits(
+    context: RequestContext,
+    message: TextGenerationRequest,
+    texts: Sequence[str],
+    *,
+    requested_tokens: dict[str, int | None],
+) -> ServerLimits:
+    """The limits of the settings; `HTTPError` where a request has too much text, or asks for too much.
+
+    Args:
+        context: whose.
+        message: what is asked.
+        texts: that are read.
+        requested_tokens: most of a text, by the name of the field that says so.
+    """
+    limits = context.registry.settings.limits
+    characters = sum(map(len, (*texts, *(message.stop_strings or ()))))
+    if characters > limits.characters:
+        raise bad_request(f"{characters:,} characters of text; a request may have {limits.characters:,}: send fewer")
+    for name, count in requested_tokens.items():
+        if count is not None and count > limits.tokens:
+            raise bad_request(
+                f"{name}: {count:,} tokens; at most {limits.tokens:,} are written here: ask for fewer", param=name
+            )
+    return limits
+
+
+FinishReason: TypeAlias = Literal["stop", "length"]
+"""Whether a text ended by itself or at a stop string, or because it may have no more tokens."""
+
+
+class TokenUsage(OpenAIMessage):
+    """How many tokens were read and written."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @classmethod
+    def from_counts(cls, num_prompt_tokens: int, num_completion_tokens: int) -> TokenUsage:
+        """Their sum beside them."""
+        return cls(
+            prompt_tokens=num_prompt_tokens,
+            completion_tokens=num_completion_tokens,
+            total_tokens=num_prompt_tokens + num_completion_tokens,
+        )

@@ -1,0 +1,145 @@
+"""The tokens of a text as OpenAI's interface tells them: how each reads, where it stands, how probable it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, final
+
+from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizers import Tokenizer
+from heedful.serving.openai.generation import OpenAIMessage
+from heedful.tasks.language.token_predictions import TokenPrediction
+from heedful.tasks.stop_strings import ContinuationDecoder, strip_incomplete_character
+
+_REPLACEMENT: Final = "\ufffd"
+_CONTEXT_TOKENS: Final = 4
+"""Tokens before one that decide how it reads: a character has at most four bytes."""
+
+
+class TokenLogprobs(OpenAIMessage):
+    """The tokens of a text, behind each other."""
+
+    tokens: list[str]
+    """each as what it adds to the text, or as what it is called where that is no whole character"""
+    token_logprobs: list[float]
+    """the natural logarithm of its probability, given all before it"""
+    top_logprobs: list[dict[str, float]] | None
+    """the most probable tokens at its place, with the token itself; null where none were asked for"""
+    text_offset: list[int]
+    """characters before it, those of the prompt included, whether or not the prompt is sent back"""
+
+
+@dataclass(frozen=True)
+class TokenEntry:
+    """A token: how it reads, how many characters stand before it, and what the model expected in its place."""
+
+    text: str
+    start: int
+    log_probability: float
+    top_tokens: dict[str, float]
+
+
+@final
+class TokenTracker:
+    """The tokens of a prompt and of what follows it, as they come.
+
+    Args:
+        tokenizer: of both.
+        prompt_entries: as it was given.
+
+    Attributes:
+        text: the prompt.
+        prompt_ids: its ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, prompt: str) -> None:
+        self.prompt_ids = tokenizer.encode(prompt)
+        self._tokenizer = tokenizer
+        self.text = prompt
+        self._following = ContinuationDecoder(tokenizer, self.prompt_ids)
+        self._ids: list[int] = []
+        self._length = 0
+
+    def prompt_entries(self, predictions: Iterable[TokenPrediction]) -> list[TokenEntry]:
+        """The tokens of the prompt, which is what all their texts together are.
+
+        Raises:
+            DataError: the tokenizer reads the prompt so that its tokens are not found in it again.
+        """
+        entries: list[TokenEntry] = []
+        start = 0
+        for index, (token_id, text, prediction) in enumerate(
+            zip(self.prompt_ids, self._split_prompt(), predictions, strict=True)
+        ):
+            entries.append(
+                self._build_entry(
+                    token_id, text, start, prediction, self.prompt_ids[max(0, index - _CONTEXT_TOKENS) : index]
+                )
+            )
+            start += len(text)
+        return entries
+
+    def _split_prompt(self) -> list[str]:
+        """The part of the prompt that each of its ids stands for, with the spaces before it."""
+        pieces = list(_iter_added_texts(self._tokenizer, self.prompt_ids))
+        if "".join(pieces) == self.text or not pieces:
+            return pieces
+        spans = compute_offsets(self._tokenizer, self.text)
+        # a piece that is nothing but a space has all spaces up to the next one
+        stops = [next_span[0] if start == stop else stop for (start, stop), next_span in pairwise(spans)]
+        return [self.text[start:stop] for start, stop in pairwise([0, *stops, len(self.text)])]
+
+    def add_tokens(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> list[TokenEntry]:
+        """The tokens that come next."""
+        return list(self._iter_new_entries(ids, predictions))
+
+    def _iter_new_entries(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> Iterator[TokenEntry]:
+        for token_id, prediction in zip(ids, predictions, strict=True):
+            context = [*self.prompt_ids[-_CONTEXT_TOKENS:], *self._ids[-_CONTEXT_TOKENS:]]
+            self._ids.append(token_id)
+            text = strip_incomplete_character(self._following.decode(self._ids))
+            start = len(self.text) + self._length
+            yield self._build_entry(token_id, text[self._length :], start, prediction, context)
+            self._length = max(self._length, len(text))
+
+    def _build_entry(
+        self, token_id: int, text: str, start: int, prediction: TokenPrediction, context: Sequence[int]
+    ) -> TokenEntry:
+        name = text or self._tokenizer.to_pieces([token_id])[0]
+        likeliest: dict[str, float] = {}
+        for other_id, value in prediction.top_tokens:
+            likeliest.setdefault(name if other_id == token_id else self._name_token(other_id, context), value)
+        if prediction.top_tokens:  # whatever else reads so
+            likeliest[name] = prediction.log_probability
+        return TokenEntry(name, start, prediction.log_probability, likeliest)
+
+    def _name_token(self, token_id: int, context: Sequence[int]) -> str:
+        """What a token would add."""
+        nearest = context[-_CONTEXT_TOKENS:]
+        text = self._tokenizer.decode([*nearest, token_id])[len(self._tokenizer.decode(nearest)) :]
+        return self._tokenizer.to_pieces([token_id])[0] if not text or _REPLACEMENT in text else text
+
+
+def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
+    """What each id adds to the text of those before it, as far as the nearest ones decide that."""
+    first = complete_stop = num_shown = 0  # behind `whole` a character has begun, of what stands there so much is told
+    for stop in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[first:stop])
+        complete_text = strip_incomplete_character(text)
+        num_known = len(tokenizer.decode(ids[first:complete_stop])) + num_shown
+        yield complete_text[num_known:]
+        num_shown += max(0, len(complete_text) - num_known)
+        if complete_text == text:
+            first, complete_stop, num_shown = complete_stop, stop, 0
+
+
+def build_logprobs(entries: Sequence[TokenEntry], *, num_likeliest: int) -> TokenLogprobs:
+    """Of some tokens, with as many others as were asked for."""
+    return TokenLogprobs(
+        tokens=[entry.text for entry in entries],
+        token_logprobs=[entry.log_probability for entry in entries],
+        top_logprobs=[entry.top_tokens for entry in entries] if num_likeliest else None,
+        text_offset=[entry.start for entry in entries],
+    )

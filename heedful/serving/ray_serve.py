@@ -1,0 +1,147 @@
+"""The same server on many machines: in replicas of Ray Serve, whose number goes by how much is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, final
+
+from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
+from heedful.serving.app import ServerApp
+from heedful.serving.asgi import mount_routes
+from heedful.serving.http_errors import headers_too_large
+from heedful.serving.load_models import load_into
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.request_log import use_server_logging
+from heedful.serving.routes import error_response
+from heedful.serving.settings import ServerSettings, load_settings
+
+_RAY_LOGGING: Final = {"enable_access_log": False}
+"""Of Ray; a replica has a line for each request itself, where one is wanted."""
+
+
+@final
+class Replica:
+    """An ASGI application that opens its house when it is told to begin, as Ray tells it.
+
+    Args:
+        settings: of the house.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._registry = ModelRegistry(settings, {}, {})
+        self._app = ServerApp(self._registry)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """ASGI."""
+        if scope["type"] == "lifespan":
+            with use_server_logging(self._registry.settings):
+                await self._handle_lifespan(receive, send)
+        elif self._has_excess_headers(scope["headers"]):
+            await error_response(headers_too_large(self._registry.settings.limits))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _handle_lifespan(self, receive: Any, send: Any) -> None:
+        assert (await receive())["type"] == "lifespan.startup"
+        try:
+            await asyncio.to_thread(self._load_models)
+        except HeedfulError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        assert (await receive())["type"] == "lifespan.shutdown"
+        self._registry.state = "ending"
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _has_excess_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Whether there are more headers than `protocol` lets in where it speaks HTTP; here Ray does."""
+        limits = self._registry.settings.limits
+        return len(headers) > limits.headers or sum(len(b"".join(header)) for header in headers) > limits.header_bytes
+
+    def _load_models(self) -> None:
+        from heedful.serving.warmup import warm_up_models
+
+        load_into(self._registry, lambda _: None)
+        warm_up_models(self._registry, lambda _: None)
+        mount_routes(self._app, self._registry)
+        self._registry.state = "ready"
+
+
+def build_deployment(settings: ServerSettings) -> Any:
+    """An application of Ray Serve, to be run by `ray.serve.run`.
+
+    Raises:
+        MissingExtraError: Ray Serve is not installed.
+    """
+    if find_spec("ray") is None:
+        raise MissingExtraError('a server of replicas needs Ray Serve, not installed here: pip install "heedful[ray]"')
+    from ray import serve
+
+    ray_settings, limits = settings.ray, settings.limits
+    scaling_options: dict[str, Any] = {"num_replicas": ray_settings.replicas}
+    if ray_settings.most is not None:
+        scaling = {"min_replicas": ray_settings.replicas, "max_replicas": ray_settings.most}
+        scaling_options = {"autoscaling_config": {**scaling, "target_ongoing_requests": ray_settings.ongoing}}
+    settings_dict = settings.model_dump(mode="json")
+
+    def build_replica() -> Replica:
+        return Replica(ServerSettings.model_validate(settings_dict))
+
+    deployment = serve.deployment(
+        serve.ingress(build_replica)(),
+        name="heedful",
+        ray_actor_options={"num_cpus": ray_settings.cpus, "num_gpus": ray_settings.gpus},
+        max_ongoing_requests=limits.queue,
+        max_queued_requests=limits.queue,
+        graceful_shutdown_timeout_s=limits.drain,
+        logging_config=_RAY_LOGGING,
+        **scaling_options,
+    )
+    return deployment.bind()
+
+
+def build(arguments: Mapping[str, str]) -> Any:
+    """For configurations of Ray Serve: `import_path: heedful.serving.ray_serve:build`, with `args: {config: FILE}`.
+
+    Raises:
+        RecipeError: no file is named, or what is wrong in it.
+    """
+    if set(arguments) != {"config"}:
+        raise RecipeError(
+            "heedful.serving.ray_serve:build takes one argument: config, the path of a TOML file of settings"
+        )
+    return build_deployment(load_settings(Path(arguments["config"]), [], {}))
+
+
+def serve_on_ray(settings: ServerSettings, log: Callable[[str], None]) -> None:
+    """Serves on the Ray cluster that there is, or one of this machine, until a signal comes.
+
+    Raises:
+        RunError: no replica could begin.
+        MissingExtraError: Ray Serve is not installed.
+    """
+    application = build_deployment(settings)
+    import ray
+    from ray import serve
+
+    if not ray.is_initialized():
+        ray.init(configure_logging=False, log_to_driver=False)
+    idle = max(1, round(settings.limits.idle))
+    http = {"host": settings.host, "port": settings.port, "keep_alive_timeout_s": idle}
+    serve.start(http_options=http, logging_config=_RAY_LOGGING)
+    try:
+        serve.run(application, name="heedful")
+    except RuntimeError as error:
+        raise RunError(f"Ray: no replica could begin ({error}); its dashboard, or its logs, tell why") from None
+    stop_event = threading.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):  # of which Ray has handlers of its own until here
+        signal.signal(signal_number, lambda *_: stop_event.set())
+    log(f"http://{settings.host}:{settings.port}\nready")
+    stop_event.wait()
+    serve.shutdown()
+    ray.shutdown()

@@ -1,0 +1,108 @@
+"""Answers that grow, as server-sent events: how they begin, and what is told last, whoever ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, final
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from heedful.serving.deadline import ClientDisconnected
+from heedful.serving.http_errors import HTTPError, unavailable
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext, to_http_error
+
+MEDIA_TYPE: Final = "text/event-stream"
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+EventT = TypeVar("EventT")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class EventFormat(Generic[EventT]):
+    """How a protocol writes what a stream tells.
+
+    Attributes:
+        event: something that was said.
+        error: why there is no more, which is told last.
+        end: what stands behind all that was said.
+    """
+
+    event: Callable[[EventT], str]
+    error: Callable[[HTTPError], str]
+    end: str = ""
+
+
+async def stream_response(
+    context: RequestContext,
+    model: LoadedModel[Any],
+    work: Callable[[Callable[[EventT], None]], object],
+    *,
+    event_format: EventFormat[EventT],
+) -> Response:
+    """What `work` says, event by event.
+
+    What goes wrong before the first event is refused as ever, with a status; later, a last event tells of it.
+    """
+    events: AsyncIterator[EventT] = model.stream(context.deadline, work)
+    first = await anext(events)
+    return _EventStreamResponse(context, _format_events(context, first, events, event_format), event_format.error)
+
+
+async def _format_events(
+    context: RequestContext, first_event: EventT, events: AsyncIterator[EventT], event_format: EventFormat[EventT]
+) -> AsyncGenerator[str, None]:
+    try:
+        yield event_format.event(first_event)
+        async for event in events:
+            yield event_format.event(event)
+        if event_format.end:
+            yield event_format.end
+    except ClientDisconnected:
+        return
+    except Exception as error:
+        yield event_format.error(to_http_error(error, context.id))
+
+
+@final
+class _EventStreamResponse(StreamingResponse):
+    """Ends the work for a stream when the stream ends, and tells why where that was not the work's own end."""
+
+    def __init__(
+        self, context: RequestContext, body: AsyncGenerator[str, None], format_error: Callable[[HTTPError], str]
+    ) -> None:
+        super().__init__(body, media_type=MEDIA_TYPE, headers=_HEADERS)
+        self._context = context
+        self._body = body
+        self._format_error = format_error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        has_more = False
+
+        async def send_and_track(message: Message) -> None:
+            nonlocal has_more
+            has_more = message["type"] == "http.response.start" or message["more_body"]
+            await send(message)
+
+        async def send_error(error: HTTPError) -> None:
+            content = self._format_error(error).encode(self.charset)
+            await send({"type": "http.response.body", "body": content, "more_body": False})
+
+        try:
+            await super().__call__(scope, receive, send_and_track)
+        except asyncio.CancelledError:
+            if has_more:  # no time is left for the rest
+                await send_error(unavailable("ending"))
+            raise
+        except Exception as error:
+            if not has_more:
+                raise
+            await send_error(to_http_error(error, self._context.id))
+        finally:
+            self._context.deadline.cancel()
+            await self._body.aclose()

@@ -1,0 +1,393 @@
+"""The processes that compute, as whoever has begun them asks them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any, Final, final
+
+import torch
+from torch import nn
+
+from heedful.engines.select_engine import detect_engine
+from heedful.errors import RunError
+from heedful.serving.deadline import RequestDeadline
+from heedful.serving.http_errors import unavailable
+from heedful.serving.inference_request import InferenceRequest, SchedulerClient
+from heedful.serving.load_models import load_into
+from heedful.serving.metrics import ServerMetrics
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.request_log import log_event
+from heedful.serving.settings import ServerSettings
+from heedful.serving.workers.messages import (
+    AnswersMessage,
+    CancelMessage,
+    CountsMessage,
+    ErrorMessage,
+    LoadErrorMessage,
+    ParentMessage,
+    PartialMessage,
+    ReadyMessage,
+    RunJobMessage,
+    ShutdownMessage,
+    WorkerMessage,
+)
+from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
+from heedful.serving.workers.worker import IGNORED_SIGNALS, run_worker
+
+_MIN_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 60.0
+"""Seconds until a process that has ended is begun again, which double as long as none has answered."""
+_CLOSE_SECONDS: Final = 2.0
+"""Seconds that a process has to end by itself before it is killed."""
+
+
+def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_workers: int) -> None:
+    """`load_into`, where so many processes compute; what is loaded here says what is asked and how, and is looked at.
+
+    Raises:
+        RecipeError: something cannot be computed where it is to be.
+        RunError: a folder is missing or damaged, or a process ended.
+    """
+    pool = WorkerPool(num_workers, metrics=registry.metrics)
+    try:
+        load_into(registry, log, pool.build_backend)
+        pool.start(registry)
+    except BaseException:
+        pool.close()
+        raise
+
+
+class WorkerDied(Exception):  # noqa: N818 - named by what happened
+    """A process ended while it computed an answer."""
+
+
+@final
+class WorkerPool:
+    """All of them; each has all models, and is asked by as many at one time as the others.
+
+    One that ends is begun anew: what it was asked fails, and what is asked meanwhile goes to others, if there are any.
+
+    Args:
+        num_workers: how many there are.
+        metrics: told what they do.
+    """
+
+    def __init__(self, num_workers: int, *, metrics: ServerMetrics) -> None:
+        self.stop_event = threading.Event()
+        self.metrics = metrics
+        self.shared_objects = SharedObjects({})
+        self._workers = [WorkerProcess(self, worker_number) for worker_number in range(1, num_workers + 1)]
+        self._request_numbers = count()
+        self._cancellations: queue.SimpleQueue[tuple[WorkerProcess, int] | None] = queue.SimpleQueue()
+        self._close_lock = threading.Lock()
+        threading.Thread(target=self._send_cancellations, name="heedful parting", daemon=True).start()
+
+    def start(self, registry: ModelRegistry) -> None:
+        """Waits until all have loaded what is in a house.
+
+        Args:
+            registry: which has it, and was not asked yet.
+
+        Raises:
+            RecipeError: something cannot be computed where it is to be.
+            RunError: a folder is missing or damaged, or a process ended.
+        """
+        self.shared_objects, settings = collect_shared_objects(registry), worker_settings(registry, len(self._workers))
+        for worker in self._workers:
+            worker.start(settings)
+        for worker in self._workers:
+            worker.wait_started()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether one can be asked."""
+        return any(worker.is_ready for worker in self._workers)
+
+    def build_backend(self, model: str) -> RemoteBackend:
+        """What answers for one model."""
+        return RemoteBackend(self, model)
+
+    def submit(self, model: str, request: InferenceRequest) -> None:
+        """Has questions answered by the process that has least to do."""
+        ready_workers = [worker for worker in self._workers if worker.is_ready]
+        if not ready_workers:
+            request.fail(unavailable("loading"))
+            return
+        worker, request_number = min(ready_workers, key=lambda candidate: candidate.load), next(self._request_numbers)
+        worker.submit(request_number, model, request)
+        request.add_done_callback(partial(self._cancellations.put, (worker, request_number)))
+
+    def close(self) -> None:
+        """Ends them."""
+        with self._close_lock:
+            if not self.stop_event.is_set():
+                self.stop_event.set()
+                self._cancellations.put(None)
+                for worker in self._workers:
+                    threading.Thread(target=worker.send_shutdown, name="heedful end", daemon=True).start()
+                deadline = time.monotonic() + _CLOSE_SECONDS
+                for worker in self._workers:
+                    worker.close(deadline)
+
+    def _send_cancellations(self) -> None:
+        """Says who waits no longer: in a thread of its own, since it is noticed where nothing may be waited for."""
+        while (cancellation := self._cancellations.get()) is not None:
+            worker, request_number = cancellation
+            worker.cancel(request_number)
+
+
+@final
+class RemoteBackend:
+    """One model, which processes ask.
+
+    Args:
+        pool: that have it.
+        model: its name there.
+    """
+
+    def __init__(self, pool: WorkerPool, model: str) -> None:
+        self._pool = pool
+        self._model = model
+
+    def build_executor(self, deadline: RequestDeadline) -> SchedulerClient:
+        """What a thread asks, which waits until a term is over."""
+        return SchedulerClient(partial(self._pool.submit, self._model), deadline)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a process that can be asked."""
+        return self._pool.is_ready
+
+    def close(self) -> None:
+        """Ends the processes, and with that what other models are asked."""
+        self._pool.close()
+
+
+@final
+class WorkerProcess:
+    """One of the processes; a thread listens to it, and begins it anew when it has ended.
+
+    Args:
+        pool: all of them.
+        worker_number: from 1.
+
+    Attributes:
+        is_ready: it may be asked.
+        load: examples that it is to answer.
+    """
+
+    def __init__(self, pool: WorkerPool, worker_number: int) -> None:
+        self.is_ready = False
+        self.load = 0
+        self._pool = pool
+        self._worker_number = worker_number
+        self._requests: dict[int, InferenceRequest] = {}
+        self._lock, self._send_lock = threading.Lock(), threading.Lock()
+        self._settings: ServerSettings | None = None
+        self._connection: Connection | None = None
+        self._process: Any = None
+        self._exit_reason = ""
+        self._started = threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._supervise, name=f"heedful process {worker_number}", daemon=True)
+
+    def start(self, settings: ServerSettings) -> None:
+        """Begins, with these settings; `wait_started` waits for it."""
+        self._settings = settings
+        self._thread.start()
+
+    def wait_started(self) -> None:
+        """Raises why it has not, when that is known."""
+        self._started.wait()
+        if self._error is not None:
+            raise self._error
+
+    def submit(self, request_number: int, model: str, request: InferenceRequest) -> None:
+        """Has questions answered, which have this number."""
+        job, deadline, shared_objects = request.job, request.deadline, self._pool.shared_objects
+        answer_batch, examples = shared_objects.dumps(job.answer_batch), shared_objects.dumps(job.examples)
+        with_partials = job.on_tokens is not None
+        remaining_fields = (
+            job.sizes,
+            job.batch_tokens,
+            job.max_rows,
+            with_partials,
+            deadline.seconds,
+            deadline.expires_at,
+        )
+        with self._lock:
+            self._requests[request_number] = request
+            self.load += len(job.examples)
+        if not self._send(RunJobMessage(request_number, model, answer_batch, examples, *remaining_fields)):
+            self._fail_request(request_number)
+
+    def cancel(self, request_number: int) -> None:
+        """Whoever asked this has left; nothing where it is answered."""
+        with self._lock:
+            is_pending = request_number in self._requests
+        if is_pending:
+            self._send(CancelMessage(request_number))
+
+    def send_shutdown(self) -> None:
+        """Ask it to end; this may take forever where the process is stopped and its pipe is full."""
+        if self._process is not None:
+            self._send(ShutdownMessage())
+
+    def close(self, deadline: float) -> None:
+        """Wait until it has ended, and kill it where it has not by then; a process that is stopped ends so too."""
+        if self._process is not None:
+            self._process.join(max(0.0, deadline - time.monotonic()))
+            self._process.kill()
+            self._process.join(_CLOSE_SECONDS)
+
+    def _send(self, message: ParentMessage) -> bool:
+        """Whether it could be said."""
+        content = self._pool.shared_objects.dumps(message)
+        with self._send_lock:
+            try:
+                assert self._connection is not None, "a process that is ready has one"
+                self._connection.send_bytes(content)
+            except OSError:
+                return False
+        return True
+
+    def _supervise(self) -> None:
+        _block_signals()
+        seconds = _MIN_RESTART_SECONDS
+        while not self._pool.stop_event.is_set():
+            has_answered = self._run_process()
+            if self._error is not None or self._pool.stop_event.is_set():
+                return
+            seconds = _MIN_RESTART_SECONDS if has_answered else min(2 * seconds, _MAX_RESTART_SECONDS)
+            log_event(
+                f"process {self._worker_number}: ended ({self._exit_reason}); it begins again in {seconds:g} seconds"
+            )
+            self._pool.stop_event.wait(seconds)
+
+    def _run_process(self) -> bool:
+        """From the beginning of a process to its end; whether it has answered anything."""
+        context = multiprocessing.get_context("spawn")
+        self._connection, worker_connection = context.Pipe()
+        process = context.Process(target=run_worker, args=(worker_connection, self._settings), daemon=True)
+        has_answered = False
+        try:
+            process.start()
+            self._process = process
+            worker_connection.close()
+            while True:
+                for message in self._pool.shared_objects.loads(self._connection.recv_bytes()):
+                    self._handle_message(message)
+                    has_answered |= isinstance(message, AnswersMessage)
+        except (EOFError, OSError) as error:
+            self.is_ready = False
+            self._exit_reason = _describe_exit(process) or f"it could not begin: {error}"
+        if not self._started.is_set():
+            self._error = self._error or RunError(
+                f"process {self._worker_number}: ended while it loaded models ({self._exit_reason})"
+            )
+            self._started.set()
+        with self._lock:
+            pending = [*self._requests]
+        for request_number in pending:
+            self._fail_request(request_number)
+        return has_answered
+
+    def _handle_message(self, message: WorkerMessage) -> None:
+        match message:
+            case ReadyMessage():
+                self.is_ready = True
+                self._started.set()
+            case LoadErrorMessage(error=error):
+                self._error = None if self._started.is_set() else error
+            case CountsMessage():
+                self._update_metrics(message)
+            case PartialMessage(request_number=request_number, index=index, ids=ids):
+                with self._lock:
+                    request = self._requests.get(request_number)
+                if request is not None:
+                    request.report_partial(index, ids)
+            case AnswersMessage(request_number=request_number, answers=answers):
+                if (waiting_request := self._pop_request(request_number)) is not None:
+                    self._set_answers(waiting_request, answers)
+            case ErrorMessage(request_number=request_number, error=error):
+                if (waiting_request := self._pop_request(request_number)) is not None:
+                    waiting_request.fail(error)
+
+    def _set_answers(self, request: InferenceRequest, content: bytes) -> None:
+        try:
+            answers = self._pool.shared_objects.loads(content)
+        except Exception as error:  # whoever asked is told, and others go on
+            request.fail(error)
+            return
+        for index, answer in enumerate(answers):
+            request.set_answer(index, answer)
+
+    def _pop_request(self, request_number: int) -> InferenceRequest | None:
+        """Whoever asked this, which it will not be asked any more."""
+        with self._lock:
+            request = self._requests.pop(request_number, None)
+            if request is not None:
+                self.load -= len(request.job.examples)
+        return request
+
+    def _fail_request(self, request_number: int) -> None:
+        if (request := self._pop_request(request_number)) is not None:
+            request.fail(
+                WorkerDied(f"process {self._worker_number} ended while it computed this ({self._exit_reason})")
+            )
+
+    def _update_metrics(self, counts: CountsMessage) -> None:
+        for model, num_texts in counts.batches:
+            self._pool.metrics.record_batch(model, num_texts)
+        for model, num_tokens in counts.token_counts:
+            self._pool.metrics.count_tokens(model, num_tokens)
+
+
+def worker_settings(registry: ModelRegistry, num_workers: int) -> ServerSettings:
+    """With which each of so many processes loads what is in a house: `auto` is not to take another engine there."""
+    settings = registry.settings
+    models = {
+        name: model_settings.model_copy(update={"engine": detect_engine(_find_modules(registry, name))})
+        for name, model_settings in settings.models.items()
+    }
+    threads = settings.threads or max(1, (torch.get_num_threads() - 1) // num_workers)  # HTTP has a core of its own
+    return settings.model_copy(update={"models": models, "threads": threads})
+
+
+def _find_modules(registry: ModelRegistry, name: str) -> list[nn.Module]:
+    """Of a model, or of all tasks of one that has several."""
+    predictors = {
+        key: model.predictor for key, model in registry.models.items() if key == name or key.startswith(f"{name}/")
+    }
+    return [
+        shared_object
+        for shared_object in SharedObjects(predictors).iter_objects()
+        if isinstance(shared_object, nn.Module)
+    ]
+
+
+def _describe_exit(process: Any) -> str:
+    """In which way a process has ended, that says nothing any more; nothing of one that never began."""
+    if process.pid is None:
+        return ""
+    process.join(_CLOSE_SECONDS)
+    code = process.exitcode
+    if code is None:
+        return "it says nothing any more"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _block_signals() -> None:
+    """What this thread begins inherits that, so that signals do not end it before it can ignore them."""
+    if hasattr(signal, "pthread_sigmask"):
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # which would unblock them again when it begins
+        signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)

@@ -1,0 +1,158 @@
+"""Texts from the records of SuperGLUE and Russian SuperGLUE, whose formats are alike.
+
+A word or span that is asked about is put between asterisks, as in `He came to the *bank*`, because what a model of
+texts gets are texts. Truth values are the classes `true` and `false`, whether a file writes true, "True" or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample, parse_label
+from heedful.data.readers import JsonRecord
+from heedful.errors import DataError
+
+TRUTH_LABELS = {"false": "false", "true": "true", "0": "false", "1": "true"}
+_HIGHLIGHT = "\n@highlight\n"
+_PLACEHOLDER = "@placeholder"
+
+
+def make_pair_converter(
+    first: str, second: str, *, names: Mapping[str, str], twins: bool = False
+) -> Callable[[JsonRecord], Iterator[LabelledExample]]:
+    """Two fields as they are, and their label; of `twins`, `idx` 0 and 1 belong together, 2 and 3, and so on."""
+
+    def convert(record: JsonRecord) -> Iterator[LabelledExample]:
+        group = str(record.get_int("idx") // 2) if twins else None
+        yield LabelledExample(
+            (record.get_text(first), record.get_text(second)), read_class(record, names), record.location, group
+        )
+
+    return convert
+
+
+def convert_word_in_context(record: JsonRecord) -> Iterator[LabelledExample]:
+    """Two sentences with the word marked in each."""
+    texts = tuple(
+        mark_span(
+            record.get_text(f"sentence{n}"),
+            record.get_int(f"start{n}"),
+            record.get_int(f"end{n}"),
+            place=record.location,
+        )
+        for n in (1, 2)
+    )
+    yield LabelledExample(texts, read_class(record, TRUTH_LABELS), record.location)
+
+
+def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
+    """The text with the pronoun marked, and what it may stand for.
+
+    The pronoun is the span at word `span2_index` of the text; punctuation that is written with it stays outside the
+    marks. White space between words becomes one space.
+    """
+    target = record.get_object("target")
+    words, pronoun = record.get_text("text").split(), target.get_text("span2_text")
+    first = target.get_int("span2_index")
+    last = first + max(1, len(pronoun.split()))
+    if not 0 <= first < last <= len(words):
+        raise DataError(f"{record.location}: span2_index {first} is no word of a text of {len(words)}; mend the line")
+    span, pronoun_text = " ".join(words[first:last]), " ".join(pronoun.split())
+    offset = span.lower().find(pronoun_text.lower())
+    marked_words = (
+        f"*{span}*"
+        if offset < 0
+        else f"{span[:offset]}*{span[offset : offset + len(pronoun_text)]}*{span[offset + len(pronoun_text) :]}"
+    )
+    text = " ".join((*words[:first], marked_words, *words[last:]))
+    yield LabelledExample((text, target.get_text("span1_text")), read_class(record, TRUTH_LABELS), record.location)
+
+
+def make_alternatives_converter(
+    questions: Mapping[str, str],
+) -> Callable[[JsonRecord], Iterator[MultipleChoiceExample]]:
+    """Premise and question, with each alternative; `questions` has the text of a cause and of an effect."""
+
+    def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        question = record.get_text("question")
+        if question not in questions:
+            raise DataError(
+                f"{record.location}: the question {question!r} is none of {', '.join(questions)}; mend the line"
+            )
+        names = (record.get_text("choice1"), record.get_text("choice2"))
+        premise = f"{record.get_text('premise')} {questions[question]}"
+        correct = (int(record.get_bool("label")),) if "label" in record else None
+        references = () if correct is None else (names[correct[0]],)
+        yield MultipleChoiceExample(
+            tuple((premise, name) for name in names), names, correct, references, record.location
+        )
+
+    return convert
+
+
+def convert_multiple_answers(record: JsonRecord) -> Iterator[LabelledExample]:
+    """The passage, and a question with each of its possible answers; the question is what they belong to."""
+    passage = record.get_object("passage")
+    text = passage.get_text("text")
+    for question in passage.get_objects("questions"):
+        group = f"{record.location} {question.get_scalar('idx') if 'idx' in question else question.location}"
+        for answer in question.get_objects("answers"):
+            question_and_answer = f"{question.get_text('question')} {answer.get_text('text')}"
+            yield LabelledExample((text, question_and_answer), read_class(answer, TRUTH_LABELS), answer.location, group)
+
+
+def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Iterator[MultipleChoiceExample]]:
+    """The passage, and the query with each of the passage's names in its gap.
+
+    Args:
+        inclusive: whether the `end` of a name is its last character (ReCoRD) or the one behind it (RuCoS).
+    """
+
+    def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        passage = record.get_object("passage")
+        text = passage.get_text("text")
+        names = _read_entities(passage, text, inclusive=inclusive)
+        passage_text = text.replace(_HIGHLIGHT, " ")
+        for query in record.get_objects("qas"):
+            query_text = query.get_text("query")
+            has_answers = "answers" in query
+            answers = [answer.get_text("text") for answer in query.get_objects("answers")] if has_answers else []
+            references = tuple(dict.fromkeys(answers))
+            correct = tuple(i for i, name in enumerate(names) if name in references) if has_answers else None
+            candidates = tuple((passage_text, query_text.replace(_PLACEHOLDER, name)) for name in names)
+            yield MultipleChoiceExample(candidates, names, correct, references, query.location)
+
+    return convert
+
+
+def read_class(record: JsonRecord, names: Mapping[str, str]) -> str | None:
+    """The class of a record; None where it has none."""
+    if "label" not in record:
+        return None
+    value = record.get_scalar("label")
+    if names is TRUTH_LABELS:
+        value = value.lower()
+    return str(parse_label(value, names=names, number=False, location=record.location))
+
+
+def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
+    """The text with asterisks around characters `start` to `stop`, white space at their ends left outside."""
+    span = text[max(start, 0) : max(stop, 0)]
+    word = span.strip()
+    if start < 0 or not word:
+        raise DataError(f"{place}: there is no word from character {start} to {stop}; mend the line")
+    begin = start + span.index(word)
+    return f"{text[:begin]}*{word}*{text[begin + len(word) :]}"
+
+
+def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[str, ...]:
+    """The names in a passage, each once."""
+    names: dict[str, None] = {}
+    for entity in passage.get_objects("entities"):
+        start, stop = entity.get_int("start"), entity.get_int("end") + inclusive
+        if not 0 <= start < stop <= len(text):
+            raise DataError(f"{entity.location}: there is no name from character {start} to {stop}; mend the line")
+        names[text[start:stop]] = None
+    if not names:
+        raise DataError(f"{passage.location}: a passage without names, so without candidates; mend the line")
+    return tuple(names)

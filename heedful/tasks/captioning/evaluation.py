@@ -1,0 +1,203 @@
+"""What captioners are asked, and what their captions are worth, beside one for all and that of the nearest picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.characters import compile_word_pattern
+from heedful.data.pictures import read_picture
+from heedful.data.token_offsets import compute_offsets
+from heedful.errors import DataError
+from heedful.metrics.captions import MAX_ORDER, CaptionBLEU, cider_d, split_words
+from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric
+from heedful.tasks.base_captioner import CaptionAttention
+from heedful.tasks.captioning.data import BoundingBox, CaptionedPicture
+from heedful.tasks.captioning.predictor import Captioner
+from heedful.tasks.label_evaluation import LabelEvaluator
+
+_MAX_NEIGHBOURS: Final = 2000
+"""Pictures of the training part that the nearest one is looked for in."""
+_MAX_CANDIDATES: Final = 400
+_POINTS_PER_REGION: Final = 5
+"""Places along a region that attention may point to, its middle among them."""
+
+
+@dataclass(frozen=True)
+class CaptioningOutputs:
+    """What was said of the pictures.
+
+    Attributes:
+        texts: captions.
+        nearest_captions: those of the most similar pictures of the training part; None where none were looked for.
+        pointing_counts: of each picture, how often a caption looked at what it named, and how often it named something;
+            None where nothing is known of boxes, or there is no attention.
+        unattended: the mean over its regions of (1 - all attention that a right caption pays)^2; None without attention.
+    """
+
+    texts: Sequence[str]
+    nearest_captions: Sequence[str] | None = None
+    pointing_counts: Float[np.ndarray, "N 2"] | None = None
+    unattended: Float[np.ndarray, " N"] | None = None
+
+
+def build_caption_evaluator(
+    pictures: Sequence[CaptionedPicture], *, train: Sequence[CaptionedPicture]
+) -> LabelEvaluator:
+    """Pictures with captions of which any is right.
+
+    Args:
+        pictures: what is asked; those that cannot be read, or have no captions, are left out.
+        train: pictures that tell what is said most often.
+
+    Raises:
+        DataError: none can be read.
+    """
+    left_out, readable = [], []
+    for picture in pictures:
+        try:
+            read_picture(picture.picture)
+        except DataError as error:
+            left_out.append(str(error))
+        else:
+            readable += [picture] if picture.captions else []
+    train_captions = [caption for picture in train for caption in picture.captions]
+    if not readable or not train_captions:
+        raise DataError("there is not a single picture with captions that can be read; check the files")
+    references = [picture.captions for picture in readable]
+    constant = _choose_typical_caption(train_captions)
+
+    def measure(outputs: CaptioningOutputs) -> Mapping[str, Metric]:
+        return _compute_metrics(outputs, references)
+
+    return LabelEvaluator(
+        [picture.picture.name for picture in readable],
+        references,
+        predict_labels=lambda user: _caption_pictures(user, readable, train),
+        measure=measure,
+        size=len(readable),
+        num_train_examples=len(train),
+        constant_answer=constant,
+        baseline_answers=CaptioningOutputs([constant] * len(readable)),
+        main_metric="CIDEr-D",
+        data_warnings=[f"left out: {error}" for error in left_out],
+    )
+
+
+def _compute_metrics(outputs: CaptioningOutputs, references: Sequence[Sequence[str]]) -> dict[str, Metric]:
+    metrics: dict[str, Metric] = {
+        f"BLEU-{order}": CaptionBLEU(outputs.texts, references, order=order) for order in range(1, MAX_ORDER + 1)
+    }
+    metrics["CIDEr-D"] = cider_d(outputs.texts, references)
+    pairs = zip(outputs.texts, references, strict=True)
+    metrics["exact match"] = build_mean_metric(
+        [100.0 * (split_words(text) in map(split_words, correct)) for text, correct in pairs]
+    )
+    if outputs.nearest_captions is not None:
+        metrics["BLEU-4 of the nearest picture's caption"] = CaptionBLEU(outputs.nearest_captions, references)
+        metrics["CIDEr-D of the nearest picture's caption"] = cider_d(outputs.nearest_captions, references)
+    if outputs.pointing_counts is not None:
+        metrics["pointing"] = RatioMetric(100.0 * outputs.pointing_counts[:, 0], outputs.pointing_counts[:, 1])
+    if outputs.unattended is not None:
+        metrics["unread"] = build_mean_metric(outputs.unattended)
+    return metrics
+
+
+def _caption_pictures(
+    captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
+) -> CaptioningOutputs:
+    texts = [each.text for each in captioner.caption([each.picture for each in pictures])]
+    nearest = _find_nearest_captions(captioner, pictures, train)
+    if not captioner.has_attention:
+        return CaptioningOutputs(texts, nearest)
+    pairs = [(row, caption) for row, each in enumerate(pictures) for caption in each.captions if split_words(caption)]
+    attentions = captioner.attend([(pictures[row].picture, caption) for row, caption in pairs])
+    pointed, unread, count = np.zeros((len(pictures), 2)), np.zeros(len(pictures)), np.zeros(len(pictures))
+    for (row, caption), attention in zip(pairs, attentions, strict=True):
+        unread[row] += (1 - attention.weights.sum(0)).__pow__(2).mean()
+        count[row] += 1
+        pointed[row] += np.sum([*_iter_pointing_hits(captioner, pictures[row], caption, attention), (0, 0)], axis=0)
+    has_boxes = any(each.boxes for each in pictures)
+    return CaptioningOutputs(texts, nearest, pointed if has_boxes else None, unread / np.maximum(count, 1))
+
+
+def _iter_pointing_hits(
+    captioner: Captioner, picture: CaptionedPicture, caption: str, attention: CaptionAttention
+) -> Iterator[tuple[int, int]]:
+    """Of each name in a caption whether it looked at a box of that name, and 1: the pointing game (Zhang et al. 2016).
+
+    Attention is the mean over the pieces of the name; see `_find_peak` for where it points to.
+    """
+    boxes: dict[str, list[BoundingBox]] = {}
+    for box in picture.boxes:
+        boxes.setdefault(box.name, []).append(box)
+    if not boxes:
+        return
+    height, width = read_picture(picture.picture).shape[:2]
+    pieces = compute_offsets(captioner.target.tokenizer, caption)
+    for name, named_boxes in boxes.items():
+        for match in compile_word_pattern(name).finditer(caption):
+            rows = [n for n, (start, stop) in enumerate(pieces) if start < match.end() and stop > match.start()]
+            if not rows:
+                continue
+            point = _find_peak(attention.weights[rows].mean(0))
+            yield int(any(_is_inside(captioner, point, box, height=height, width=width) for box in named_boxes)), 1
+
+
+def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
+    """Where attention is highest, from 0 to 1, if each region's spreads around its middle (Xu et al. 2015, 5.4)."""
+
+    def gaussian_weights(regions: int) -> Float[np.ndarray, "places regions"]:
+        positions = (np.arange(_POINTS_PER_REGION * regions) + 0.5) / _POINTS_PER_REGION
+        return np.asarray(np.exp(-0.5 * (positions[:, None] - np.arange(regions) - 0.5) ** 2))
+
+    spread = gaussian_weights(grid.shape[0]) @ grid @ gaussian_weights(grid.shape[1]).T
+    row, column = np.unravel_index(int(spread.argmax()), spread.shape)
+    return (column + 0.5) / spread.shape[1], (row + 0.5) / spread.shape[0]
+
+
+def _is_inside(captioner: Captioner, point: tuple[float, float], box: BoundingBox, *, height: int, width: int) -> bool:
+    """Whether a point of the square, from 0 to 1, is in a box of the picture."""
+    left, top = captioner.framing.map_point(box.left, box.top, height=height, width=width)
+    right, bottom = captioner.framing.map_point(box.left + box.width, box.top + box.height, height=height, width=width)
+    return left <= point[0] <= right and top <= point[1] <= bottom
+
+
+def _find_nearest_captions(
+    captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
+) -> list[str] | None:
+    """The first caption of the picture most like each, by the cosine of what is kept of them, without their mean."""
+    neighbours = list(_iter_descriptors(captioner, train[:: max(1, len(train) // _MAX_NEIGHBOURS)]))
+    if not neighbours:
+        return None
+    table = np.stack([gist for gist, _ in neighbours])
+    table = table - (mean := table.mean(0))
+    queries = np.stack([gist for gist, _ in _iter_descriptors(captioner, pictures)]) - mean
+    similarity = (queries @ table.T) / np.maximum(np.linalg.norm(table, axis=1), 1e-9)
+    return [neighbours[index][1] for index in similarity.argmax(1)]
+
+
+def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]) -> Iterator[tuple[np.ndarray, str]]:
+    for picture in pictures:
+        try:
+            features = captioner.extract_features(picture.picture)
+        except DataError:
+            continue
+        if picture.captions:
+            yield captioner.picture_features.summarize(features), picture.captions[0]
+
+
+def _choose_typical_caption(captions: Sequence[str]) -> str:
+    """The caption that has most of its words in common with the others: the most frequent one, or the plainest."""
+    candidates = [text for text, _ in Counter(captions).most_common(_MAX_CANDIDATES)]
+    bags = [Counter(split_words(text)) for text in candidates]
+
+    def score_overlap(bag: Counter[str]) -> float:
+        return sum(2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags)
+
+    return max(zip(candidates, bags, strict=True), key=lambda pair: score_overlap(pair[1]))[0]

@@ -1,0 +1,154 @@
+"""Classification as a task: a text has a class or a number, or one of several candidates is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.data.corpus import Corpus
+from heedful.data.labels import LabelVocabulary
+from heedful.inspection.watch import watch_attention
+from heedful.metrics.classification import MatthewsCorrelation, accuracy, f1_score, macro_f1_score
+from heedful.metrics.correlation import CorrelationMetric
+from heedful.metrics.metric import Metric
+from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.benchmarks.definitions import MetricName
+from heedful.tasks.classification.examples import ClassificationBatch, collate_examples, compute_lengths
+from heedful.tasks.classification.recipe import AnswerType
+from heedful.tasks.decorrelation import decorrelation_penalty as penalty_of
+from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
+
+METRICS: Mapping[AnswerType, tuple[MetricName, ...]] = {
+    "class": ("accuracy", "macro_f1", "matthews"),
+    "number": ("pearson", "spearman"),
+    "choice": ("accuracy",),
+}
+"""What is always measured of each kind of answer; `f1_score` is too where a class is the positive one."""
+
+
+@dataclass(eq=False)
+class ClassificationObjective(CorpusObjective[ClassificationBatch]):
+    """Learning p(class | text), the number of a text by its mean squared error, or p(candidate | all candidates).
+
+    Attributes:
+        answer_type: what is said of an example.
+        labels: the classes; None where there are none.
+        positive: the class that F1 is about; None where it is not measured.
+        smoothing: of the labels, over all classes.
+        decorrelation: weight of the penalty on hops of the model's summary that look at the same, for each text; with
+            0 there is none.
+    """
+
+    _: KW_ONLY
+    answer_type: AnswerType
+    labels: LabelVocabulary | None = None
+    positive: str | None = None
+    smoothing: float = 0.0
+    decorrelation: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.metric_names = frozenset(("loss", *METRICS[self.answer_type], *(() if self.positive is None else ("f1",))))
+        self.part_names = frozenset({"nll", "decorrelation"} if self.decorrelation else {"nll"})
+
+    def collate(self, corpus: Corpus, rows: RowIndices) -> ClassificationBatch:
+        """Texts, or candidates."""
+        return collate_examples(corpus, rows, answer_type=self.answer_type)
+
+    def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
+        """With the padding of candidates to the longest of them."""
+        return compute_lengths(corpus)
+
+    def loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
+        """Label-smoothed negative log-likelihood, or the sum of squared errors; and the penalty where there is one."""
+        if not self.decorrelation:
+            return self._plain_loss(model, batch)
+        assert model.summary is not None, "hops are those of a summary"
+        with watch_attention(model.summary, detach=False) as weights:
+            loss = self._plain_loss(model, batch)
+        penalty = penalty_of(call_weights for calls in weights.values() for call_weights in calls)
+        parts = {"nll": LossPart(loss.total.detach(), loss.count), **loss.parts}
+        parts["decorrelation"] = LossPart(penalty.detach(), loss.count)
+        return Loss(loss.total + self.decorrelation * penalty, loss.count, parts)
+
+    def _plain_loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
+        summaries = model(batch.tokens)
+        if self.answer_type == "class":
+            smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
+            return Loss(smoothed, len(batch.labels), {"nll": LossPart(nll, len(batch.labels))})
+        return Loss(self._sum_losses(model.output(summaries).float(), batch), len(batch.counts))
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Loss (nats, or squared errors) per example, and what tells right answers from wrong ones."""
+        assert isinstance(model, TextClassifier)
+        total, count = 0.0, 0
+        predictions: list[float] = []
+        references: list[float] = []
+        for batch in self.validation_batches():
+            logits = model.output(model(batch.tokens)).float()
+            total += float(self._sum_losses(logits, batch))
+            count += len(batch.counts)
+            batch_predictions, batch_references = self._compare_answers(logits, batch)
+            predictions += batch_predictions
+            references += batch_references
+        return {"loss": total / count} | self._compute_metrics(predictions, references)
+
+    def _sum_losses(self, logits: Tensor, batch: ClassificationBatch) -> Tensor:
+        match self.answer_type:
+            case "class":
+                return functional.cross_entropy(logits, batch.labels, reduction="sum")
+            case "number":
+                return functional.mse_loss(logits.squeeze(1), batch.labels, reduction="sum")
+            case "choice":
+                return -choice_log_likelihoods(logits.squeeze(1), batch).sum()
+
+    def _compare_answers(self, logits: Tensor, batch: ClassificationBatch) -> tuple[list[float], list[float]]:
+        """What the model says of each example, and what is right; of choices, whether that is right, and 1."""
+        match self.answer_type:
+            case "class":
+                return logits.argmax(-1).tolist(), batch.labels.tolist()
+            case "number":
+                return logits.squeeze(1).tolist(), batch.labels.tolist()
+            case "choice":
+                parts = zip(
+                    split_by_choice(logits.squeeze(1), batch), split_by_choice(batch.labels, batch), strict=True
+                )
+                return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
+
+    def _compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
+        if self.answer_type == "number":
+            metrics: dict[str, Metric] = {
+                "pearson": CorrelationMetric(predictions, references),
+                "spearman": CorrelationMetric(predictions, references, use_ranks=True),
+            }
+        else:
+            metrics = {"accuracy": accuracy(predictions, references)}
+        if self.labels is not None:
+            metrics["macro_f1"] = macro_f1_score(predictions, references, classes=range(self.labels.size))
+            metrics["matthews"] = MatthewsCorrelation(predictions, references)
+            if self.positive is not None:
+                metrics["f1"] = f1_score(predictions, references, positive=self.labels.get_id(self.positive))
+        return {name: metric.value for name, metric in metrics.items()}
+
+
+def split_by_choice(values: Tensor, batch: ClassificationBatch) -> Sequence[Tensor]:
+    """What belongs to the candidates of each choice."""
+    return torch.split(values, batch.counts.tolist())
+
+
+def choice_log_likelihoods(scores: Float[Tensor, " N"], batch: ClassificationBatch) -> Float[Tensor, " B"]:
+    """Of each choice the log of the probability that its right candidates have together."""
+    return torch.stack(
+        [
+            torch.logsumexp(choice_scores[right > 0], 0) - torch.logsumexp(choice_scores, 0)
+            for choice_scores, right in zip(
+                split_by_choice(scores, batch), split_by_choice(batch.labels, batch), strict=True
+            )
+        ]
+    )

@@ -1,0 +1,385 @@
+"""A trained classifier as its user sees it: texts in, classes or numbers out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import islice
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from heedful.argument_checks import to_text_list
+from heedful.data.batches import to_segmented_tokens
+from heedful.data.encoder_inputs import EncoderInput, encode_texts
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import Tokenizer
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError
+from heedful.inspection.record import InspectionRecord, ModelAnswer
+from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.classification.recipe import AnswerType
+from heedful.tasks.inspection_records import (
+    InspectionSelection,
+    add_attribution,
+    record_encoder,
+    repeat_rows,
+    top_options,
+)
+from heedful.tasks.predictor import (
+    READ_TRUNCATED,
+    BatchMethod,
+    InspectRequest,
+    LineFormat,
+    Predictor,
+    default_batch_tokens,
+    escape_cell,
+    run_batched,
+)
+from heedful.tensors import Tokens, move_to_device
+
+SINGLE_TEXT_WARNING: Final = (
+    "one text alone, and the model learned from pairs; give the second one too (--pair, or behind a tab)"
+)
+UNMARKED_TEXT_WARNING: Final = (
+    "no word between asterisks, and the model learned from texts that mark one, as in: the *bank* is near"
+)
+_MARKED_WORD: Final = re.compile(r"\*[^*]+\*")
+Texts = str | Sequence[str]
+"""One text, or two that are judged together."""
+TextColumns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ClassificationResult:
+    """What a model says of a text.
+
+    Attributes:
+        label: the most probable class, or the number.
+        probabilities: of all classes, the most probable first; empty where the answer is a number. They sum to 1,
+            unless the model judges each class by itself.
+        cut: tokens at the end of the text, or of the longer of two, that there was no room for.
+        doubts: how the text differs from all that training had, so that the answer may mean nothing.
+    """
+
+    label: str | float
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    cut: int = 0
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChoiceResult:
+    """Which of several candidates is right: its number, from 0, and the probability of each.
+
+    `cut` tokens of all candidates and what they share were not read, at the ends of what is too long.
+    """
+
+    number: int
+    probabilities: tuple[float, ...]
+    cut: int = 0
+
+
+@keep_old_names(answered="answer_type", paired="requires_pairs", pairs="trained_on_pairs", marked="trained_on_marked")
+@dataclass(frozen=True, eq=False, repr=False)
+class Classifier(Predictor):
+    """A model with the tokenizer and the classes it was trained with.
+
+    Attributes:
+        model: in evaluation mode.
+        tokenizer: of the texts.
+        answer_type: what it says of a text.
+        labels: the classes; None where there are none.
+        max_length: tokens that are read, with begin and ends.
+        requires_pairs: whether it reads nothing but two texts together.
+        independent: whether each class is judged by itself, so that several or none may be right.
+        trained_on_pairs: whether it learned from pairs of texts; a text alone then gets an answer, and a doubt.
+        trained_on_marked: whether it learned from texts with a word between asterisks; others get a doubt.
+    """
+
+    model: TextClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    answer_type: AnswerType
+    labels: LabelVocabulary | None
+    max_length: int
+    requires_pairs: bool = False
+    independent: bool = False
+    trained_on_pairs: bool = False
+    trained_on_marked: bool = False
+
+    def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[ClassificationResult]:
+        """The class or the number of each text, or of each pair of texts.
+
+        Raises:
+            DataError: the model chooses among candidates, is given more than two texts to judge together, or one where
+                it reads two.
+        """
+        if self.answer_type == "choice":
+            raise DataError("this model chooses among candidates: give it candidates with `choose`")
+        inputs = _list_texts(texts)
+        rows, doubts = [self._encode_row(item) for item in inputs], list(map(self._input_warnings, inputs))
+        logits = self._run_logits(rows, batch_tokens=batch_tokens)
+        if self.answer_type == "number":
+            numbers = logits.squeeze(1).tolist()
+            return [
+                ClassificationResult(number, cut=row.num_truncated, doubts=warnings)
+                for number, row, warnings in zip(numbers, rows, doubts, strict=True)
+            ]
+        assert self.labels is not None
+        results = []
+        for probabilities, row, warnings in zip(self._to_probabilities(logits).tolist(), rows, doubts, strict=True):
+            ranked = sorted(zip(self.labels.names, probabilities, strict=True), key=lambda pair: -pair[1])
+            results.append(ClassificationResult(ranked[0][0], dict(ranked), row.num_truncated, warnings))
+        return results
+
+    def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[ChoiceResult]:
+        """The most probable of the candidates of each choice; each candidate is one text, or two.
+
+        Raises:
+            DataError: the model does not choose, or a choice has no candidates.
+        """
+        if self.answer_type != "choice":
+            raise DataError("this model tells what texts are and does not choose: give it texts with `classify`")
+        choices = [_list_texts(candidates, f"choices[{index}]") for index, candidates in enumerate(choices)]
+        for number, candidates in enumerate(choices, 1):
+            if not candidates:
+                raise DataError(f"choice {number}: has no candidates")
+        rows = [self._encode_row(candidate) for candidates in choices for candidate in candidates]
+        scores = self._run_logits(rows, batch_tokens=batch_tokens).squeeze(1)
+        sizes, cuts = [len(candidates) for candidates in choices], iter([row.num_truncated for row in rows])
+        return [
+            ChoiceResult(
+                int(candidate_scores.argmax()),
+                tuple(candidate_scores.softmax(0).tolist()),
+                sum(islice(cuts, len(candidate_scores))),
+            )
+            for candidate_scores in torch.split(scores, sizes)
+        ]
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+        first: int = 1,
+        cut: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N d_summary"]:
+        """The summary of each text, which is what the model classifies: Lin et al.'s M where that is its kind.
+
+        Arguments are those of `Embedder.embed`.
+
+        Raises:
+            DataError: a text is longer than the model reads, or the model reads two together.
+        """
+        rows = [self._encode_row(text) for text in to_text_list(texts)]
+        for number, row in enumerate(rows, first):
+            if row.num_truncated and cut is None:
+                raise DataError(
+                    f"text {number}: has {len(row.ids) + row.num_truncated} tokens with begin and end, this model reads at most "
+                    f"{self.max_length}; split it"
+                )
+            if row.num_truncated and cut is not None:
+                cut(number)
+        vectors: np.ndarray = self._run_rows(rows, self.model.embed_text, batch_tokens=batch_tokens).numpy()
+        return vectors
+
+    def inspect(self, texts: Texts, *, scope: InspectionSelection | None = None) -> InspectionRecord:
+        """Everything the model attends to while it reads a text or a pair of texts, and what it says of it.
+
+        Args:
+            texts: one, or two that are judged together; of a model that chooses, a candidate, whose score is told.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: more than two texts.
+            RecipeError: no such layer or head.
+        """
+        scope, row = scope or InspectionSelection(), self._encode_row(texts)
+        title = texts if isinstance(texts, str) else " / ".join(texts)
+        record, logits = record_encoder(
+            self.model,
+            self._compute_logits,
+            self._to_tokens([row]),
+            tokenizer=self.tokenizer,
+            selection=scope,
+            title=title,
+        )
+        if self.labels is None:
+            about = "score of the candidate" if self.answer_type == "choice" else "number"
+            answer = ModelAnswer(about, "", None, (), number=float(logits[0]))
+        else:
+            names = self.labels.names
+            options = top_options(
+                self._to_probabilities(logits), lambda ids: [names[number] for number in ids], max_options=len(names)
+            )
+            answer = ModelAnswer("class", "", None, options)
+        notes = (
+            (f"The text was too long: {row.num_truncated:,} tokens at its end were not read.",)
+            if row.num_truncated
+            else ()
+        )
+        record = replace(record, answers=(answer,), notes=(*record.notes, *notes))
+        predicted = int(logits.argmax())
+
+        def compute_values(rows: int) -> Tensor:
+            tokens = repeat_rows(scope.pad_tokens(self._to_tokens([row])), rows)
+            outputs: Tensor = self.model.output(self.model(tokens)).float()
+            if self.labels is None:
+                return outputs[:, :1]
+            return (functional.logsigmoid(outputs) if self.independent else outputs.log_softmax(-1))[:, [predicted]]
+
+        unit = "" if self.labels is None else "nats"
+        return add_attribution(record, self.model, compute_values, selection=scope, about="answers", unit=unit)
+
+    def line_format(self) -> ClassLineFormat | ChoiceLineFormat:
+        """Texts, pairs with a tab between them, or candidates behind what they share."""
+        return ChoiceLineFormat(self) if self.answer_type == "choice" else ClassLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`."""
+        request = request.require_no_generation()
+        return self.inspect(
+            request.source if request.target is None else (request.source, request.target), scope=request.selection
+        )
+
+    def _compute_logits(self, tokens: Tokens) -> Tensor:
+        """Logits of one text."""
+        logits: Tensor = self.model.output(self.model(tokens))[0].float()
+        return logits
+
+    def _to_probabilities(self, logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
+        """Probabilities of the classes."""
+        return logits.sigmoid() if self.independent else logits.softmax(-1)
+
+    def _input_warnings(self, texts: Texts) -> tuple[str, ...]:
+        """Return how texts differ from those of training."""
+        parts = (texts,) if isinstance(texts, str) else tuple(texts)
+        warnings = []
+        if self.trained_on_pairs and len(parts) == 1:
+            warnings.append(SINGLE_TEXT_WARNING)
+        if self.trained_on_marked and not any(_MARKED_WORD.search(part) for part in parts):
+            warnings.append(UNMARKED_TEXT_WARNING)
+        return tuple(warnings)
+
+    def _encode_row(self, texts: Texts) -> EncoderInput:
+        parts = tuple(to_text_list(texts))
+        if not 1 <= len(parts) <= 2:
+            raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
+        if self.requires_pairs and len(parts) == 1:
+            raise DataError(f"{parts[0][:40]!r}: one text alone, and this model reads two together; give both")
+        return encode_texts(self.tokenizer, parts, max_length=self.max_length)
+
+    def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
+        return self._run_rows(rows, self._output_logits, batch_tokens=batch_tokens)
+
+    def _output_logits(self, tokens: Tokens) -> Tensor:
+        logits: Tensor = self.model.output(self.model(tokens))
+        return logits
+
+    def _run_rows(
+        self, rows: Sequence[EncoderInput], run_model: Callable[[Tokens], Tensor], *, batch_tokens: int | None
+    ) -> Tensor:
+        """What the model says of each, in their order; on the processor."""
+        batch_method = BatchMethod[EncoderInput, Tensor](self._run_batch, (run_model,))
+        outputs = run_batched(
+            rows,
+            batch_method,
+            size=lambda row: len(row.ids),
+            batch_tokens=batch_tokens or default_batch_tokens(self.model),
+        )
+        return torch.stack(outputs) if outputs else torch.zeros(0, 0)
+
+    def _run_batch(self, rows: list[EncoderInput], run_model: Callable[[Tokens], Tensor]) -> Tensor:
+        return run_model(self._to_tokens(rows)).float().cpu()
+
+    def _to_tokens(self, rows: Sequence[EncoderInput]) -> Tokens:
+        tokens = to_segmented_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
+        return move_to_device(tokens, next(self.model.parameters()).device)
+
+
+def _list_texts(texts: Any, name: str = "texts") -> list[Texts]:
+    """Return texts, or pairs of texts, as a list; a string is a list of one."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        return to_text_list(texts, name=name)
+    items = list(texts)
+    for index, item in enumerate(items):
+        to_text_list(item, name=f"{name}[{index}]")
+    return items
+
+
+@final
+@dataclass(frozen=True)
+class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
+    """A text a line, or two with a tab between them; its class and the probability of it, or its number."""
+
+    classifier: Classifier
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
+        """One or two texts; `DataError` for more."""
+        for number, line in enumerate(lines, 1):
+            columns = tuple(line.split("\t"))
+            if len(columns) > 2:
+                raise DataError(f"line {number}: {len(columns)} texts; write one, or two with a tab between them")
+            yield columns
+
+    def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ClassificationResult]:
+        """Classes or numbers."""
+        return self.classifier.classify(inputs)
+
+    def to_json(self, answer: ClassificationResult) -> Any:
+        """With the probabilities of all classes."""
+        content: dict[str, Any] = {"label": answer.label}
+        if answer.probabilities:
+            content["probabilities"] = dict(answer.probabilities)
+        if answer.cut:
+            content["cut"] = answer.cut
+        return content
+
+    def format_answer(self, answer: ClassificationResult) -> str:
+        """One line."""
+        if isinstance(answer.label, str):
+            return f"{escape_cell(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n"
+        return f"{answer.label:.4f}\n"
+
+    def input_notes(self, answer: ClassificationResult) -> Iterator[str]:
+        """Of texts that are too long."""
+        return iter([*([READ_TRUNCATED] if answer.cut else []), *answer.doubts])
+
+
+@final
+@dataclass(frozen=True)
+class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
+    """A text and its candidates a line, with tabs between them; the number of the right one and its probability."""
+
+    classifier: Classifier
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
+        """What all candidates share, and the candidates; `DataError` where there are none."""
+        for number, line in enumerate(lines, 1):
+            columns = tuple(line.split("\t"))
+            if len(columns) < 2:
+                raise DataError(f"line {number}: no candidates; write a text and its candidates with tabs between them")
+            yield columns
+
+    def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ChoiceResult]:
+        """Which is right."""
+        return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
+
+    def to_json(self, answer: ChoiceResult) -> Any:
+        """With the probabilities of all candidates."""
+        content = {"number": answer.number, "probabilities": answer.probabilities}
+        return {**content, "cut": answer.cut} if answer.cut else content
+
+    def format_answer(self, answer: ChoiceResult) -> str:
+        """One line."""
+        return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"
+
+    def input_notes(self, answer: ChoiceResult) -> Iterator[str]:
+        """Of candidates that are too long."""
+        return iter([READ_TRUNCATED] if answer.cut else [])

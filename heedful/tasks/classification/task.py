@@ -1,0 +1,296 @@
+"""What classification makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from heedful.architectures.build import build_text_classifier
+from heedful.architectures.classifiers import SiameseConfig, WindowClassifierConfig
+from heedful.data.batches import to_segmented_tokens
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.encoder_inputs import encode_texts
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
+from heedful.models.interface import Encoder
+from heedful.models.pair_encoder import PairEncoder
+from heedful.models.text_classifier import TextClassifier
+from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.benchmarks.definitions import MetricName
+from heedful.tasks.classification import auto_settings
+from heedful.tasks.classification.evaluation import build_classification_evaluator, define_custom_task
+from heedful.tasks.classification.examples import build_example_encoding
+from heedful.tasks.classification.objective import METRICS, ClassificationObjective
+from heedful.tasks.classification.predictor import Classifier
+from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
+from heedful.tasks.fine_tuning_settings import LearningSpeed, is_unspecified
+from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.portable_model import InferenceSettings, OutputHead
+from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import Tokens, move_to_device
+
+TEXT_FILE: Final = "tokenizer/text"
+LABELS_FILE: Final = "tokenizer/labels"
+_PAIR_BATCH_SIZE: Final = 64
+"""Pairs that are compared at one time before training."""
+ClassificationRun: TypeAlias = Run[ClassificationRecipe, TextClassifier]
+
+
+@final
+class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
+    """The classes or numbers of texts are learned; classes of the whole training text, whatever is learned from."""
+
+    tokenizer_files: ClassVar = (TEXT_FILE,)
+    output_noun: ClassVar = "classes"
+    unit_names: ClassVar = UnitNames(labels="examples")
+    default_example_command: ClassVar = 'classify RUN --text "..."'
+
+    def choose_settings(self, recipe: ClassificationRecipe, budget: ComputeBudget) -> Settings:
+        """A model of words and what suits it, or what suits the encoder that training begins with."""
+        stats, validation_stats = (
+            auto_settings.LabelledDataStats.from_examples(read_examples(recipe, part))
+            for part in ("train", "validation")
+        )
+        common: dict[str, Any] = {
+            "recipe": recipe,
+            "monitor": _primary_metric(recipe),
+            "validation_amount": validation_stats.training_amount,
+        }
+        if recipe.init is not None:
+            rate = 3e-4 if recipe.model.d_model >= auto_settings.LARGE_D_MODEL else 5e-4
+            chosen = stats.training_amount.choose_tuning_settings(budget, model=recipe.model, rate=rate, **common)
+            return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
+        speed, chosen, training_amount = LearningSpeed.from_architecture(recipe.model), {}, stats.training_amount
+        is_comparable = stats.all_pairs and validation_stats.all_pairs and recipe.data.answer_type != "choice"
+        if is_comparable and is_unspecified(recipe.model, SiameseConfig):
+            speed, chosen, training_amount = (
+                auto_settings.PAIR_SPEED,
+                auto_settings.choose_pair_model(stats),
+                stats.pair_training_amount,
+            )
+        elif is_unspecified(recipe.model, WindowClassifierConfig):
+            speed, chosen = (
+                auto_settings.WINDOW_SPEED,
+                auto_settings.choose_word_model(stats, voting=recipe.data.answer_type == "class"),
+            )
+        return {**chosen, **training_amount.choose_settings(budget, epochs=stats.num_epochs, speed=speed, **common)}
+
+    def load_labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
+        """Classes, where there are some."""
+        if recipe.data.answer_type != "class":
+            return {}
+        return {
+            LABELS_FILE: collect_classes(recipe.data) if folder is None else LabelVocabulary.load(folder / LABELS_FILE)
+        }
+
+    def iter_texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
+        """Each text once, those that all candidates of a choice share too."""
+        for example in read_examples(recipe, "train"):
+            if isinstance(example, LabelledExample):
+                yield from example.texts
+            else:
+                yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
+
+    def build_encoding(self, run: ClassificationRun) -> ExampleEncoder[LabelledExample | MultipleChoiceExample]:
+        """Texts and what is right of them."""
+        data = run.recipe.data
+        return build_example_encoding(
+            run.tokenizer,
+            _get_labels(run),
+            answer_type=data.answer_type,
+            max_length=data.max_length,
+            requires_pairs=run.recipe.model.requires_pairs,
+        )
+
+    def data_warnings(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
+        """How many texts lost their ends, and that there is nothing to tell apart."""
+        messages = []
+        labels = corpus["label"].stream
+        if run.recipe.data.answer_type != "choice" and len(labels) > 1 and bool((labels == labels[0]).all()):
+            class_labels = _get_labels(run)
+            label = f"{float(labels[0]):g}" if class_labels is None else repr(class_labels.names[int(labels[0])])
+            messages.append(
+                f"warning: all {len(labels):,} examples have the label {label}, so there is nothing to tell apart"
+            )
+        truncated = corpus["cut"].stream
+        texts = int(np.count_nonzero(truncated))
+        if not texts:
+            return messages
+        return (
+            *messages,
+            f"{texts:,} of {len(truncated):,} texts have more than data.max_length = {run.recipe.data.max_length} tokens; "
+            f"their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
+        )
+
+    def build_encoder_with_head(
+        self, recipe: ClassificationRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
+    ) -> TextClassifier:
+        """An encoder and a head."""
+        return build_text_classifier(
+            recipe.model,
+            vocabulary=sizes[TEXT_FILE],
+            outputs=sizes.get(LABELS_FILE, 1),
+            longest=recipe.data.max_length,
+            encoder=encoder,
+        )
+
+    def build_objective(
+        self,
+        run: ClassificationRun,
+        train: Corpus,
+        validation: Corpus,
+        *,
+        device: torch.device,
+    ) -> ClassificationObjective:
+        """Likelihood of the classes, or squared errors."""
+        config, data, labels = run.recipe.training, run.recipe.data, _get_labels(run)
+        positive = data.positive_class
+        if positive is not None and (labels is None or labels.get_id(positive) is None):
+            raise RecipeError(
+                f'data.positive = "{positive}": the training text has no such class; name one that it has'
+            )
+        return ClassificationObjective(
+            train,
+            validation,
+            answer_type=data.answer_type,
+            labels=labels,
+            positive=positive,
+            smoothing=config.label_smoothing,
+            decorrelation=config.decorrelation or 0.0,
+            batch_tokens=config.batch_tokens,
+            seed=run.recipe.seed,
+            device=device,
+        )
+
+    def init_weights(self, run: ClassificationRun, model: TextClassifier, *, log: Callable[[str], None]) -> None:
+        """Set word vectors and what is counted of the training text; compared pairs begin with the mean number."""
+        super().init_weights(run, model, log=log)
+        if isinstance(model.encoder, PairEncoder):
+            _fit_pair_encoder(run, model.encoder)
+            if run.recipe.data.answer_type == "number":  # other encoders learn more slowly from such a beginning
+                numbers = [
+                    label for label in map(_read_number, read_examples(run.recipe, "train")) if label is not None
+                ]
+                nn.init.constant_(model.output.bias, sum(numbers) / max(1, len(numbers)))
+        ngram_classifier, labels = model.bag, _get_labels(run)
+        if ngram_classifier is None or labels is None:
+            return
+        config = run.recipe.model.ngram_inverse_penalty
+        assert config is not None, "what has a bag was told so"
+        texts, class_ids = [], []
+        for example in read_examples(run.recipe, "train"):
+            if isinstance(example, LabelledExample) and (label := labels.get_id(str(example.label))) is not None:
+                row = encode_texts(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
+                texts.append(torch.tensor(row.ids))
+                class_ids.append(label)
+        ignored_ids = [number for number, piece in _list_pieces(run.tokenizer) if not any(map(str.isalnum, piece))]
+        ngram_classifier.fit(texts, torch.tensor(class_ids), inverse_penalty=config, ignored_ids=ignored_ids)
+
+    def freeze_weights(self, run: ClassificationRun, model: nn.Module) -> None:
+        """Word vectors, and what was counted."""
+        super().freeze_weights(run, model)
+        if isinstance(model, TextClassifier) and isinstance(model.encoder, PairEncoder):
+            model.encoder.freeze_statistics()
+        if isinstance(model, TextClassifier) and model.bag is not None:
+            model.bag.requires_grad_(False)
+
+    def build_part_evaluator(self, recipe: ClassificationRecipe, part: str) -> LabelEvaluator:
+        """Texts and what is right of them."""
+        data = recipe.data
+        train, examples = list(data.reader("train")), list(data.reader(part))
+        definition = data.get_definition(part) or define_custom_task(
+            data, collect_classes(data).names if data.answer_type == "class" else ()
+        )
+        return build_classification_evaluator(definition, train=train, examples=examples)
+
+    def primary_metric(self, run: ClassificationRun) -> str:
+        """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
+        return _primary_metric(run.recipe)
+
+    def is_regression(self, recipe: ClassificationRecipe) -> bool:
+        """Where labels are numbers."""
+        return recipe.data.answer_type == "number"
+
+    def output_head(self, run: ClassificationRun) -> OutputHead:
+        """A class, a number or the score of a candidate."""
+        labels, reading = _get_labels(run), InferenceSettings(max_length=run.recipe.data.max_length)
+        if labels is not None:
+            return OutputHead("class", labels.names, settings=reading)
+        return OutputHead("number" if run.recipe.data.answer_type == "number" else "candidate", settings=reading)
+
+    def build_predictor(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
+        """Texts in, classes out."""
+        return Classifier(
+            model,
+            tokenizer=run.tokenizer,
+            answer_type=run.recipe.data.answer_type,
+            labels=_get_labels(run),
+            max_length=run.recipe.data.max_length,
+            requires_pairs=run.recipe.model.requires_pairs,
+            trained_on_pairs=run.recipe.data.has_pairs,
+            trained_on_marked=run.recipe.data.has_marked_words,
+        )
+
+
+TASK: Final = ClassificationTask()
+
+
+def collect_classes(data: ClassificationDataConfig) -> LabelVocabulary:
+    """Those of a benchmark task, or of all training examples."""
+    if (definition := data.get_definition()) is not None:
+        return LabelVocabulary(definition.labels)
+    labels = (example.label for example in data.reader("train") if isinstance(example, LabelledExample))
+    return LabelVocabulary.learn(str(label) for label in labels if label is not None)
+
+
+def _read_number(example: LabelledExample | MultipleChoiceExample) -> float | None:
+    return float(example.label) if isinstance(example, LabelledExample) and example.label is not None else None
+
+
+def _fit_pair_encoder(run: ClassificationRun, encoder: PairEncoder) -> None:
+    """Lets an encoder count what its training pairs have in common."""
+    rows = [
+        encode_texts(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
+        for example in read_examples(run.recipe, "train")
+        if isinstance(example, LabelledExample)
+    ]
+    rows.sort(key=lambda row: len(row.ids))  # so that little of a batch is padding
+    device, training = next(encoder.parameters()).device, encoder.training
+    encoder.eval()
+    encoder.fit(
+        [
+            move_to_device(
+                to_segmented_tokens([row.ids for row in batch_rows], [row.segments.count(0) for row in batch_rows]),
+                device,
+            )
+            for batch_rows in (
+                rows[start : start + _PAIR_BATCH_SIZE] for start in range(0, len(rows), _PAIR_BATCH_SIZE)
+            )
+        ],
+        ignored_ids=sorted(run.tokenizer.special.skipped_ids),
+    )
+    encoder.train(training)
+
+
+def _list_pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
+    """All that stands for a text, with its number."""
+    numbers = [number for number in range(tokenizer.size) if number not in tokenizer.special.skipped_ids]
+    return zip(numbers, tokenizer.to_pieces(numbers), strict=True)
+
+
+def _primary_metric(recipe: ClassificationRecipe) -> MetricName:
+    definition, metrics = recipe.data.get_definition(), METRICS[recipe.data.answer_type]
+    official_metrics = definition.metrics if definition is not None else ()
+    return next((name for name in official_metrics if name in metrics or name == "f1"), metrics[0])
+
+
+def _get_labels(run: ClassificationRun) -> LabelVocabulary | None:
+    return run.get_vocabulary(LABELS_FILE, LabelVocabulary) if LABELS_FILE in run.vocabularies else None

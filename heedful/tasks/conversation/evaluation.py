@@ -1,0 +1,124 @@
+"""What models of conversation are asked, and how surprised they are by what people said, beside n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.errors import DataError
+from heedful.metrics.kneser_ney import KneserNeyModel
+from heedful.metrics.likelihood import Perplexity
+from heedful.metrics.metric import Metric, RatioMetric
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.conversation.data import Dialogue, DialogueEncoder, Exchange, ExchangeReader
+from heedful.tasks.conversation.predictor import ChatPredictor
+from heedful.tasks.conversation.recipe import ConversationRecipe
+from heedful.tasks.evaluation import Evaluator
+
+NGRAM_ORDER: Final = 5
+"""Of the n-grams."""
+
+
+@dataclass(frozen=True)
+class ReplyLikelihoods:
+    """The negative log-likelihood of each reply, in nats, and how much it is.
+
+    Attributes:
+        nats: given its context.
+        nats_without_context: given who speaks, and no turn before.
+        ngram_nats: by n-grams of the training dialogues, given the same context in the same tokens.
+        tokens: of each reply, its end included.
+        words: stretches without white space, and the end.
+    """
+
+    nats: Float[np.ndarray, " N"]
+    nats_without_context: Float[np.ndarray, " N"]
+    ngram_nats: Float[np.ndarray, " N"]
+    tokens: Float[np.ndarray, " N"]
+    words: Float[np.ndarray, " N"]
+
+
+@final
+class ReplyEvaluator(Evaluator):
+    """Replies that are predicted from their first to their last token; what is drawn are replies.
+
+    Args:
+        reader: of exchanges.
+        part: of the data.
+
+    Raises:
+        DataError: there is no reply.
+    """
+
+    progress_text = "reading replies"
+
+    def __init__(self, reader: ExchangeReader, *, part: str) -> None:
+        self.exchanges = [exchange for exchange in reader if exchange.reply.text]
+        self.data_description = " and ".join(map(str, reader.paths))
+        self.part = part
+        if not self.exchanges:
+            raise DataError(f"{self.data_description}: nobody replies here; check data.replier")
+        self.inputs: Sequence[tuple[str, ...]] = [
+            tuple(t.text for t in exchange.context) for exchange in self.exchanges
+        ]
+        self.reference_answers: Sequence[str] = [exchange.reply.text for exchange in self.exchanges]
+        self.size = len(self.exchanges)
+
+    def predict(self, predictor: ChatPredictor, recipe: Recipe) -> ReplyLikelihoods:
+        """The likelihood of each reply, with its context, without, and by n-grams."""
+        assert isinstance(recipe, ConversationRecipe)
+        without_context = [Exchange((), exchanges.reply) for exchanges in self.exchanges]
+        scores = [predictor.score(exchanges) for exchanges in (self.exchanges, without_context)]
+        nats, nats_without_context = (np.array([reply.nats for reply in exchanges]) for exchanges in scores)
+        tokens = np.array([float(len(reply.tokens)) for reply in scores[0]])
+        words = np.array([len(text.split()) + 1.0 for text in self.reference_answers])
+        ngram_model = train_ngrams(recipe.data.reader("train").dialogues, predictor.encoder)
+        return ReplyLikelihoods(
+            nats,
+            nats_without_context,
+            np.array(list(_iter_ngram_nats(ngram_model, self.exchanges, predictor.encoder))),
+            tokens,
+            words,
+        )
+
+    def compute_metrics(self, answers: ReplyLikelihoods) -> Mapping[str, Metric]:
+        """Nats per token, perplexities per token and per word, and those without context and of n-grams."""
+        return {
+            "loss": RatioMetric(answers.nats, answers.tokens),
+            "perplexity": Perplexity(answers.nats, answers.tokens),
+            "word_perplexity": Perplexity(answers.nats, answers.words),
+            "perplexity_without_context": Perplexity(answers.nats_without_context, answers.tokens),
+            "word_perplexity_without_context": Perplexity(answers.nats_without_context, answers.words),
+            "kneser_ney_perplexity": Perplexity(answers.ngram_nats, answers.tokens),
+            "kneser_ney_word_perplexity": Perplexity(answers.ngram_nats, answers.words),
+        }
+
+
+def train_ngrams(
+    dialogues: Iterable[Dialogue], encoder: DialogueEncoder, *, order: int = NGRAM_ORDER
+) -> KneserNeyModel:
+    """N-grams of whole dialogues, in the tokens of a model; everybody's turns teach them."""
+    sequences = ([encoder.tokenizer.special.bos, *_iter_dialogue_ids(dialogue, encoder)] for dialogue in dialogues)
+    return KneserNeyModel(sequences, vocab_size=encoder.vocab_size, order=order)
+
+
+def _iter_ngram_nats(
+    ngram_model: KneserNeyModel, exchanges: Iterable[Exchange], encoder: DialogueEncoder
+) -> Iterator[float]:
+    """Nats of each reply behind who speaks."""
+    for exchange in exchanges:
+        context_ids = [
+            encoder.tokenizer.special.bos,
+            *(n for turn in exchange.context for n in encoder.encode_turn(turn)),
+        ]
+        reply = encoder.encode_turn(exchange.reply)
+        yield sum(ngram_model.score_sequence([*context_ids, *reply])[len(context_ids) :])
+
+
+def _iter_dialogue_ids(dialogue: Dialogue, encoder: DialogueEncoder) -> Iterator[int]:
+    for turn in dialogue.turns:
+        yield from encoder.encode_turn(turn)

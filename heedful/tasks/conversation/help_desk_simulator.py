@@ -1,0 +1,229 @@
+"""A help desk: customers whose problem is known, the expert who solves it, and dialogues of both by seed.
+
+A problem is a service that fails in some way on some system. What helps is put together of all three, so whoever
+learned the parts can help with a problem that nobody had before. Whether he did can be checked.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar, Final, final
+
+CUSTOMER: Final = "user"
+EXPERT: Final = "system"
+MAX_TURNS: Final = 12
+"""Turns after which a customer gives up."""
+
+SpokenTurns = list[tuple[str, str]]
+"""Speakers and texts."""
+
+_SETTINGS_PLACES: Final = {
+    "Windows": "the control panel",
+    "macOS": "the system settings",
+    "Ubuntu": "the settings centre",
+    "Android": "the quick menu",
+    "ChromeOS": "the status tray",
+}
+_SERVICE_PAGES: Final = {
+    "VPN": "the page of tunnels",
+    "printer": "the page of devices",
+    "mail": "the page of accounts",
+    "calendar": "the page of sharing",
+    "wireless network": "the page of networks",
+    "headset": "the page of sounds",
+}
+_FAILURE_ACTIONS: Final = {
+    "slow": "start the service again",
+    "locked": "delete the password that is kept there",
+    "missing": "let it look for new ones",
+    "broken": "go back to the version before the last",
+    "silent": "turn its messages on",
+}
+_FAILURE_COMPLAINTS: Final[Mapping[str, Sequence[str]]] = {
+    "slow": ("it takes minutes to react", "it is terribly slow", "everything takes for ever"),
+    "locked": ("it wants my password again and again", "it does not take my password", "it says my login is wrong"),
+    "missing": ("it is not in the list any more", "I cannot find it", "it has vanished"),
+    "broken": ("it crashes since the update", "it stopped after the update", "the new version does not start"),
+    "silent": ("it tells me nothing any more", "I get no messages from it", "it never says when it is done"),
+}
+_OPENING_TEXTS: Final = (
+    "Hello, I need help with my {}.",
+    "Hi, there is a problem with the {}.",
+    "My {} does not work.",
+)
+_SYSTEM_MENTIONS: Final = ("I use {}.", "This is on {}.", "My computer has {}.")
+_SYSTEM_ANSWERS: Final = ("{}.", "It is {}.", "I have {} here.")
+_SYSTEM_QUESTIONS: Final = ("Which system do you use?", "Which system does your computer have?")
+_FAILURE_QUESTIONS: Final = ("What exactly happens?", "What happens when you try?")
+_SUCCESS_TEXTS: Final = ("Yes, that helped. Thank you.", "Great, it works again.", "Perfect, thanks a lot.")
+_FAILURE_TEXTS: Final = ("No, it is still the same.", "I tried that, it did not help.", "That changes nothing.")
+_THANKS_TEXTS: Final = ("All right, thank you.", "Thanks, I will wait for it.")
+_GOODBYE: Final = "You are welcome. Goodbye."
+
+
+@final
+@dataclass(frozen=True)
+class SupportProblem:
+    """What fails, how, and on which system."""
+
+    service: str
+    failure: str
+    system: str
+
+    @property
+    def advice(self) -> str:
+        """What helps, mostly."""
+        return f"In {_SETTINGS_PLACES[self.system]} open {_SERVICE_PAGES[self.service]} and {_FAILURE_ACTIONS[self.failure]}."
+
+    @property
+    def ticket(self) -> str:
+        """What is done where that did not help."""
+        return f"Then I open a ticket: {self.service} on {self.system}, {self.failure}."
+
+
+PROBLEMS: Final = tuple(SupportProblem(*each) for each in product(_SERVICE_PAGES, _FAILURE_ACTIONS, _SETTINGS_PLACES))
+
+
+class HelpDeskAgent(ABC):
+    """Whoever answers customers.
+
+    Abstract: an expert knows the problem, a model only what was said.
+    """
+
+    @abstractmethod
+    def reply(self, dialogues: Sequence[SpokenTurns]) -> Sequence[str]:
+        """The next turn of each dialogue, whose last turn is a customer's."""
+
+
+@dataclass
+class SimulatedCustomer:
+    """Somebody with a problem, who says what he is asked for, and then whether the advice was right.
+
+    Attributes:
+        problem: his.
+        rng: of his words, and of what he tells at once.
+        stubborn: whether the right advice does not help him, so that he needs a ticket.
+        helped: whether he got all that he needed.
+    """
+
+    problem: SupportProblem
+    rng: random.Random
+    stubborn: bool
+    helped: bool = False
+    has_advice: bool = False
+
+    def opening_text(self) -> str:
+        """What he says first: the service, and perhaps more."""
+        sentences = [self._choose_text(_OPENING_TEXTS).format(self.problem.service)]
+        if self.rng.random() < 0.4:
+            sentences.append(self._complaint_text())
+        if self.rng.random() < 0.4:
+            sentences.append(self._choose_text(_SYSTEM_MENTIONS).format(self.problem.system))
+        return " ".join(sentences)
+
+    def answer(self, reply: str) -> str | None:
+        """What he says to a reply; None where he goes, helped or not."""
+        if reply == self.problem.ticket:
+            self.helped = self.has_advice and self.stubborn
+            return self._choose_text(_THANKS_TEXTS) if self.helped else None
+        if reply == self.problem.advice:
+            self.has_advice, self.helped = True, not self.stubborn
+            return self._choose_text(_FAILURE_TEXTS if self.stubborn else _SUCCESS_TEXTS)
+        if reply in _FAILURE_QUESTIONS:
+            return self._complaint_text()
+        if reply in _SYSTEM_QUESTIONS:
+            return self._choose_text(_SYSTEM_ANSWERS).format(self.problem.system)
+        return None
+
+    def _complaint_text(self) -> str:
+        text = self._choose_text(_FAILURE_COMPLAINTS[self.problem.failure])
+        return f"{text[0].upper()}{text[1:]}."
+
+    def _choose_text(self, texts: Sequence[str]) -> str:
+        return texts[self.rng.randrange(len(texts))]
+
+
+@final
+@dataclass(frozen=True)
+class ExpertAgent(HelpDeskAgent):
+    """Asks one customer for what he did not say, advises, and opens a ticket where that did not help."""
+
+    customer: SimulatedCustomer
+
+    def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
+        """What an expert says to him."""
+        return list(map(self._reply_to, dialogues))
+
+    def _reply_to(self, dialogue: SpokenTurns) -> str:
+        problem, rng = self.customer.problem, self.customer.rng
+        all_text = " ".join(text for _, text in dialogue).lower()
+        if self.customer.helped:
+            return _GOODBYE
+        if self.customer.has_advice:
+            return problem.ticket
+        if not any(complaint.lower() in all_text for complaint in _FAILURE_COMPLAINTS[problem.failure]):
+            return rng.choice(_FAILURE_QUESTIONS)
+        return problem.advice if problem.system.lower() in all_text else rng.choice(_SYSTEM_QUESTIONS)
+
+
+def simulate_dialogues(customers: Sequence[SimulatedCustomer], agent: HelpDeskAgent) -> list[SpokenTurns]:
+    """Dialogues of all customers with one desk, until they go."""
+    dialogues: list[SpokenTurns] = [[(CUSTOMER, customer.opening_text())] for customer in customers]
+    waiting = list(range(len(customers)))
+    while waiting:
+        replies = agent.reply([dialogues[number] for number in waiting])
+        active = []
+        for number, reply in zip(waiting, replies, strict=True):
+            dialogue = dialogues[number]
+            dialogue.append((EXPERT, reply))
+            answer = None if len(dialogue) >= MAX_TURNS or reply == _GOODBYE else customers[number].answer(reply)
+            if answer is not None:
+                dialogue.append((CUSTOMER, answer))
+                active.append(number)
+        waiting = active
+    return dialogues
+
+
+@final
+@dataclass(frozen=True)
+class HelpDeskSimulator:
+    """Problems in three parts that share none, and dialogues about them.
+
+    Attributes:
+        seed: of everything.
+        size: dialogues to learn from.
+    """
+
+    seed: int
+    size: int
+
+    held_out_counts: ClassVar[Mapping[str, int]] = {"validation": 15, "test": 30}
+    """Problems that nobody learns from."""
+
+    def select_problems(self, part: str) -> list[SupportProblem]:
+        """Of one part; each service, failure and system occurs in those that are learned from."""
+        shuffled = list(PROBLEMS)
+        random.Random(self.seed).shuffle(shuffled)
+        validation, test = (self.held_out_counts[name] for name in ("validation", "test"))
+        first, last = {"validation": (0, validation), "test": (validation, validation + test)}.get(
+            part, (validation + test, len(shuffled))
+        )
+        return shuffled[first:last]
+
+    def create_customers(self, part: str, count: int) -> list[SimulatedCustomer]:
+        """So many customers with the problems of a part, each problem as often as any other; some are stubborn."""
+        rng, problems = random.Random(f"{self.seed} {part}"), self.select_problems(part)
+        return [
+            SimulatedCustomer(problems[number % len(problems)], random.Random(rng.random()), rng.random() < 0.3)
+            for number in range(count)
+        ]
+
+    def generate_dialogues(self, part: str) -> Iterator[SpokenTurns]:
+        """Those of an expert with customers."""
+        customers = self.create_customers(part, self.size if part == "train" else 4 * self.held_out_counts[part])
+        for customer in customers:
+            yield from simulate_dialogues([customer], ExpertAgent(customer))

@@ -1,0 +1,341 @@
+"""A trained model as somebody to talk to: the turns of a dialogue in, the next one out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from heedful.argument_checks import to_item_list, to_text_list
+from heedful.attention.hooks import READ_AXIS, SOURCE_AXIS, WRITTEN_AXIS
+from heedful.data.batches import PairBatch
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError, RecipeError
+from heedful.generation import Hypothesis, score_target
+from heedful.generation.search import GreedySearch, SamplingSearch, SearchStrategy
+from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.models.conditional import ConditionalModel
+from heedful.recipes.generation import ContinuationConfig
+from heedful.tasks.batch_executor import current_executor
+from heedful.tasks.batch_executor import stream_ids as written_ids
+from heedful.tasks.conversation.data import DialogueEncoder, DialogueTurn, Exchange
+from heedful.tasks.conversation.reply_search import ReplyContext, ReplySearchCall
+from heedful.tasks.inspection_records import (
+    InspectionSelection,
+    add_attribution,
+    describe_tokens,
+    gather_log_probs,
+    record_attention,
+    repeat_rows,
+)
+from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
+from heedful.tasks.search_factory import build_continuation_search
+from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream, strip_incomplete_character
+from heedful.tensors import Tokens, move_to_device
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model says next.
+
+    Attributes:
+        speaker: as whom.
+        text: what was written, before a stop string.
+        tokens: everything that was written as pieces of text.
+        log_probability: of the tokens, and of the end if it came, in nats.
+        finished: whether the turn ended by itself.
+        stop: the stop string that ended it, if one did.
+    """
+
+    speaker: str
+    text: str
+    tokens: tuple[str, ...]
+    log_probability: float
+    finished: bool
+    stop: str | None = None
+
+
+@dataclass(frozen=True)
+class ScoredReply:
+    """How probable a given reply is: the log-probability of each of its tokens, the one that ends it included."""
+
+    tokens: tuple[str, ...]
+    token_log_probabilities: tuple[float, ...]
+
+    @property
+    def nats(self) -> float:
+        """The negative log-likelihood."""
+        return -sum(self.token_log_probabilities)
+
+
+@keep_old_names(script="encoder", other="other_speaker", turns="build_turns")
+class ChatPredictor(Predictor):
+    """A model with its vocabulary, that speaks as one of those whose dialogues it learned.
+
+    Args:
+        model: in evaluation mode.
+        encoder: how turns become ids.
+        speaker: as whom it speaks.
+        generation: how it writes unless a call says otherwise.
+    """
+
+    def __init__(
+        self, model: ConditionalModel[Tokens], *, encoder: DialogueEncoder, speaker: str, generation: ContinuationConfig
+    ) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.speaker = speaker
+        self.generation = generation
+        self.device = model.device
+        search, self.limit = build_continuation_search(generation, encoder.special_ids)
+        self.search: SearchStrategy = search
+        self.stop = tuple(generation.stop)
+
+    @property
+    def other_speaker(self) -> str:
+        """Who talks to it; `RecipeError` where the dialogues have more than two speakers."""
+        others = [name for name in self.encoder.speakers.names if name != self.speaker]
+        if len(others) != 1:
+            raise RecipeError(
+                f"the dialogues that were learned have {len(others) + 1} speakers, so who speaks must be said"
+            )
+        return others[0]
+
+    def build_turns(self, texts: Sequence[str]) -> tuple[DialogueTurn, ...]:
+        """Texts as turns by both in turn, of which the last is the other's; empty ones are left out.
+
+        A single text is a list of one.
+        """
+        speakers, inputs = (self.other_speaker, self.speaker), to_text_list(texts)
+        spoken_texts = ((speakers[number % 2], text) for number, text in enumerate(reversed(inputs)))
+        return tuple(DialogueTurn(speaker, text) for speaker, text in spoken_texts if text.strip())[::-1]
+
+    def reply(
+        self,
+        dialogues: Sequence[Sequence[DialogueTurn]],
+        *,
+        search: SearchStrategy | None = None,
+        limit: int | None = None,
+        stop: Sequence[str] | None = None,
+        batch_tokens: int = 4096,
+        first: int = 1,
+        until: InterruptCondition = never_interrupt,
+    ) -> list[Reply]:
+        """What the model says next in each dialogue, in their order; in one without turns it begins.
+
+        Args:
+            dialogues: so far: turns, or texts as `build_turns` takes them. A string is a dialogue with one turn, which the
+                other has said. A single dialogue, of turns or a string, is a list of one.
+            search: instead of its own way; the best of what it finds is said.
+            limit: most tokens of a reply, likewise.
+            stop: strings before which a reply ends, likewise.
+            batch_tokens: padded tokens of contexts that are read at one time.
+            first: number of the first dialogue, which decides its chance when sampling.
+            until: ends all of them early; what was said so far is given back.
+
+        Raises:
+            DataError: a speaker is unknown.
+        """
+        stop_strings = StopStrings(self.stop if stop is None else stop)
+        dialogue_turns = [
+            self._to_turns(dialogue, f"dialogues[{index}]") for index, dialogue in enumerate(_list_dialogues(dialogues))
+        ]
+        contexts = [
+            ReplyContext(self.encoder.encode_source(turns), number)
+            for number, turns in enumerate(dialogue_turns, first)
+        ]
+        results = run_batched(
+            contexts,
+            self._build_search_call(search or self.search, stop_strings, until, limit=limit),
+            size=lambda dialogue: len(dialogue.ids),
+            batch_tokens=batch_tokens,
+            max_rows=64,
+        )
+        return [self._to_reply(hypotheses[0], stop_strings) for hypotheses in results]
+
+    def _to_turns(self, dialogue: str | Sequence[DialogueTurn | str], name: str) -> Sequence[DialogueTurn]:
+        """Return the turns of one dialogue, which may be given as texts.
+
+        Raises:
+            DataError: an element is neither a turn nor a text.
+        """
+        if isinstance(dialogue, str):
+            return self.build_turns(dialogue)
+        items: list[Any] = to_item_list(
+            dialogue, str, DialogueTurn, name=name, noun="turn", remedy="a Turn or a string"
+        )
+        if any(not isinstance(item, DialogueTurn) for item in items):
+            return self.build_turns(to_text_list(items, name=name))
+        return items
+
+    def stream(
+        self,
+        turns: Sequence[DialogueTurn],
+        *,
+        search: GreedySearch | SamplingSearch,
+        limit: int | None = None,
+        stop: Sequence[str] | None = None,
+        number: int = 1,
+        until: InterruptCondition = never_interrupt,
+    ) -> TextStream:
+        """The reply to one dialogue as it is written, in pieces of text; `number` is that of the dialogue and decides
+        its chance, the other arguments are those of `reply`."""
+        stop_strings, decoder = (
+            StopStrings(self.stop if stop is None else stop),
+            ContinuationDecoder(self.encoder.tokenizer, ()),
+        )
+        search_call = self._build_search_call(search, stop_strings, until, limit=limit)
+        context = ReplyContext(self.encoder.encode_source(self._to_turns(turns, "turns")), number)
+        return TextStream(written_ids(search_call, context), decoder=decoder, stop_strings=stop_strings)
+
+    def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
+        """Log-probabilities of given replies behind given turns, in order.
+
+        Raises:
+            DataError: a reply is longer than the model can read, or a speaker is unknown.
+        """
+        pairs = [
+            (self.encoder.encode_source(exchange.context), self._encode_reply(exchange.reply)) for exchange in exchanges
+        ]
+        return run_batched(
+            pairs, self._score_batch, size=lambda pair: max(map(len, pair)), batch_tokens=batch_tokens, max_rows=256
+        )
+
+    def inspect(
+        self,
+        turns: Sequence[DialogueTurn],
+        reply: str | None = None,
+        *,
+        limit: int | None = None,
+        scope: InspectionSelection | None = None,
+    ) -> InspectionRecord:
+        """Everything the model attends to while it reads turns and says what comes next, or what is given.
+
+        Args:
+            turns: so far.
+            reply: instead of its own.
+            limit: most tokens of its own.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: the reply is too long.
+            RecipeError: no such layer or head.
+        """
+        scope = scope or InspectionSelection()
+        reply_text = self.reply([turns], limit=limit)[0].text if reply is None else reply
+        source, target = self.encoder.encode_source(turns), self._encode_reply(DialogueTurn(self.speaker, reply_text))
+        batch = self._build_batch([source], [target])
+
+        def run_model() -> tuple[Tensor, Tokens]:
+            hidden, tokens = self.model.forward_all_tokens(scope.pad_tokens(batch.source), batch.target)
+            return self.model.output(hidden), tokens
+
+        with torch.inference_mode():
+            ids = run_model()[1].ids[0].tolist()
+        pieces_of, spans, output_ids = self.encoder.to_pieces, self.encoder.find_turn_spans, [*ids[1:], target[-1]]
+        axes = (
+            MapAxis(SOURCE_AXIS, scope.name_columns(pieces_of(source)), spans=spans(source)),
+            MapAxis(READ_AXIS, tuple(pieces_of(ids)), spans=spans(ids)),
+            MapAxis(WRITTEN_AXIS, tuple(pieces_of(output_ids)), spans=spans(output_ids)),
+        )
+        title = "\n".join(f"{turn.speaker}: {turn.text}" for turn in (*turns, DialogueTurn(self.speaker, reply_text)))
+        record, (logits, _) = record_attention(self.model, run_model, selection=scope, axes=axes, title=title)
+        used_axes = {name for map_ in record.maps for name in (map_.queries, map_.keys)}
+        record = replace(
+            record,
+            axes=tuple(axis for axis in axes if axis.name in used_axes),
+            written=describe_tokens(logits, output_ids, tokenizer=self.encoder, alternatives=scope.alternatives),
+        )
+        reply_start = len(output_ids) - len(target) + 1  # the speaker was given
+
+        def compute_values(rows: int) -> Tensor:
+            inputs = repeat_rows(scope.pad_tokens(batch.source), rows), repeat_rows(batch.target, rows)
+            hidden, _ = self.model.forward_all_tokens(*inputs)
+            return gather_log_probs(self.model.output(hidden), output_ids)[:, reply_start:]
+
+        return add_attribution(
+            record,
+            self.model,
+            compute_values,
+            selection=scope,
+            about="written",
+            indices=range(reply_start, len(output_ids)),
+        )
+
+    def line_format(self) -> ReplyLineFormat:
+        """A dialogue a line."""
+        return ReplyLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`; turns stand between tabs, the last is the other's."""
+        if request.beam is not None:
+            raise RecipeError("--beam: this model does not search with a beam; leave it out")
+        turns = self.build_turns(request.source.split("\t"))
+        return self.inspect(turns, request.target, limit=request.max_tokens, scope=request.selection)
+
+    def _encode_reply(self, reply: DialogueTurn) -> list[int]:
+        ids = self.encoder.encode_turn(reply) or [
+            self.encoder.get_speaker_id(reply.speaker),
+            self.encoder.tokenizer.special.eos,
+        ]
+        if len(ids) > self.encoder.max_length:
+            max_length = self.encoder.max_length
+            raise DataError(
+                f"the reply {reply.text[:40]!r} has {len(ids)} tokens; this model reads at most {max_length}"
+            )
+        return ids
+
+    def _score_batch(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
+        batch = self._build_batch(*map(list, zip(*pairs, strict=True)))
+        scores = score_target(self.model.step, self.model.init_state(batch.source), batch.target, labels=batch.labels)
+        for (_, target), row in zip(pairs, scores.token_log_probabilities.tolist(), strict=True):
+            yield ScoredReply(tuple(self.encoder.to_pieces(target[1:])), tuple(row[: len(target) - 1]))
+
+    def _to_reply(self, hypothesis: Hypothesis, stop_strings: StopStrings) -> Reply:
+        text, stop = stop_strings.truncate(strip_incomplete_character(self.encoder.tokenizer.decode(hypothesis.ids)))
+        pieces = tuple(self.encoder.to_pieces(hypothesis.ids))
+        return Reply(self.speaker, text, pieces, hypothesis.log_probability, hypothesis.finished, stop)
+
+    def _build_search_call(
+        self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition, *, limit: int | None
+    ) -> ReplySearchCall:
+        until = until if current_executor() is None else never_interrupt  # which ends what nobody waits for by itself
+        max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
+        return ReplySearchCall(self.model, search, self.encoder, self.speaker, max_tokens, stop_strings.strings, until)
+
+    def _build_batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
+        return move_to_device(self.encoder.build_batch(sources, targets), self.device)
+
+
+def _list_dialogues(dialogues: Any) -> list[Any]:
+    """Return dialogues as a list; one that is a string, or made of turns, is a list of one."""
+    if isinstance(dialogues, str | bytes) or not isinstance(dialogues, Iterable):
+        return [dialogues]
+    items = list(dialogues)
+    return [items] if any(isinstance(item, DialogueTurn) for item in items) else items
+
+
+@final
+@dataclass(frozen=True)
+class ReplyLineFormat(TextLineFormat[Reply]):
+    """A dialogue a line, its turns between tabs by both in turn, the last by the other; the reply to it."""
+
+    predictor: ChatPredictor
+    search: SearchStrategy | None = None
+
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[Reply]:
+        """Replies."""
+        dialogues = [self.predictor.build_turns(line.split("\t")) for line in inputs]
+        return self.predictor.reply(dialogues, search=self.search, first=start)
+
+    def to_json(self, answer: Reply) -> Any:
+        """With tokens and log-probability."""
+        return asdict(answer)
+
+    def format_answer(self, answer: Reply) -> str:
+        """What is said."""
+        return f"{answer.text}\n"

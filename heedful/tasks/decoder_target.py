@@ -1,0 +1,274 @@
+"""What models write, whatever they read: looking for it, forcing it, and watching it being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, final
+
+import torch
+from torch import Tensor, nn
+
+from heedful.data.batches import pad_rows, to_tokens
+from heedful.data.tokenizers import Tokenizer
+from heedful.data.word_boundaries import find_continuing_ids
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError
+from heedful.generation import Hypotheses, Hypothesis, LogitsMask, MinNewTokens, score_target
+from heedful.generation.completion import PartialWord
+from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.prefill import AttentionLookup
+from heedful.generation.prefill import GenerationRequest as Wish
+from heedful.generation.search import SearchStrategy
+from heedful.inspection.attribution_record import VectorSize
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.models.interface import Engine
+from heedful.tasks.inspection_records import (
+    InspectionSelection,
+    add_attribution,
+    build_branches,
+    build_text_axes,
+    describe_tokens,
+    gather_log_probs,
+    record_attention,
+    repeat_rows,
+    trace_beam,
+)
+from heedful.tasks.partial_words import build_completions, encode_prefix
+from heedful.tensors import Tokens, move_to_device
+
+SourceBatch = TypeVar("SourceBatch")
+
+
+@keep_old_names(record="json_record")
+@dataclass(frozen=True)
+class TextCandidate:
+    """One of the texts that were found for a source.
+
+    Attributes:
+        text: as one reads it.
+        ids: what was generated, without begin and end.
+        tokens: the same as pieces of text.
+        log_probability: of the tokens and the end, in nats.
+        score: what the search ranked by.
+        finished: whether the text ended by itself.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    log_probability: float
+    score: float
+    finished: bool
+
+    @property
+    def json_record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "text": self.text,
+            "score": round(self.score, 5),
+            "log_probability": round(self.log_probability, 5),
+            "tokens": list(self.tokens),
+            "finished": self.finished,
+        }
+
+
+@dataclass(frozen=True)
+class ForcedScore:
+    """How probable a given text is: nats, its end included, over `count` tokens."""
+
+    log_probability: float
+    count: int
+    token_log_probabilities: tuple[float, ...]
+    tokens: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True)
+class TargetRequest:
+    """What is wanted for one source.
+
+    Attributes:
+        max_tokens: tokens that are written at most, the end included.
+        random_stream: its source of chance when sampling; a number of its own.
+        prefix: ids that the text begins with.
+        min_tokens: tokens that are written at least, the end not included, where the limit leaves room for them.
+        terms: ids that the text must hold, one term after the other or not; for beams alone.
+        partial_word: characters that follow the prefix, in whatever tokens.
+    """
+
+    max_tokens: int
+    random_stream: int = 1
+    prefix: Sequence[int] = ()
+    min_tokens: int = 0
+    terms: Sequence[tuple[int, ...]] = ()
+    partial_word: PartialWord | None = None
+
+
+@final
+class DecoderTarget:
+    """The side that is written.
+
+    Args:
+        tokenizer: of what is written.
+        device: where the models are.
+        max_length: longest text in tokens, its end included; None where the model's positions have no end.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, device: torch.device, max_length: int | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.device = device
+        self.max_length = max_length
+
+    def search_targets(
+        self,
+        model: Engine[SourceBatch],
+        source: SourceBatch,
+        requests: Sequence[TargetRequest],
+        *,
+        search: SearchStrategy,
+        attention_lookup: AttentionLookup | None = None,
+    ) -> Hypotheses:
+        """What a search finds for each row of a source, in inference mode; `attention_lookup` says what texts looked at."""
+        request = self.build_generation_request(requests, attention_lookup=attention_lookup)
+        with torch.inference_mode():
+            return search.decode_request(model.step, model.init_state(source), request).hypotheses
+
+    def build_generation_request(
+        self, requests: Sequence[TargetRequest], *, attention_lookup: AttentionLookup | None = None
+    ) -> Wish:
+        """What is asked of a search, for each row of a source."""
+        limit = torch.tensor([request.max_tokens for request in requests], device=self.device).clamp(
+            min=1, max=self.max_length
+        )
+        prefix = torch.from_numpy(pad_rows([request.prefix for request in requests])).to(self.device)
+        prompt = Tokens(
+            torch.full((len(requests), 1), self.tokenizer.special.bos, device=self.device),
+            torch.zeros(len(requests), 1, dtype=torch.long, device=self.device),
+        )
+        word_tokens = [0 if request.partial_word is None else request.partial_word.max_tokens for request in requests]
+        limit = torch.maximum(limit, (prefix >= 0).sum(1) + torch.tensor(word_tokens, device=self.device) + 1)
+        return Wish(
+            prompt,
+            limit,
+            prefix if prefix.numel() else None,
+            rng_streams=torch.tensor([request.random_stream for request in requests], device=self.device),
+            logits_masks=self._build_bans(requests, limits=limit.tolist()),
+            constraints=self._build_constraints(requests),
+            attention_lookup=attention_lookup,
+        )
+
+    def _build_bans(self, requests: Sequence[TargetRequest], *, limits: Sequence[int]) -> tuple[LogitsMask, ...]:
+        missing = tuple(
+            min(request.min_tokens, limit - 1) - len(request.prefix)
+            for request, limit in zip(requests, limits, strict=True)
+        )
+        end_bans = (MinNewTokens(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
+        return (*build_completions([request.partial_word for request in requests], tokenizer=self.tokenizer), *end_bans)
+
+    def _build_constraints(self, requests: Sequence[TargetRequest]) -> LexicalConstraints | None:
+        if not any(request.terms for request in requests):
+            return None
+        return LexicalConstraints(
+            tuple(tuple(request.terms) for request in requests), find_continuing_ids(self.tokenizer)
+        )
+
+    def to_candidate(self, hypothesis: Hypothesis) -> TextCandidate:
+        """As its reader has it."""
+        text, pieces = self.tokenizer.decode(hypothesis.ids), tuple(self.tokenizer.to_pieces(hypothesis.ids))
+        return TextCandidate(
+            text, hypothesis.ids, pieces, hypothesis.log_probability, hypothesis.score, hypothesis.finished
+        )
+
+    def encode(self, text: str, *, name: str) -> list[int]:
+        """A given text, without its end; `DataError`, which names its place, where it is too long to be read."""
+        ids = self.tokenizer.encode(text)
+        if self.max_length is not None and len(ids) >= self.max_length:
+            raise DataError(
+                f"{name} is given {len(ids)} tokens, this model reads at most {self.max_length - 1}; split it"
+            )
+        return ids
+
+    def encode_prefix(self, text: str, *, name: str) -> tuple[list[int], PartialWord | None]:
+        """How a text begins; `DataError`, which names its place, where that is too long to be read."""
+        self.encode(text, name=name)
+        return encode_prefix(self.tokenizer, text)
+
+    def build_forced_batch(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
+        """Given texts as the model reads them, and the labels that follow; -1 is none."""
+        special = self.tokenizer.special
+        inputs = to_tokens(pad_rows([[special.bos, *ids] for ids in texts]))
+        return move_to_device((inputs, torch.from_numpy(pad_rows([[*ids, special.eos] for ids in texts]))), self.device)
+
+    def score_texts(
+        self, model: Engine[SourceBatch], source: SourceBatch, texts: Sequence[Sequence[int]]
+    ) -> Iterator[ForcedScore]:
+        """How probable given texts are, a row of the source for each."""
+        inputs, labels = self.build_forced_batch(texts)
+        scores = score_target(
+            model.step, model.init_state(source), inputs, labels=labels
+        ).token_log_probabilities.tolist()
+        for ids, row in zip(texts, scores, strict=True):
+            log_probs = tuple(row[: len(ids) + 1])
+            yield ForcedScore(sum(log_probs), len(log_probs), log_probs, tuple(self.tokenizer.to_pieces(ids)))
+
+    def inspect(
+        self,
+        model: nn.Module,
+        source: Any,
+        target: Sequence[int] | TargetRequest,
+        *,
+        search: SearchStrategy,
+        selection: InspectionSelection,
+        axes: Sequence[MapAxis],
+        title: str,
+        attention_lookup: AttentionLookup | None = None,
+    ) -> InspectionRecord:
+        """Everything a model attends to while it reads one source and writes a text.
+
+        Args:
+            model: in evaluation mode; an Engine.
+            source: one row.
+            target: the ids of a given text, or else what is to be found, whose beam is recorded too.
+            search: for that.
+            selection: what is kept.
+            axes: of the source.
+            title: the source as one reads it.
+            attention_lookup: says what texts looked at, for searches that ask.
+
+        Raises:
+            RecipeError: no such layer or head.
+        """
+        engine: Engine[Any] = model  # type: ignore[assignment]  # a module that is an Engine; mypy has no type for both
+        beam_tree = None
+        if isinstance(target, TargetRequest):
+            search, beam_tree = trace_beam(search)
+            ids = list(
+                self.search_targets(engine, source, [target], search=search, attention_lookup=attention_lookup)[0][
+                    0
+                ].ids
+            )
+        else:
+            ids = list(target)
+        inputs, labels = self.build_forced_batch([ids])
+
+        def run_decoder() -> Tensor:
+            logits, _ = engine.step(inputs, engine.init_state(source))
+            return logits
+
+        pieces = self.tokenizer.to_pieces(ids)
+        all_axes = [*axes, *build_text_axes(input_pieces=["<s>", *pieces], output_pieces=[*pieces, "</s>"])]
+        record, logits = record_attention(model, run_decoder, selection=selection, axes=all_axes, title=title)
+        labels_list = labels[0].tolist()
+        token_records = describe_tokens(
+            logits, labels_list, tokenizer=self.tokenizer, alternatives=selection.alternatives
+        )
+        tree = () if beam_tree is None else build_branches(beam_tree, labels_list, tokenizer=self.tokenizer)
+        widths = (*record.widths, VectorSize("output", "decoder", logits.size(-1)))
+        record = replace(record, written=token_records, tree=tree, said=self.tokenizer.decode(ids), widths=widths)
+
+        def compute_values(rows: int) -> Tensor:
+            logits, _ = engine.step(repeat_rows(inputs, rows), engine.init_state(repeat_rows(source, rows)))
+            return gather_log_probs(logits, labels_list)
+
+        return add_attribution(record, model, compute_values, selection=selection, about="written")

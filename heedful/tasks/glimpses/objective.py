@@ -1,0 +1,146 @@
+"""Learning where to look, and what is there: the hybrid loss of Mnih et al. 2014."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.data.bucketing import batch_by_size
+from heedful.data.corpus import Corpus
+from heedful.models.picture_classifier import PictureClassifier
+from heedful.tasks.glimpses.glimpse_inputs import (
+    render_scenes,
+    run_glimpses,
+    sample_training_noise,
+    to_floats,
+    warp_pictures,
+)
+from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig
+from heedful.tasks.glimpses.scenes import SceneRenderer
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
+from heedful.tensors import move_to_device
+
+
+@dataclass(frozen=True)
+class GlimpsesBatch:
+    """Pictures, their classes, and what decides where each copy looks."""
+
+    pictures: Float[Tensor, "B C H W"]
+    labels: Int[Tensor, " B"]
+    noise: Float[Tensor, "B copies draws 2"]
+
+
+@dataclass(eq=False)
+class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
+    """Learning p(class | glimpses), and to place glimpses so that the class is told.
+
+    The last glimpse is rewarded with 1 where the most probable class is right, else with 0. With R the reward, l_t the
+    places and b_t the baseline, a look at a picture costs
+
+        -log p(class | all glimpses) + mean over t of ((b_t - R)^2 - (R - b_t) log pi(l_t | what was seen before))
+
+    where no gradient passes R - b_t (section 3.2, with M = `copies`). The three parts have no parameters in common,
+    since neither policy nor baseline leads a gradient to the core; so under Adam weights between them would change
+    nothing.
+
+    What an example is made of in training is a function of the seed and of its number, which is another one in each
+    epoch.
+
+    Attributes:
+        train: pictures to learn from.
+        validation: pictures to be measured on, always in the same scenes.
+        renderer: makes what is looked at.
+        config: of training.
+        looking: how a trained model looks.
+        draws: places of each look.
+        seed: of the order of pictures, of scenes and places.
+        device: where the model is.
+    """
+
+    train: Corpus
+    validation: Corpus
+    _: KW_ONLY
+    renderer: SceneRenderer
+    config: GlimpsesTrainingConfig
+    looking: LookingConfig
+    draws: int
+    seed: int
+    device: torch.device
+    metric_names = frozenset({"loss", "accuracy"})
+    part_names = frozenset({"nll", "baseline", "reward"})
+
+    def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
+        """Numbers of pictures: their rows, and how many pictures earlier epochs had."""
+        count = len(self.train)
+        batches = batch_by_size(
+            _make_unit_lengths(count), max_tokens=self.config.batch_tokens, seed=self.seed, epoch=epoch
+        )
+        return [rows + epoch * count for rows in batches]
+
+    def build_batch(self, rows: RowIndices) -> GlimpsesBatch:
+        """The pictures with these numbers."""
+        stream, corpus_rows = self.train["pictures"].stream, rows % len(self.train)
+        pictures = stream[corpus_rows]
+        if self.config.warp is not None:
+            pictures = warp_pictures(pictures, rows, warp=self.config.warp, seed=self.seed)
+        rendered = render_scenes(self.renderer, pictures, others=stream, numbers=rows.tolist(), seed=self.seed)
+        noise = sample_training_noise(rows, copies=self.config.copies, draws=self.draws, seed=self.seed)
+        return move_to_device(
+            GlimpsesBatch(to_floats(rendered), _read_labels(self.train, corpus_rows), noise), self.device
+        )
+
+    def loss(self, model: PictureClassifier, batch: GlimpsesBatch) -> Loss:
+        """See above; summed over pictures, the mean over copies."""
+        outputs = model(batch.pictures, batch.noise)
+        copies, glimpses = outputs.logits.shape[1], max(1, outputs.locations.size(2))
+        logits = outputs.logits if self.config.after_each else outputs.logits[:, :, -1:]
+        targets = batch.labels[:, None, None].expand(logits.shape[:3])
+        nll = functional.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="sum") / targets[0].numel()
+        reward = (outputs.logits[:, :, -1].argmax(-1) == batch.labels[:, None]).float().unsqueeze(-1)
+        baseline = ((outputs.baselines - reward) ** 2).sum() / (copies * glimpses)
+        advantage = reward - outputs.baselines.detach()
+        policy = -(advantage * outputs.log_probabilities).sum() / (copies * glimpses)
+        count = len(batch.labels)
+        terms = {"nll": nll.detach(), "baseline": baseline.detach(), "reward": reward.sum() / copies}
+        return Loss(nll + baseline + policy, count, {name: LossPart(term, count) for name, term in terms.items()})
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Nats for each picture, and the share whose class is told."""
+        assert isinstance(model, PictureClassifier)
+        total, num_correct = 0.0, 0
+        for rendered, labels in self._iter_validation():
+            probabilities = run_glimpses(
+                model,
+                rendered,
+                copies=self.looking.copies,
+                draws=self.draws,
+                seed=self.looking.seed,
+                device=self.device,
+            )[1][:, -1].cpu()
+            total -= float(probabilities.gather(1, labels[:, None]).log().sum())
+            num_correct += int((probabilities.argmax(-1) == labels).sum())
+        return {"loss": total / len(self.validation), "accuracy": num_correct / len(self.validation)}
+
+    def _iter_validation(self) -> Iterator[tuple[UInt8[np.ndarray, "B C H W"], Int[Tensor, " B"]]]:
+        stream = self.validation["pictures"].stream
+        for start in range(0, len(stream), self.config.batch_tokens):
+            rows = np.arange(start, min(start + self.config.batch_tokens, len(stream)))
+            yield (
+                render_scenes(self.renderer, stream[rows], others=stream, numbers=rows.tolist()),
+                _read_labels(self.validation, rows),
+            )
+
+
+def _read_labels(corpus: Corpus, rows: RowIndices) -> Int[Tensor, " B"]:
+    return torch.from_numpy(corpus["labels"].stream[rows].astype(np.int64))
+
+
+def _make_unit_lengths(count: int) -> Int[np.ndarray, "N 2"]:
+    """The lengths of pictures, as batches are planned."""
+    return np.ones((count, 2), dtype=np.int64)

@@ -1,0 +1,186 @@
+"""A trained model as its user sees it: pictures in, classes out, and where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Final, final
+
+import numpy as np
+
+from heedful.argument_checks import to_file_list
+from heedful.data.labels import LabelVocabulary
+from heedful.data.pictures import read_picture
+from heedful.deprecation import keep_old_names
+from heedful.inspection.record import AnswerOption, Glimpse, InspectionRecord, MapAxis, ModelAnswer
+from heedful.models.picture_classifier import PictureClassifier
+from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape
+from heedful.tasks.glimpses.glimpse_inputs import run_glimpses
+from heedful.tasks.glimpses.recipe import LookingConfig
+from heedful.tasks.inspection_records import top_options
+from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+
+_MAX_OPTIONS: Final = 10
+"""Classes that are named after each glimpse."""
+
+
+@keep_old_names(after="labels_after", path="glimpses")
+@dataclass(frozen=True)
+class GlimpsePrediction:
+    """What a model says of a picture.
+
+    Attributes:
+        probabilities: of the classes, the most probable first; the mean over all looks.
+        labels_after: the most probable class after each glimpse, of all looks together; once where all is seen at once.
+        glimpses: the glimpses of the first look; none where all is seen at once.
+    """
+
+    probabilities: Mapping[str, float]
+    labels_after: tuple[str, ...]
+    glimpses: tuple[Glimpse, ...]
+
+    @property
+    def label(self) -> str:
+        """The most probable class."""
+        return next(iter(self.probabilities))
+
+
+@keep_old_names(read="load_picture")
+@dataclass(frozen=True, eq=False, repr=False)
+class GlimpsePredictor(Predictor):
+    """A model with the classes it was trained with.
+
+    Attributes:
+        model: in evaluation mode.
+        labels: the classes.
+        shape: channels, height and width of what it looks at.
+        draws: places of each look.
+        looking: how often it looks, and the seed of its places.
+    """
+
+    model: PictureClassifier
+    _: KW_ONLY
+    labels: LabelVocabulary
+    shape: PictureShape
+    draws: int
+    looking: LookingConfig
+
+    def look_at(self, pictures: Any, *, batch: int = 256) -> list[GlimpsePrediction]:
+        """The classes of pictures of the model's shape; what is said of one depends on no other.
+
+        Args:
+            pictures: what they hold, or paths of their files; a single one is a list of one.
+            batch: pictures that are looked at together.
+
+        Raises:
+            DataError: an element is neither; or a file holds no picture.
+        """
+        is_single = isinstance(pictures, np.ndarray) and pictures.ndim == len(self.shape)
+        inputs = to_file_list([pictures] if is_single else pictures, np.ndarray, name="pictures", noun="picture")
+        pixels = [item if isinstance(item, np.ndarray) else self.load_picture(Path(item)) for item in inputs]
+        return run_batched(pixels, self._predict_batch, size=lambda _: 1, batch_tokens=batch)
+
+    def line_format(self) -> PictureLineFormat:
+        """The path of a picture on each line."""
+        return PictureLineFormat(self)
+
+    def load_picture(self, path: Path) -> PixelArray:
+        """The picture in a file, as large as the model wants it; `DataError` where there is none."""
+        return fit_picture_to_shape(read_picture(path), self.shape)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """Where the model looks in the picture whose file is named, and what it would say after each glimpse."""
+        request.selection.check_layers(self.model)
+        path = Path(request.require_no_generation().require_single_text("a looker's"))
+        return self.inspect(self.load_picture(path), title=path.name)
+
+    def inspect(self, pixels: PixelArray, *, title: str = "") -> InspectionRecord:
+        """The same of a picture of the model's shape."""
+        prediction, copies = self.look_at([pixels])[0], self.looking.copies
+        rgb = np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3))
+        options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
+        note = f"The path is that of the first of {copies} looks, and the class is told by the mean of all."
+        if not prediction.glimpses:
+            note = "This model sees the picture at once, so there is no path to look at."
+        return InspectionRecord(
+            model="recurrent visual attention" if prediction.glimpses else "network that sees the whole picture",
+            axes=(MapAxis.from_grid("picture", rows=1, columns=1, pictures=np.ascontiguousarray(rgb)),),
+            maps=(),
+            answers=(ModelAnswer("class", "", None, options),),
+            glimpses=prediction.glimpses,
+            notes=(note,) if copies > 1 or not prediction.glimpses else (),
+            title=title,
+        )
+
+    def _predict_batch(self, pictures: list[PixelArray]) -> Iterable[GlimpsePrediction]:
+        looking, device = self.looking, next(self.model.parameters()).device
+        outputs, probabilities = run_glimpses(
+            self.model, np.stack(pictures), copies=looking.copies, draws=self.draws, seed=looking.seed, device=device
+        )
+        best, first_copy = probabilities.argmax(-1).tolist(), outputs.logits[:, 0].softmax(-1)
+        centres = ((outputs.locations[:, 0] + 1) / 2).tolist()
+        sizes = tuple(size / self.shape[1] for size in self.model.patch_sizes)
+        for after, class_probabilities, step_probabilities, positions in zip(
+            best, probabilities[:, -1].tolist(), first_copy, centres, strict=True
+        ):
+            # a model that sees the whole picture says something after no glimpse
+            path = tuple(
+                Glimpse(
+                    row,
+                    column,
+                    sizes,
+                    top_options(option_probabilities, self._get_label_names, max_options=_MAX_OPTIONS),
+                )
+                for (row, column), option_probabilities in zip(positions, step_probabilities, strict=False)
+            )
+            ranked = sorted(zip(self.labels.names, class_probabilities, strict=True), key=lambda pair: -pair[1])
+            yield GlimpsePrediction(dict(ranked), tuple(self._get_label_names(after)), path)
+
+    def _get_label_names(self, numbers: Sequence[int]) -> list[str]:
+        return [self.labels.names[number] for number in numbers]
+
+
+@dataclass(frozen=True)
+class PictureFile:
+    """A picture and the file that it is from."""
+
+    path: str
+    pixels: PixelArray
+
+
+@final
+@dataclass(frozen=True)
+class PictureLineFormat(LineFormat[PictureFile, tuple[str, GlimpsePrediction]]):
+    """The path of a picture a line; path, class and its probability between tabs. JSON tells all, and the glimpses."""
+
+    chunk_size: ClassVar[int] = 512
+
+    predictor: GlimpsePredictor
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[PictureFile]:
+        """Pictures of any size, drawn out to that of the model."""
+        return (PictureFile(line, self.predictor.load_picture(Path(line))) for line in lines)
+
+    def answer_inputs(self, inputs: Sequence[PictureFile], *, start: int) -> list[tuple[str, GlimpsePrediction]]:
+        """Paths and what is said."""
+        predictions = self.predictor.look_at([file.pixels for file in inputs])
+        return [(file.path, prediction) for file, prediction in zip(inputs, predictions, strict=True)]
+
+    def to_json(self, answer: tuple[str, GlimpsePrediction]) -> Any:
+        """With the probabilities of all classes, and each glimpse."""
+        path, prediction = answer
+        return {
+            "picture": path,
+            "class": prediction.label,
+            "probabilities": prediction.probabilities,
+            "glimpses": [asdict(glimpse) for glimpse in prediction.glimpses],
+        }
+
+    def format_answer(self, answer: tuple[str, GlimpsePrediction]) -> str:
+        """A line."""
+        path, prediction = answer
+        return (
+            f"{escape_cell(path)}\t{escape_cell(prediction.label)}\t{prediction.probabilities[prediction.label]:.4f}\n"
+        )

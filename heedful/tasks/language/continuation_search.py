@@ -1,0 +1,72 @@
+"""Prompts that are gone on with, and the search for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+
+from heedful.data.tokenizers import Tokenizer
+from heedful.generation.completion import PartialWord
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.stopping_criteria import InterruptCondition
+from heedful.models.interface import State
+from heedful.tasks.batch_executor import SearchCall
+from heedful.tasks.partial_words import build_completions
+from heedful.tasks.stop_strings import ContinuationDecoder, StopStringCriterion, StopStrings
+from heedful.tensors import Tokens
+
+
+@final
+@dataclass(frozen=True)
+class ContinuationPrompt:
+    """One prompt.
+
+    Attributes:
+        ids: ids that the model reads of it.
+        number: decides its chance.
+        max_tokens: most tokens that follow it.
+        decoder: how what follows it reads.
+        partial_word: characters of the prompt that are not read, and with which what follows must begin.
+    """
+
+    ids: list[int]
+    number: int
+    max_tokens: int
+    decoder: ContinuationDecoder
+    partial_word: PartialWord | None = None
+
+
+@final
+@dataclass(frozen=True)
+class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
+    """Continuations by one way to search, which end before the same strings.
+
+    Attributes:
+        stop_strings: the strings.
+        until: ends all of them early.
+        build_tokens: what is read of prompts as a batch.
+        tokenizer: of the prompts.
+    """
+
+    stop_strings: tuple[str, ...]
+    until: InterruptCondition
+    build_tokens: Callable[[list[list[int]]], Tokens] = field(compare=False)
+    tokenizer: Tokenizer = field(compare=False)
+
+    def start_search(self, batch: list[ContinuationPrompt]) -> tuple[State, GenerationRequest]:
+        """Before the prompts."""
+        prompt_tokens = self.build_tokens([prompt.ids for prompt in batch])
+        numbers = torch.tensor([prompt.number for prompt in batch], device=prompt_tokens.ids.device)
+        limits = torch.tensor([prompt.max_tokens for prompt in batch], device=prompt_tokens.ids.device)
+        stop = (
+            StopStringCriterion(StopStrings(self.stop_strings), [prompt.decoder for prompt in batch])
+            if self.stop_strings
+            else None
+        )
+        masks = build_completions([prompt.partial_word for prompt in batch], tokenizer=self.tokenizer)
+        return self.engine.init_state(None), GenerationRequest(
+            prompt_tokens, limits, None, numbers, stop, self.until, logits_masks=masks
+        )

@@ -1,0 +1,244 @@
+"""What language models are asked, and how surprised they are: documents, or pieces of them, for any vocabulary."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final, final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from heedful.data.documents import DocumentChunk
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError, RecipeError
+from heedful.metrics.likelihood import Perplexity
+from heedful.metrics.metric import Metric, RatioMetric
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
+from heedful.tasks.language.objective import DocumentPieces, PackedPieces, TextPieces
+from heedful.tasks.language.predictor import TextGenerator
+from heedful.tasks.language.recipe import LanguageRecipe
+from heedful.tasks.likelihood import log_likelihoods
+from heedful.tensors import move_to_device
+
+_MIN_DOCUMENTS: Final = 50
+"""Documents that an interval needs; where there are fewer, pieces of them are drawn."""
+_WORDS_PER_PIECE: Final = 100
+"""Words in a piece."""
+_BATCH_TOKENS: Final = 4096
+_COUNT_NAMES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters", "bytes", "lines")
+
+
+@dataclass(frozen=True)
+class LikelihoodResult:
+    """The likelihood of each example, and how much text it is as the model's tokenizer reads it.
+
+    Attributes:
+        nats: the negative log-likelihood.
+        tokens: the ends of documents included.
+        unknown: of them, those without a piece of their own. Their text is not predicted, only that it is unknown.
+        ends: of documents.
+        words: stretches without white space.
+        characters: code points.
+        bytes: in UTF-8.
+        lines: ends of lines, also of a last one that nothing but its document's end stands behind.
+        keeps_lines: whether ends of lines are tokens, or parts of them, and so predicted.
+        context: tokens that were read at a time.
+        stride: of them, how many were predicted at a time.
+    """
+
+    nats: Float[np.ndarray, " N"]
+    tokens: Float[np.ndarray, " N"]
+    unknown: Float[np.ndarray, " N"]
+    ends: Float[np.ndarray, " N"]
+    words: Float[np.ndarray, " N"]
+    characters: Float[np.ndarray, " N"]
+    bytes: Float[np.ndarray, " N"]
+    lines: Float[np.ndarray, " N"]
+    keeps_lines: bool
+    context: int
+    stride: int
+
+    def sum_counts(self, name: str) -> int:
+        """Of all examples."""
+        return int(getattr(self, name).sum())
+
+
+@final
+class TextEvaluator(Evaluator):
+    """A text that is predicted from its first to its last token.
+
+    What is drawn are documents, or where there are few of them pieces of about a hundred words: the same stretches of
+    the text for every vocabulary. A token belongs to the piece in which its first character stands.
+
+    Args:
+        documents: the text; long ones may come in parts.
+        data_description: the files that they are from, in words.
+        part: of the data.
+        options: what of it there is for language models.
+
+    Raises:
+        DataError: there is nothing to read.
+    """
+
+    reference_answers = ()
+
+    def __init__(
+        self,
+        documents: Sequence[DocumentChunk],
+        *,
+        data_description: str,
+        part: str,
+        options: EvaluatorOptions = DEFAULT_OPTIONS,
+    ) -> None:
+        if not any(document.text.strip() for document in documents):
+            raise DataError(f"{data_description}: there is no text to measure on; check the file")
+        self.documents = self.inputs = documents
+        self.progress_text = "reading the text"
+        self.data_description = data_description
+        self.part = part
+        self.options = options
+        self.samples_documents = sum(document.is_last for document in documents) >= _MIN_DOCUMENTS
+        if self.samples_documents:
+            self._first_examples = [0, *accumulate(int(document.is_last) for document in documents)]
+            self.size = self._first_examples[-1] + (not documents[-1].is_last)
+        else:
+            counts = (max(1, -(-len(document.text.split()) // _WORDS_PER_PIECE)) for document in documents)
+            self._first_examples = [0, *accumulate(counts)]
+            self.size = self._first_examples[-1]
+
+    @property
+    def sample_unit_text(self) -> str:
+        """What intervals and tests draw, in words."""
+        return f"{self.size:,} {'documents' if self.samples_documents else f'pieces of about {_WORDS_PER_PIECE} words'}"
+
+    def predict(self, predictor: TextGenerator, recipe: Recipe) -> LikelihoodResult:
+        """The likelihood of each example, each token given those before it in its window."""
+        assert isinstance(recipe, LanguageRecipe)
+        context, stride = choose_window(recipe, self.options)
+        encoded = [self._encode_document(predictor.tokenizer, number) for number in range(len(self.documents))]
+        stream = np.concatenate([ids for ids, _, _ in encoded])
+        owners = np.concatenate([owner for _, owner, _ in encoded])
+        pieces_class = DocumentPieces if recipe.data.documents == "apart" else PackedPieces
+        pieces = pieces_class(stream, start_id=predictor.tokenizer.special.eos, length=context)
+        nats = compute_token_nats(predictor, pieces, context=context, stride=stride)
+        unknown = stream == (-1 if predictor.tokenizer.special.unk is None else predictor.tokenizer.special.unk)
+        sums = {"nats": nats, "tokens": np.ones(len(stream)), "unknown": unknown}
+        sums_by_example = {name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()}
+        sizes = np.zeros((len(_COUNT_NAMES) - 3, self.size))
+        for _, _, counts_by_example in encoded:
+            for example, *counts in counts_by_example:
+                sizes[:, example] += counts
+        keeps_lines = "\n" in predictor.tokenizer.normalise("a\nb")
+        size_counts = dict(zip(_COUNT_NAMES[3:], sizes, strict=True))
+        return LikelihoodResult(
+            **sums_by_example, **size_counts, keeps_lines=keeps_lines, context=context, stride=stride
+        )
+
+    def compute_metrics(self, answers: LikelihoodResult) -> Mapping[str, Metric]:
+        """Nats per token, perplexities and bits; the end of a document counts as one word, character or byte.
+
+        `word_perplexity_with_line_ends` counts the end of each line as a word instead, which is how results on the Penn
+        Treebank (Mikolov et al. 2010) and WikiText (Merity et al. 2016) are published.
+        """
+        words, characters, size = (
+            counts + answers.ends for counts in (answers.words, answers.characters, answers.bytes)
+        )
+        bits = answers.nats / math.log(2)
+        return {
+            "loss": RatioMetric(answers.nats, answers.tokens),
+            "perplexity": Perplexity(answers.nats, answers.tokens),
+            "word_perplexity": Perplexity(answers.nats, words),
+            "word_perplexity_with_line_ends": Perplexity(answers.nats, answers.words + answers.lines),
+            "character_perplexity": Perplexity(answers.nats, characters),
+            "bits_per_character": RatioMetric(bits, characters),
+            "bits_per_byte": RatioMetric(bits, size),
+        }
+
+    def _encode_document(
+        self, tokenizer: Tokenizer, number: int
+    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int, int]]]:
+        """The ids of a document, to which example each belongs, and of examples ends, words, characters, bytes and
+        lines.
+        """
+        document, first = self.documents[number], self._first_examples[number]
+        ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
+        last = first if self.samples_documents else self._first_examples[number + 1] - 1
+        piece_starts = [0] if self.samples_documents else _find_piece_starts(text)[: last - first + 1]
+        counts = []
+        for example, (start, stop) in enumerate(zip(piece_starts, [*piece_starts[1:], len(text)], strict=True), first):
+            piece = text[start:stop]
+            counts.append((example, 0, len(piece.split()), len(piece), len(piece.encode()), 0))
+        if ids:
+            counts += ((min(first + piece, last), 0, 0, 0, 0, 1) for piece in _iter_line_ends(document))
+        owners = first + np.searchsorted(piece_starts, _token_offsets(tokenizer, document.text, text), side="right") - 1
+        if ids and document.is_last:
+            ids, owners = [*ids, tokenizer.special.eos], np.append(owners, last)
+            counts.append((last, 1, 0, 0, 0, 0))
+        return np.array(ids, dtype=np.int64), owners, counts
+
+
+def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[int, int]:
+    """How many tokens are read at a time, and predicted.
+
+    Raises:
+        RecipeError: what a user wants does not fit the model.
+    """
+    longest = recipe.model.length_limit
+    context = recipe.data.length if options.context is None else options.context
+    if context < 1 or (longest is not None and context > longest.tokens):
+        most = "" if longest is None else f" and at most {longest.key} = {longest.tokens}"
+        raise RecipeError(f"--context: {context}; must be at least 1{most}")
+    stride = context if options.stride is None else options.stride
+    if not 1 <= stride <= context:
+        raise RecipeError(f"--stride: {stride}; must be from 1 to {context}, the tokens that are read at a time")
+    return context, stride
+
+
+def compute_token_nats(
+    predictor: TextGenerator, pieces: TextPieces, *, context: int, stride: int
+) -> Float[np.ndarray, " N"]:
+    """-log p of each token of a stream, given those before it in its window."""
+    nats = np.zeros(len(pieces.stream))
+    windows = pieces.build_windows(context=context, stride=stride)
+    for indices, batch in pieces.iter_window_batches(windows, tokens=max(_BATCH_TOKENS, context)):
+        tokens, labels = move_to_device((batch.tokens, batch.labels), predictor.device)
+        with torch.inference_mode():
+            hidden, _ = predictor.model(tokens, predictor.model.init_state())
+            positions = (labels >= 0).flatten().nonzero().squeeze(1)
+            labelled = (hidden.flatten(0, 1).index_select(0, positions), labels.flatten().index_select(0, positions))
+            nats[indices] = -log_likelihoods(*labelled, output=predictor.model.output).double().cpu().numpy()
+    return nats
+
+
+def _find_piece_starts(text: str) -> list[int]:
+    """Where pieces begin: behind each hundredth word, so that white space belongs to the word that follows it."""
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    return [0, *ends[_WORDS_PER_PIECE - 1 : -1 : _WORDS_PER_PIECE]]
+
+
+def _iter_line_ends(document: DocumentChunk) -> Iterator[int]:
+    """In which piece each line ends, counted from 0; the last one of a document may end with the document alone."""
+    *lines, last_line = document.text.split("\n")
+    if last_line and document.is_last:
+        lines.append(last_line)
+    words = 0
+    for line in lines:
+        words += len(line.split())
+        yield max(0, words - 1) // _WORDS_PER_PIECE
+
+
+def _token_offsets(tokenizer: Tokenizer, original: str, text: str) -> Int[np.ndarray, " T"]:
+    """The character of the normalised text at which each token begins; a space belongs to what follows it."""
+    visible_offsets = np.array([offset for offset, letter in enumerate(text) if letter != " "], dtype=np.int64)
+    lengths = [len(surface.replace(" ", "")) for surface in tokenizer.get_surfaces(original)]
+    num_before = np.cumsum([0, *lengths])[:-1]
+    if not len(visible_offsets):
+        return np.zeros(len(lengths), dtype=np.int64)
+    offsets: Int[np.ndarray, " T"] = visible_offsets[np.minimum(num_before, len(visible_offsets) - 1)]
+    return offsets

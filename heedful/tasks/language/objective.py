@@ -1,0 +1,259 @@
+"""Language modelling as a task: a stream of tokens in pieces, each token given those before it in its piece."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Int, Integer
+from torch import Tensor, nn
+
+from heedful.data.bucketing import batch_by_length, batch_by_size
+from heedful.errors import RecipeError
+from heedful.metrics.likelihood import perplexity
+from heedful.models.language_model import LanguageModel
+from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
+from heedful.tensors import Tokens, detach, move_to_device
+
+TokenStream = Integer[np.ndarray, " N"]
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Pieces of text as they are read, and what follows each token; -1 is no label."""
+
+    tokens: Tokens
+    labels: Int[Tensor, "B T"]
+
+
+@dataclass(frozen=True)
+class ContextWindows:
+    """Stretches of a stream, each read from position 0.
+
+    Attributes:
+        starts: where each begins.
+        stops: behind the last token that it predicts.
+        label_starts: the first token that it is asked for; those before it are read only.
+    """
+
+    starts: RowIndices
+    stops: RowIndices
+    label_starts: RowIndices
+
+
+class TextPieces(ABC):
+    """A stream of tokens, each document with its end, in pieces; a piece is named by the place where it begins.
+
+    Args:
+        stream: the ids.
+        start_id: the id that ends documents; it precedes the stream, as if another had ended there.
+        length: most tokens of a piece.
+    """
+
+    def __init__(self, stream: TokenStream, *, start_id: int, length: int) -> None:
+        self.stream = stream
+        self.start_id = start_id
+        self.length = length
+        self._ends = self.find_text_ends()
+
+    @abstractmethod
+    def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
+        """The batches of an epoch, each of about so many tokens: a function of the arguments alone."""
+
+    @abstractmethod
+    def find_text_ends(self) -> RowIndices:
+        """Where each text ends; no piece is in two of them."""
+
+    def get_text_bounds(self) -> tuple[RowIndices, RowIndices]:
+        """Where each text begins, and where it ends."""
+        return np.append(0, self._ends[:-1]), self._ends
+
+    def build_batch(self, starts: RowIndices) -> TextBatch:
+        """The pieces that begin at these places, each a piece's length or up to where its text ends."""
+        ends = self._ends[np.searchsorted(self._ends, starts, side="right")]
+        return self.build_window_batch(ContextWindows(starts, np.minimum(starts + self.length, ends), starts))
+
+    def build_windows(self, *, context: int, stride: int) -> ContextWindows:
+        """Stretches of at most `context` tokens of one text, each `stride` tokens behind the one before it.
+
+        Every token is asked for once: in its text's first stretch, or else with at least `context - stride` tokens
+        of the stretch before it.
+
+        Raises:
+            RecipeError: the stride is not from 1 to the context.
+        """
+        if not 1 <= stride <= context:
+            raise RecipeError(f"stride: {stride}; must be from 1 to {context}, the tokens that are read at a time")
+        first, last = self.get_text_bounds()
+        # behind a text's first stretch there is one for every `stride` tokens that are left
+        counts = 1 + -(-np.maximum(last - first - context, 0) // stride)
+        text = np.repeat(np.arange(len(first)), counts)
+        number = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = first[text] + number * stride
+        stops = np.minimum(starts + context, last[text])
+        return ContextWindows(starts, stops, np.where(number > 0, starts + context - stride, starts))
+
+    def build_window_batch(self, windows: ContextWindows) -> TextBatch:
+        """Stretches as a batch, padded on the right; what is not asked for has no label."""
+        indices = windows.starts[:, None] + np.arange(int((windows.stops - windows.starts).max()))
+        real = indices < windows.stops[:, None]
+        indices = np.minimum(indices, len(self.stream) - 1)
+        labels = np.where(real & (indices >= windows.label_starts[:, None]), self.stream[indices].astype(np.int64), -1)
+        previous_ids = np.where(indices > 0, self.stream[np.maximum(indices - 1, 0)].astype(np.int64), self.start_id)
+        positions = torch.arange(indices.shape[1]).expand(indices.shape)
+        if not real.all():  # else all rows are one in memory, and what they see is found out once
+            positions = torch.where(torch.from_numpy(real), positions, -1)
+        tokens = Tokens(torch.from_numpy(np.where(real, previous_ids, 0)), positions)
+        return TextBatch(tokens, torch.from_numpy(labels))
+
+    def iter_window_batches(self, windows: ContextWindows, *, tokens: int) -> Iterator[tuple[RowIndices, TextBatch]]:
+        """All of some stretches in batches of about so many tokens, the longest first.
+
+        With each come the places in the stream of what it is asked for, row by row.
+        """
+        lengths = windows.stops - windows.starts
+        for rows in batch_by_length(lengths, max_tokens=tokens, max_rows=max(1, tokens)):
+            label_starts, stops = windows.label_starts[rows], windows.stops[rows]
+            indices = np.concatenate([np.arange(*bounds) for bounds in zip(label_starts, stops, strict=True)])
+            yield indices, self.build_window_batch(ContextWindows(windows.starts[rows], stops, label_starts))
+
+
+@final
+class PackedPieces(TextPieces):
+    """Documents stand one behind the other and pieces are cut anywhere, in each epoch at other places."""
+
+    def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
+        """The pieces, shuffled; what stands before the first one, less than a piece, rests this time."""
+        rows = max(1, tokens // self.length)
+        rng = np.random.Philox(np.random.SeedSequence([seed, epoch]))
+        offset = int(rng.random_raw(1)[0] % self.length) if len(self.stream) > 2 * self.length else 0
+        starts = np.arange(offset, len(self.stream), self.length)
+        shuffled = starts[np.argsort(rng.random_raw(len(starts)), kind="stable")]
+        return [shuffled[start : start + rows] for start in range(0, len(starts), rows)]
+
+    def find_text_ends(self) -> RowIndices:
+        """The stream is one text."""
+        return np.array([len(self.stream)])
+
+
+@final
+class DocumentPieces(TextPieces):
+    """No piece has tokens of two documents: it begins a document, or goes on with one that is longer than a piece."""
+
+    def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
+        """Pieces of like length together, shuffled."""
+        windows = self.build_windows(context=self.length, stride=self.length)
+        lengths = windows.stops - windows.starts
+        batches = batch_by_size(np.stack((lengths, lengths), 1), max_tokens=tokens, seed=seed, epoch=epoch)
+        return [windows.starts[rows] for rows in batches]
+
+    def find_text_ends(self) -> RowIndices:
+        """Of the documents, each with its end."""
+        ends = np.flatnonzero(self.stream == self.start_id) + 1
+        return ends if len(ends) and ends[-1] == len(self.stream) else np.append(ends, len(self.stream))
+
+
+class LanguageModelingObjective(TrainingObjective[TextBatch]):
+    """Learning p(token | the tokens before it in its piece).
+
+    The text is cut into pieces. An example is the place in the stream where a piece begins; what precedes the stream is
+    the end of a document.
+
+    Args:
+        train: the ids of all documents, each with its end.
+        validation: likewise.
+        start_id: the id that ends documents and precedes the stream, as if another had ended there.
+        length: tokens of a piece.
+        pieces_class: how a stream becomes pieces.
+        truncation: gradients stop, and the state goes on, after so many tokens (truncated back-propagation through
+            time; Williams and Peng 1990); None lets them flow through the whole piece.
+        smoothing: of the labels, over the whole vocabulary.
+        batch_tokens: tokens in a batch.
+        seed: of the order of pieces.
+        device: where the model is.
+    """
+
+    metric_names = frozenset({"loss", "perplexity"})
+    part_names = frozenset({"nll"})
+
+    def __init__(
+        self,
+        train: TokenStream,
+        validation: Integer[np.ndarray, " M"],
+        *,
+        start_id: int,
+        length: int,
+        pieces_class: type[PackedPieces] | type[DocumentPieces] = PackedPieces,
+        truncation: int | None = None,
+        smoothing: float = 0.0,
+        batch_tokens: int,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self.train = pieces_class(train, start_id=start_id, length=length)
+        self.validation = pieces_class(validation, start_id=start_id, length=length)
+        self.length = length
+        self.truncation = truncation
+        self.smoothing = smoothing
+        self.batch_tokens = batch_tokens
+        self.seed = seed
+        self.device = device
+
+    def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
+        """The pieces of an epoch, shuffled."""
+        return self.train.plan_epoch(tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    def build_batch(self, rows: RowIndices) -> TextBatch:
+        """The pieces that begin at these places."""
+        return move_to_device(self.train.build_batch(rows), self.device)
+
+    def loss(self, model: LanguageModel, batch: TextBatch) -> Loss:
+        """Label-smoothed negative log-likelihood of what follows each token."""
+        smoothed, nll = self._sum_losses(model, batch, smoothing=self.smoothing)
+        count = int((batch.labels >= 0).sum())
+        return Loss(smoothed, count, {"nll": LossPart(nll, count)})
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Loss (nats per token) and perplexity on the validation text, cut into pieces that are read one by one."""
+        assert isinstance(model, LanguageModel)
+        total, count = self.compute_nats(model), len(self.validation.stream)
+        return {"loss": total / count, "perplexity": perplexity(-total, count)}
+
+    def compute_nats(self, model: LanguageModel, *, context: int | None = None, stride: int | None = None) -> float:
+        """The negative log-likelihood of the whole validation text, each token predicted once.
+
+        Args:
+            model: in evaluation mode.
+            context: tokens that are read at a time; the length of a piece unless given.
+            stride: of them, how many are predicted at a time, the others being read only (the first time all are): each
+                token follows at least `context - stride` others. All unless given, which is fastest and knows least.
+
+        Raises:
+            RecipeError: the stride is not from 1 to the context.
+        """
+        context = self.length if context is None else context
+        windows = self.validation.build_windows(context=context, stride=context if stride is None else stride)
+        batches = self.validation.iter_window_batches(windows, tokens=max(self.batch_tokens, context))
+        return math.fsum(
+            float(self._sum_losses(model, move_to_device(batch, self.device), smoothing=0.0)[1]) for _, batch in batches
+        )
+
+    def _sum_losses(self, model: LanguageModel, batch: TextBatch, *, smoothing: float) -> tuple[Tensor, Tensor]:
+        state, sums = model.init_state(), []
+        step = self.truncation or batch.labels.size(1)
+        for start in range(0, batch.labels.size(1), step):
+            chunk, chunk_labels = batch.tokens.slice_columns(start, start + step), batch.labels[:, start : start + step]
+            hidden, state = model(chunk, detach(state))
+            hidden, labels = hidden.flatten(0, 1), chunk_labels.flatten()
+            positions = (labels >= 0).nonzero().squeeze(1)
+            if len(positions) < len(labels):
+                hidden, labels = hidden.index_select(0, positions), labels.index_select(0, positions)
+            sums.append(cross_entropy(hidden, labels, output=model.output, smoothing=smoothing))
+        smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
+        return smoothed, nll

@@ -1,0 +1,11 @@
+"""The forms of data that texts which say the same are learned from: those of translations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.detect.format import DataFormat
+from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
+
+DATA_FORMATS: Final[Sequence[DataFormat]] = (ParallelLinesFormat(confidence=0.3), ParallelColumnsFormat(confidence=0.3))

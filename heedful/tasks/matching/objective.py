@@ -1,0 +1,164 @@
+"""Learning which texts belong together, from pairs of them: those of the other pairs of a batch do not."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.data.batches import to_tokens
+from heedful.data.bucketing import batch_by_length, batch_randomly
+from heedful.data.corpus import Corpus, CorpusSide
+from heedful.metrics.ranking import rank_paired_targets
+from heedful.models.text_matcher import TextMatcher
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
+from heedful.tensors import Tokens, move_to_device
+
+SIDES = ("source", "target")
+
+
+@dataclass(frozen=True)
+class TextChunks:
+    """Texts in pieces of like lengths, and the row in the pieces, one behind the other, where each text stands."""
+
+    chunks: tuple[Tokens, ...]
+    row_indices: Int[Tensor, " B"]
+
+    def embed(self, model: TextMatcher) -> Float[Tensor, "B d_output"]:
+        """What a model makes of each."""
+        return torch.cat([model(chunk) for chunk in self.chunks]).index_select(0, self.row_indices)
+
+
+@dataclass(frozen=True)
+class TextPairBatch:
+    """Texts that belong together, row by row.
+
+    Attributes:
+        source, target: their sides.
+        shares_text: which pairs have a text in common, besides each with itself; they are not told from each other.
+    """
+
+    source: TextChunks
+    target: TextChunks
+    shares_text: Bool[Tensor, "B B"]
+
+
+def contrastive_loss(
+    source: Float[Tensor, "B d"],
+    target: Float[Tensor, "B d"],
+    shares_text: Bool[Tensor, "B B"],
+    *,
+    scale: Float[Tensor, ""],
+    margin: float = 0.0,
+) -> Float[Tensor, ""]:
+    """The symmetric InfoNCE, summed over pairs, in nats (van den Oord et al. 2018, eq. 4; Radford et al. 2021, 2.3).
+
+    -log(e^(s(c_ii - m)) / (e^(s(c_ii - m)) + sum_j e^(s c_ij))) over the sources j of other pairs, and over their
+    targets, the mean of both; c are cosines, m the margin (Yang et al. 2019, eq. 5).
+
+    Args:
+        source, target: vectors of length 1.
+        shares_text: see `TextPairBatch`.
+        scale: s, 1 / temperature.
+        margin: m.
+    """
+    identity = torch.eye(len(source), dtype=source.dtype, device=source.device)
+    logits = (scale * (source @ target.T - margin * identity)).masked_fill(shares_text, -torch.inf)
+    labels = torch.arange(len(source), device=source.device)
+    loss = functional.cross_entropy(logits, labels, reduction="sum") + functional.cross_entropy(
+        logits.T, labels, reduction="sum"
+    )
+    return loss / 2
+
+
+def number_texts(*sides: Sequence[Hashable]) -> Int[np.ndarray, "sides B"]:
+    """On each side a number for each text, the same for the same text."""
+    numbers = [{text: number for number, text in enumerate(dict.fromkeys(side))} for side in sides]
+    return np.array(
+        [[number_by_text[text] for text in side] for number_by_text, side in zip(numbers, sides, strict=True)]
+    )
+
+
+def find_shared_texts(text_numbers: Int[np.ndarray, "sides B"]) -> Bool[np.ndarray, "B B"]:
+    """Which rows have the same text on some side, besides each with itself."""
+    shared: np.ndarray = (text_numbers[:, :, None] == text_numbers[:, None]).any(0)
+    np.fill_diagonal(shared, val=False)
+    return shared
+
+
+@dataclass(eq=False)
+class MatchingObjective(TrainingObjective[TextPairBatch]):
+    """Pairs of texts, told from the others of their batch.
+
+    Attributes:
+        train: pairs to learn from.
+        validation: pairs to be measured on.
+        batch_pairs: in a batch.
+        batch_tokens: that are read at one time, with padding.
+        margin: see `contrastive_loss`.
+        seed: of the order of examples.
+        device: where the model is.
+    """
+
+    train: Corpus
+    validation: Corpus
+    batch_pairs: int
+    batch_tokens: int
+    margin: float
+    seed: int
+    device: torch.device
+    metric_names = frozenset({"loss", "recall"})
+    part_names = frozenset({"nll"})
+
+    def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
+        """Batches of pairs of any lengths, since a length must not tell what belongs together."""
+        return batch_randomly(len(self.train), max_rows=self.batch_pairs, seed=self.seed, epoch=epoch)
+
+    def build_batch(self, rows: RowIndices) -> TextPairBatch:
+        """These pairs of the training text."""
+        return self._collate_on_device(self.train, rows)
+
+    def loss(self, model: TextMatcher, batch: TextPairBatch) -> Loss:
+        """See `contrastive_loss`; its part `nll` is without the margin."""
+        source, target = batch.source.embed(model), batch.target.embed(model)
+        total = contrastive_loss(source, target, batch.shares_text, scale=model.scale, margin=self.margin)
+        plain_loss = (
+            total if not self.margin else contrastive_loss(source, target, batch.shares_text, scale=model.scale)
+        )
+        return Loss(total, len(source), {"nll": LossPart(plain_loss.detach(), len(source))})
+
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Loss of each pair among those of a batch, and the share of texts whose closest one is theirs among all."""
+        assert isinstance(model, TextMatcher)
+        total = 0.0
+        sources, targets = [], []
+        batches = np.array_split(np.arange(len(self.validation)), -(-len(self.validation) // self.batch_pairs))
+        for rows in batches:
+            batch = self._collate_on_device(self.validation, rows)
+            source, target = batch.source.embed(model), batch.target.embed(model)
+            total += float(contrastive_loss(source, target, batch.shares_text, scale=model.scale))
+            sources.append(source.cpu().numpy())
+            targets.append(target.cpu().numpy())
+        text_numbers = number_texts(*(_text_keys(self.validation[side], np.concatenate(batches)) for side in SIDES))
+        ranks = rank_paired_targets(np.concatenate(sources), np.concatenate(targets), text_numbers)
+        return {"loss": total / len(self.validation), "recall": float((ranks == 1).mean())}
+
+    def _collate_on_device(self, corpus: Corpus, rows: RowIndices) -> TextPairBatch:
+        source, target = (_chunk_texts(corpus[side], rows, tokens=self.batch_tokens) for side in SIDES)
+        alike = find_shared_texts(number_texts(*(_text_keys(corpus[side], rows) for side in SIDES)))
+        return move_to_device(TextPairBatch(source, target, torch.from_numpy(alike)), self.device)
+
+
+def _text_keys(side: CorpusSide, rows: RowIndices) -> list[bytes]:
+    return [side[row].tobytes() for row in rows]
+
+
+def _chunk_texts(side: CorpusSide, rows: RowIndices, *, tokens: int) -> TextChunks:
+    plan = batch_by_length(side.lengths[rows], max_tokens=tokens, max_rows=len(rows))
+    chunks = tuple(to_tokens(side.collate_ids(rows[chunk])) for chunk in plan)
+    return TextChunks(chunks, torch.from_numpy(np.argsort(np.concatenate(plan))))

@@ -1,0 +1,217 @@
+"""What learning several tasks at once makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import torch
+from pydantic import BaseModel
+
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
+from heedful.models.interface import Encoder
+from heedful.models.multitask import MultitaskModel, SingleHeadModel
+from heedful.recipes.recipe import format_data_key
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.fine_tuning import FineTuningRecipe
+from heedful.tasks.label_evaluation import LabelComparison
+from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.multitask.evaluation import MultitaskEvaluator, MultitaskReport
+from heedful.tasks.multitask.objective import MultitaskMember, MultitaskObjective
+from heedful.tasks.multitask.recipe import MultitaskRecipe
+from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.task import (
+    FineTuningTask,
+    Run,
+    T,
+    Task,
+    VocabSizes,
+    Vocabularies,
+    Vocabulary,
+    get_task,
+    learn_or_reuse_tokenizer,
+    prefix_data_errors,
+)
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import Tokens
+
+TEXT_FILE: Final = "tokenizer/text"
+MultitaskRun: TypeAlias = Run[MultitaskRecipe, MultitaskModel]
+
+
+@final
+class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
+    """Tasks that share an encoder and a vocabulary.
+
+    Each is a run of its own kind in a folder below, without weights: it encodes its text, makes its head and says what
+    is lost and measured.
+    """
+
+    tokenizer_files: ClassVar = (TEXT_FILE,)
+    output_noun: ClassVar = "classes"
+    unit_names: ClassVar = UnitNames(labels="labels")
+    supported_options: ClassVar = frozenset({"task"})
+    report_class: ClassVar = MultitaskReport
+    comparison_class: ClassVar = LabelComparison
+
+    def learn_vocabularies(self, recipe: MultitaskRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+        """The one of the text of all tasks, and classes and tags of each."""
+        return {
+            TEXT_FILE: learn_or_reuse_tokenizer(recipe, _iter_texts(recipe), existing=existing),
+            **_load_labels(recipe, None),
+        }
+
+    def load_vocabularies(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
+        """The one of the text of all tasks, and classes and tags of each."""
+        return {TEXT_FILE: load_tokenizer(folder / TEXT_FILE), **_load_labels(recipe, folder)}
+
+    def build_encoding(self, run: MultitaskRun) -> ExampleEncoder[Any]:
+        """None: each task has its own."""
+        raise AssertionError("members encode")
+
+    def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
+        """An exam for each task, or for one of them alone."""
+        assert recipe is not None, "nothing but a run answers with labels"
+        evaluators = {}
+        for name in recipe.tasks if options.task is None else (options.task,):
+            single_recipe, task = _get_member(recipe, name)
+            evaluators[name] = task.build_member_evaluator(single_recipe, table=format_data_key(name))
+        return MultitaskEvaluator(evaluators)
+
+    def build_model(self, recipe: MultitaskRecipe, sizes: VocabSizes) -> MultitaskModel:
+        """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""
+        classification_names = [name for name, task in recipe.tasks.items() if task.kind == "classification"]
+        first = (classification_names or list(recipe.tasks))[0]
+        shared_model = _build_member_model(recipe, first, sizes)
+        heads = {first: shared_model}
+        for name in recipe.tasks:
+            with torch.device("meta"):
+                own_shapes = _encoder_shapes(_build_member_model(recipe, name, sizes))
+            if own_shapes != _encoder_shapes(shared_model):
+                raise RecipeError(
+                    f"tasks.{name}: needs another encoder than the other tasks; learn it in a run of its own"
+                )
+            if name != first:
+                heads[name] = _build_member_model(recipe, name, sizes, encoder=shared_model.encoder)
+        return MultitaskModel({name: heads[name] for name in recipe.tasks})
+
+    def member_runs(self, run: MultitaskRun) -> Mapping[str, Run[Any, Any]]:
+        """A run for each task."""
+        runs: dict[str, Run[Any, Any]] = {}
+        for name in run.recipe.tasks:
+            recipe, task = _get_member(run.recipe, name)
+            own_vocabularies = _select_member_files(name, run.vocabularies, task.tokenizer_files, run.tokenizer)
+            runs[name] = Run(run.folder / "tasks" / name, recipe, own_vocabularies)
+        return runs
+
+    def build_objective(
+        self, run: MultitaskRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> MultitaskObjective:
+        """None: see `build_joint_objective`."""
+        raise AssertionError("members have problems")
+
+    def build_joint_objective(
+        self, run: MultitaskRun, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
+    ) -> MultitaskObjective:
+        """The weighted sum of what the tasks minimise."""
+        members: dict[str, MultitaskMember] = {}
+        for name, member in run.member_runs.items():
+            try:
+                objective = member.task.build_objective(member, *corpora[name], device=device)
+            except RecipeError as error:
+                raise RecipeError(f"tasks.{name}: {error}") from None
+            config = run.recipe.tasks[name]
+            if config.monitor is not None and config.monitor not in objective.metric_names:
+                raise RecipeError(
+                    f'tasks.{name}.monitor = "{config.monitor}": cannot be measured on these data; choose one of '
+                    f"{', '.join(sorted(objective.metric_names - {'loss'}))}"
+                )
+            monitor = config.monitor or _get_member(run.recipe, name)[1].primary_metric(member)
+            members[name] = MultitaskMember(objective, len(corpora[name][0]), config.weight, monitor)
+        return MultitaskObjective(members, temperature=run.recipe.training.temperature, seed=run.recipe.seed)
+
+    def build_predictor(
+        self, run: MultitaskRun, model: MultitaskModel, *, step: int | None = None
+    ) -> MultiHeadPredictor:
+        """A face for each task."""
+        predictors = {
+            name: member.task.build_predictor(member, model.get_head(name), step=step)
+            for name, member in run.member_runs.items()
+        }
+        return MultiHeadPredictor(predictors, location=str(run.folder))
+
+    def result_files(self, run: MultitaskRun, objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
+        """What each task has found out about the final model."""
+        assert isinstance(objective, MultitaskObjective)
+        return {
+            (member.folder / file).relative_to(run.folder).as_posix(): content
+            for name, member in run.member_runs.items()
+            for file, content in member.task.result_files(member, objective.members[name].objective).items()
+        }
+
+    def training_warnings(self, run: MultitaskRun, metrics: Mapping[str, float]) -> Sequence[str]:
+        """What each task has to say of its part of the model."""
+        messages = []
+        for name, member in run.member_runs.items():
+            task_metrics = {
+                key.removeprefix(f"{name}/"): value for key, value in metrics.items() if key.startswith(f"{name}/")
+            }
+            messages += [f"{name}: {key}" for key in member.task.training_warnings(member, task_metrics)]
+        return messages
+
+
+TASK: Final = MultitaskTask()
+
+
+def _get_member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, FineTuningTask[Any, Any]]:
+    """The recipe of one of the tasks, and what is made of it."""
+    member = recipe.build_single_recipe(name)
+    task = get_task(member)
+    assert isinstance(task, FineTuningTask), f"{member.task} is learned alone"
+    return member, task
+
+
+def _load_labels(recipe: MultitaskRecipe, folder: Path | None) -> Vocabularies:
+    """Classes and tags of each task: those in a folder, else those of what is learned from."""
+    vocabularies: dict[str, Vocabulary] = {}
+    for name in recipe.tasks:
+        member, task = _get_member(recipe, name)
+        with prefix_data_errors(f"{format_data_key(name)}.train"):
+            labels = task.load_labels(member, None if folder is None else folder / "tasks" / name)
+        vocabularies |= {f"tasks/{name}/{file}": vocabulary for file, vocabulary in labels.items()}
+    return vocabularies
+
+
+def _select_member_files(name: str, files: Mapping[str, T], tokenizer_files: Sequence[str], text: T) -> dict[str, T]:
+    """What of `files` belongs to one of the tasks, by the names that it has there, and `text` for its words."""
+    prefix = f"tasks/{name}/"
+    labels = {file.removeprefix(prefix): value for file, value in files.items() if file.startswith(prefix)}
+    return dict.fromkeys(tokenizer_files, text) | labels
+
+
+def _build_member_model(
+    recipe: MultitaskRecipe, name: str, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
+) -> SingleHeadModel:
+    """The model of one task, on an encoder of its own or on that which is given."""
+    member, task = _get_member(recipe, name)
+    model: SingleHeadModel = task.build_encoder_with_head(
+        member, _select_member_files(name, sizes, task.tokenizer_files, sizes[TEXT_FILE]), encoder=encoder
+    )
+    return model
+
+
+def _iter_texts(recipe: MultitaskRecipe) -> Iterator[str]:
+    for name in recipe.tasks:
+        member, task = _get_member(recipe, name)
+        with prefix_data_errors(f"{format_data_key(name)}.train"):
+            yield from task.iter_texts(member)
+
+
+def _encoder_shapes(head: SingleHeadModel) -> dict[str, torch.Size]:
+    """What an encoder is made of, except for the summary of a text."""
+    parameters = head.encoder.named_parameters()
+    return {name: parameter.shape for name, parameter in parameters if not name.startswith("summary.")}

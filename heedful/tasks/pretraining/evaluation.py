@@ -1,0 +1,229 @@
+"""What pre-trained models are asked: passages of a text, hidden in the same way for all; and how that is told."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from heedful.data.corpus import Corpus, write_corpus
+from heedful.data.documents import DocumentChunk
+from heedful.data.sentence_splitting import split_sentences as split
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError, RunError
+from heedful.inspection.page import PageTable
+from heedful.metrics.metric import Metric, SummedCountsMetric
+from heedful.recipes.recipe import Recipe
+from heedful.tasks.evaluation import Evaluator
+from heedful.tasks.pretraining.losses import PretrainingLoss
+from heedful.tasks.pretraining.objective import MaskedPassageBatches
+from heedful.tasks.pretraining.passages import build_sentence_encoding, encode_sentences
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
+from heedful.tasks.pretraining.recipe import PretrainingRecipe
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tensors import move_to_device
+
+_MIN_DOCUMENTS: Final = 50
+"""Documents that an interval needs; where there are fewer, stretches of the text are drawn."""
+_NUM_STRETCHES: Final = 100
+ExampleSums: TypeAlias = Mapping[str, Float[np.ndarray, " N"]]
+"""What an objective sums, for each document or stretch."""
+
+
+@final
+@dataclass(frozen=True)
+class PretrainingMetric(SummedCountsMetric):
+    """A metric of an objective."""
+
+    pretraining_loss: PretrainingLoss
+    name: str
+    sums: ExampleSums
+
+    @cached_property
+    def counts(self) -> Float[np.ndarray, "N counts"]:
+        """A column for each sum."""
+        return np.stack(list(self.sums.values()), 1)
+
+    def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
+        """What the objective makes of sums."""
+        metrics = self.pretraining_loss.compute_metrics(dict(zip(self.sums, sums.T, strict=True)))
+        return np.asarray(metrics[self.name], dtype=np.float64)
+
+
+@final
+@dataclass(eq=False)
+class PassageEvaluator(Evaluator):
+    """Passages with hidden tokens; documents are drawn, or where there are few of them a hundred stretches of the text.
+
+    Attributes:
+        inputs: the documents.
+        recipe: of the run that decides how passages are made and hidden.
+        pretraining_loss: what is asked about them.
+        build_passages: the passages of a corpus, in the words of a tokenizer.
+    """
+
+    progress_text = "filling what is hidden"
+
+    inputs: Sequence[DocumentChunk]
+    recipe: PretrainingRecipe
+    pretraining_loss: PretrainingLoss
+    build_passages: Callable[[Corpus, Tokenizer], MaskedPassageBatches]
+    data_description: str
+    part: str
+    reference_answers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        documents = sum(document.is_last for document in self.inputs[:-1]) + 1
+        self.by_document = documents >= _MIN_DOCUMENTS
+        self.size = documents if self.by_document else _NUM_STRETCHES
+
+    @property
+    def unit_description(self) -> str:
+        """What intervals and tests draw, in words."""
+        return f"{self.size:,} {'documents' if self.by_document else 'stretches of the text'}"
+
+    def predict(self, predictor: MaskedLanguageModelPredictor | ReplacedTokenPredictor, recipe: Recipe) -> ExampleSums:
+        """What the objective sums; `RecipeError` where a model was not asked the same in training, or reads less."""
+        assert isinstance(recipe, PretrainingRecipe)
+        self._require_compatible(recipe)
+        device = next(predictor.model.parameters()).device
+        sums: dict[str, Float[np.ndarray, " N"]] = defaultdict(lambda: np.zeros(self.size))
+        with TemporaryDirectory() as folder:
+            encoded_sentences = encode_sentences(self.inputs, predictor.tokenizer, split)
+            corpus = write_corpus(
+                Path(folder) / "text", encoded_sentences, encoder=build_sentence_encoding(predictor.tokenizer)
+            )
+            passages = self.build_passages(corpus, predictor.tokenizer)
+            documents = passages.passages.documents
+            for number in passages.passages.plan(0)[0]:
+                unit = (
+                    documents.get_document_number(number) if self.by_document else number * self.size // len(documents)
+                )
+                batch = move_to_device(passages.build_batch(np.array([number])), device)
+                with torch.inference_mode():
+                    batch_sums = self.pretraining_loss.compute_batch_sums(predictor.model, batch)
+                for name, value in batch_sums.items():
+                    sums[name][unit] += value
+        return sums
+
+    def compute_metrics(self, answers: ExampleSums) -> Mapping[str, Metric]:
+        """Those that training measures."""
+        return {
+            name: PretrainingMetric(self.pretraining_loss, name, answers)
+            for name in sorted(self.pretraining_loss.metrics)
+        }
+
+    def _require_compatible(self, recipe: PretrainingRecipe) -> None:
+        for key, other_value, own_value in (
+            ("training.objective.kind", recipe.training.objective.kind, self.recipe.training.objective.kind),
+            ("training.pairing", recipe.training.pairing, self.recipe.training.pairing),
+        ):
+            if other_value != own_value:
+                raise RecipeError(
+                    f'{recipe.output}: {key} = "{other_value}", and "{own_value}" in the first run, so they cannot be asked the '
+                    "same; leave it out"
+                )
+        if (length := recipe.data.max_length) < self.recipe.data.max_length:
+            raise RecipeError(
+                f"{recipe.output}: data.max_length = {length}, and passages of the first run have "
+                f"{self.recipe.data.max_length} tokens; name the run that reads least first"
+            )
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class PassageReport(EvaluationReport):
+    """What training measures, of another text."""
+
+    evaluator: PassageEvaluator
+    reference: PassageReport | None = None
+
+    @property
+    def resampled_metrics(self) -> Mapping[str, Metric]:
+        """All metrics; `RunError` where they are about other tokens than the first system's."""
+        if (
+            self.reference is not None
+            and self.reference.system.required_summary.vocabulary != self.system.required_summary.vocabulary
+        ):
+            raise RunError(
+                f"{self.system.name}: has another vocabulary than {self.reference.system.name}, so that other tokens are "
+                "hidden and their losses cannot be compared; leave it out"
+            )
+        return self.metrics
+
+    def format_text(self) -> str:
+        """A line for each metric."""
+        lines = [f"{name:<16}  {metric.value:9.4f}" for name, metric in self.metrics.items()]
+        return "\n".join((f"{self.system.name}: {self.evaluator.part}", *lines))
+
+    def to_json(self) -> dict[str, Any]:
+        """The same."""
+        return {"part": self.evaluator.part, **{name: metric.value for name, metric in self.metrics.items()}}
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class PassageComparison(RunComparison):
+    """Runs of one vocabulary that are asked for the same tokens."""
+
+    reports: tuple[PassageReport, ...]
+
+    @property
+    def exam(self) -> PassageEvaluator:
+        """What was asked."""
+        return self.reports[0].evaluator
+
+    @property
+    def heading(self) -> str:
+        """Of which text."""
+        return f"{self.run_count_text} of pretraining on {self.exam.data_description}"
+
+    def build_results_table(self) -> PageTable:
+        """A row for each run."""
+        names = list(self.reports[0].metrics)
+        columns = ["run", "model", "parameters", "minutes"]
+        rows = []
+        for report, kind in zip(self.reports, self.model_names, strict=True):
+            facts = report.system.required_summary
+            row = [report.system.label, kind, f"{facts.parameters:,}", format_number(facts.minutes, ".1f")]
+            for name in names:
+                interval, test = report.intervals[name], report.tests.get(name)
+                row += [
+                    f"{interval.value:.4f}",
+                    format_interval(interval, 4),
+                    format_number(test.p_value if test else None, ".3f"),
+                ]
+            rows.append(row)
+        columns += [column for name in names for column in (name, "95 % interval", "p")]
+        return PageTable("", columns, rows, self.collect_notes())
+
+    def table_notes(self) -> list[str]:
+        """What the columns mean."""
+        return [
+            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+            f"(paired bootstrap, {self.sampling.samples:,} samples of {self.exam.unit_description})"
+        ]
+
+    def draw_plots(self) -> list[str]:
+        """How the runs learned."""
+        return self.plot_loss_curves()
+
+    def build_json_fields(self) -> dict[str, Any]:
+        """What was drawn."""
+        sampling_units = {"drawn": self.exam.unit_description, "examples": self.exam.size}
+        return {"part": self.exam.part, **sampling_units, "samples": self.sampling.samples, "seed": self.sampling.seed}
+
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
+        """All metrics."""
+        return {
+            "metrics": {name: asdict(metric) for name, metric in report.intervals.items()},
+            "against_first": {name: asdict(metric) for name, metric in report.tests.items()},
+        }

@@ -1,0 +1,387 @@
+"""Pre-trained encoders as their users see them: gaps are filled, replaced tokens found, and texts become vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.argument_checks import require_text, to_text_list
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.text_splitting import split_text
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswer
+from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.tasks.embedder import Embedder
+from heedful.tasks.inspection_records import (
+    InspectionSelection,
+    add_attribution,
+    gather_log_probs,
+    record_encoder,
+    repeat_rows,
+    top_options,
+)
+from heedful.tasks.predictor import (
+    READ_TRUNCATED,
+    BatchMethod,
+    InspectRequest,
+    Predictor,
+    TextLineFormat,
+    default_batch_tokens,
+    escape_cell,
+    run_batched,
+)
+from heedful.tensors import Tokens
+
+Model = TypeVar("Model", MaskedLanguageModel, ReplacedTokenDetector)
+_GapPredictions = Iterator[tuple[list[int], list[float]]]
+
+
+class PretrainedEncoderPredictor(Predictor, Generic[Model]):
+    """What was pre-trained, with its tokenizer; abstract: it is a `MaskedLanguageModelPredictor` or a `ReplacedTokenPredictor`.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: that it was trained with.
+        max_length: tokens that it reads, begin and end included.
+        embedder: what makes vectors of texts with its encoder; one that takes means unless given.
+
+    Attributes:
+        embed: a vector for each text; see `Embedder.embed`.
+    """
+
+    def __init__(
+        self, model: Model, *, tokenizer: Tokenizer, max_length: int, embedder: Embedder | None = None
+    ) -> None:
+        self.model: Model = model
+        self.tokenizer = tokenizer
+        self.embedder = Embedder(model.encoder, tokenizer=tokenizer, max_length=max_length)
+        self.embed = (embedder or self.embedder).embed
+
+
+@dataclass(frozen=True)
+class TokenGuess:
+    """A token for a gap: as a piece of text, as an id, and how probable it is."""
+
+    piece: str
+    id: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class FilledText:
+    """A text with gaps, and what may stand in them.
+
+    Attributes:
+        text: with the most probable token in each gap, each chosen by itself.
+        gaps: the guesses for each, best first.
+        cut: tokens at its end that were not read, gaps among them; the text here lacks them.
+    """
+
+    text: str
+    gaps: tuple[tuple[TokenGuess, ...], ...]
+    cut: int = 0
+
+
+@final
+class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageModel]):
+    """A masked language model with its tokenizer."""
+
+    def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[FilledText]:
+        """The `top` most probable tokens for each gap of each text, given everything else; gaps do not see each other.
+
+        Args:
+            texts: with `blank` where a token is hidden; a single one is a list of one.
+            top: guesses for each gap.
+            blank: what stands for a hidden token.
+            first: number of the first text, for messages.
+
+        Raises:
+            DataError: a text has no gap; the message names it.
+        """
+        encoded = [
+            self._encode_gaps(text, number, blank=blank) for number, text in enumerate(to_text_list(texts), first)
+        ]
+        fill_batch = BatchMethod[list[int], FilledText](self._fill_batch, (top,))
+        filled_texts = run_batched(
+            [ids for ids, _ in encoded],
+            fill_batch,
+            size=len,
+            batch_tokens=default_batch_tokens(self.model),
+            max_rows=64,
+        )
+        return [replace(filled, cut=cut) for filled, (_, cut) in zip(filled_texts, encoded, strict=True)]
+
+    def _fill_batch(self, batch: list[list[int]], top: int) -> Iterator[FilledText]:
+        guesses = self._predict_gaps(batch, top=top)
+        return (self._build_filled_text(ids, guesses) for ids in batch)
+
+    def line_format(self) -> FillLineFormat:
+        """Texts with gaps."""
+        return FillLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`."""
+        return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
+
+    def _encode_gaps(self, text: str, number: int, *, blank: str) -> tuple[list[int], int]:
+        """Ids between begin and end, and how many there was no room for."""
+        if blank not in text:
+            raise DataError(f"text {number}: has no {blank}; write it where a token is to be found")
+        ids, max_ids = self.tokenizer.encode_with_masks(text, blank=blank), self.embedder.max_text_tokens
+        return self.embedder.add_special_tokens(ids[:max_ids], number), max(0, len(ids) - max_ids)
+
+    def inspect(
+        self, text: str, second: str | None = None, *, scope: InspectionSelection | None = None, blank: str = "[MASK]"
+    ) -> InspectionRecord:
+        """`Embedder.inspect` of texts with `blank` where tokens are hidden, and the candidates for each of these.
+
+        Where the model was asked in training how passages belong together, a second text adds what it says of that.
+        """
+        require_text(text, name="text")
+        scope, texts = scope or InspectionSelection(), [text] if second is None else [text, second]
+        cloze = [self.tokenizer.encode_with_masks(part_text, blank=blank) for part_text in texts]
+        tokens = self.embedder.build_single_row(cloze)
+
+        def read_texts(tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+            memory = self.model(tokens)
+            pair_head = self.model.relation if second is not None else None
+            pair_probabilities = None if pair_head is None else pair_head(memory.summary)[0].softmax(-1)
+            return self._compute_gap_probabilities(tokens, memory.values), pair_probabilities
+
+        record, (probabilities, pair_probabilities) = record_encoder(
+            self.model, read_texts, tokens, tokenizer=self.tokenizer, selection=scope, title=" / ".join(texts)
+        )
+        ids: list[int] = tokens.ids[0].tolist()
+        gaps = [position for position, number in enumerate(ids) if number == self.tokenizer.special.mask]
+        gap_names = self.tokenizer.to_pieces([ids[position] for position in gaps])
+        answers = [
+            ModelAnswer(
+                "hidden token",
+                name,
+                position,
+                top_options(row, self.tokenizer.to_pieces, max_options=scope.alternatives),
+            )
+            for name, position, row in zip(gap_names, gaps, probabilities, strict=True)
+        ]
+        if pair_probabilities is not None:
+            names = ("no", "yes")
+            options = top_options(pair_probabilities, lambda ids: [names[number] for number in ids], max_options=2)
+            answers.append(ModelAnswer("the second text belongs to the first", "", None, options))
+        best = [
+            int(row.argmax())
+            for row in (*probabilities, *(() if pair_probabilities is None else (pair_probabilities,)))
+        ]
+
+        def score_answers(rows: int) -> Tensor:
+            memory = self.model(repeat_rows(scope.pad_tokens(tokens), rows))
+            hidden = memory.values[:, gaps]
+            gap_logits = [self._compute_logits(hidden.flatten(0, 1)).view(rows, len(gaps), -1)] if gaps else []
+            scores = [gather_log_probs(each, best[: len(gaps)]) for each in gap_logits]
+            if pair_probabilities is not None and self.model.relation is not None:
+                scores.append(gather_log_probs(self.model.relation(memory.summary).unsqueeze(1), best[len(gaps) :]))
+            return torch.cat(scores, 1) if scores else hidden.new_zeros(rows, 0)
+
+        return add_attribution(
+            replace(record, answers=tuple(answers)), self.model, score_answers, selection=scope, about="answers"
+        )
+
+    def _predict_gaps(self, rows: list[list[int]], *, top: int) -> _GapPredictions:
+        """For each gap, row by row, the best tokens and their probabilities; what is no text has none."""
+        tokens = self.embedder.pad_rows(rows)
+        probabilities = self._compute_gap_probabilities(tokens, self.model(tokens).values)
+        best = probabilities.topk(min(top, probabilities.size(-1) - len(self.tokenizer.special.skipped_ids)))
+        return iter(list(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
+
+    def _compute_gap_probabilities(self, tokens: Tokens, hidden: Float[Tensor, "B T d_model"]) -> Float[Tensor, "N V"]:
+        """The probabilities of all tokens for each gap, row by row; 0 for what is no text."""
+        special = self.tokenizer.special
+        # an id of a padded place may be any
+        gaps = (tokens.ids == special.mask) & (tokens.positions >= 0)
+        return self._compute_logits(hidden[gaps]).softmax(-1)
+
+    def _compute_logits(self, hidden: Float[Tensor, "N d_model"]) -> Float[Tensor, "N V"]:
+        """Of all tokens; -inf for what is no text."""
+        logits: Tensor = self.model.masked.output(self.model.masked(hidden))
+        silent = torch.tensor(sorted(self.tokenizer.special.skipped_ids), device=logits.device)
+        return logits.index_fill(-1, silent, -torch.inf)
+
+    def _build_filled_text(self, ids: list[int], guesses: _GapPredictions) -> FilledText:
+        filled_ids, gaps = [], []
+        for number in ids:
+            if number != self.tokenizer.special.mask:
+                filled_ids.append(number)
+                continue
+            candidate_ids, probabilities = next(guesses)
+            gaps.append(tuple(map(TokenGuess, self.tokenizer.to_pieces(candidate_ids), candidate_ids, probabilities)))
+            filled_ids.append(candidate_ids[0])
+        return FilledText(self.tokenizer.decode(filled_ids), tuple(gaps))
+
+
+@final
+@dataclass(frozen=True)
+class FillLineFormat(TextLineFormat[FilledText]):
+    """A text with gaps a line; the same without, and a line of guesses for each gap.
+
+    Attributes:
+        predictor: who guesses.
+        top: guesses for each gap.
+        blank: what stands for a hidden token.
+    """
+
+    predictor: MaskedLanguageModelPredictor
+    top: int = 5
+    blank: str = "[MASK]"
+    chunk_size: ClassVar = 1024
+
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[FilledText]:
+        """Guesses."""
+        return self.predictor.fill(inputs, top=self.top, blank=self.blank, first=start)
+
+    def to_json(self, answer: FilledText) -> Any:
+        """With ids."""
+        return asdict(answer)
+
+    def format_answer(self, answer: FilledText) -> str:
+        """The text, and each gap below it."""
+        gap_lines = [
+            "  ".join(f"{escape_cell(guess.piece)} {guess.probability:.3f}" for guess in guesses)
+            for guesses in answer.gaps
+        ]
+        names = [f"gap {number}: " for number in range(1, len(gap_lines) + 1)] if len(gap_lines) > 1 else [""]
+        return "".join(
+            [f"{answer.text}\n", *(f"  {name}{gap_line}\n" for name, gap_line in zip(names, gap_lines, strict=True))]
+        )
+
+    def input_notes(self, answer: FilledText) -> Iterator[str]:
+        """Of texts that are too long."""
+        return iter([READ_TRUNCATED] if answer.cut else [])
+
+
+@dataclass(frozen=True)
+class ReplacedTokenScore:
+    """A piece of a text, and how probable it is that something else was written there."""
+
+    piece: str
+    probability: float
+
+
+@final
+class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
+    """A detector of replaced tokens with its tokenizer."""
+
+    def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[ReplacedTokenScore]]:
+        """For each piece of each text how probable it is that it was replaced.
+
+        A text that is longer than the model reads is read in parts (`heedful.data.text_splitting`).
+
+        Args:
+            texts: one string each; a single one is a list of one.
+            first: number of the first text, for messages.
+        """
+        texts = to_text_list(texts)
+        rows = [(index, ids) for index, text in enumerate(texts) for ids in self._split_text(text)]
+        framed = [self.embedder.add_special_tokens(ids, first + index) for index, ids in rows]
+        scores_by_text: list[list[ReplacedTokenScore]] = [[] for _ in texts]
+        row_scores = run_batched(
+            framed, self._score_batch, size=len, batch_tokens=default_batch_tokens(self.model), max_rows=64
+        )
+        for (index, _), scores in zip(rows, row_scores, strict=True):
+            scores_by_text[index] += scores
+        return scores_by_text
+
+    def _split_text(self, text: str) -> Iterator[list[int]]:
+        """The ids of a text, or of its parts; of a word that does not fit those that do, then the others."""
+        max_ids = self.embedder.max_text_tokens
+        ids = self.tokenizer.encode(text)
+        part_ids = [ids] if len(ids) <= max_ids else map(self.tokenizer.encode, split_text(text, self._fits_model))
+        for ids_of_part in part_ids:
+            yield from (ids_of_part[start : start + max_ids] for start in range(0, max(1, len(ids_of_part)), max_ids))
+
+    def _fits_model(self, text: str) -> bool:
+        max_ids = self.embedder.max_text_tokens
+        return len(text) <= CHARACTERS_PER_TOKEN * max_ids and len(self.tokenizer.encode(text)) <= max_ids
+
+    def inspect(self, text: str, *, scope: InspectionSelection | None = None) -> InspectionRecord:
+        """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""
+        require_text(text, name="text")
+        scope = scope or InspectionSelection()
+        ids = self.embedder.add_special_tokens(self.tokenizer.encode(text), 1)
+        record, probabilities = record_encoder(
+            nn.ModuleDict({"encoder": self.model.encoder}),
+            self._compute_probabilities,
+            self.embedder.pad_rows([ids]),
+            tokenizer=self.tokenizer,
+            selection=scope,
+            title=text,
+        )
+        pieces, token_probabilities = self.tokenizer.to_pieces(ids), probabilities[0].tolist()
+        answers = [_build_answer(pieces[index], index, token_probabilities[index]) for index in range(1, len(ids) - 1)]
+        signs = torch.tensor(
+            [1.0 if probability > 0.5 else -1.0 for probability in token_probabilities[1 : len(ids) - 1]]
+        )
+
+        def score_answers(rows: int) -> Tensor:
+            logits = self.model(repeat_rows(scope.pad_tokens(self.embedder.pad_rows([ids])), rows))[
+                :, 1 : len(ids) - 1
+            ].float()
+            return functional.logsigmoid(logits * signs.to(logits.device))
+
+        record = replace(record, answers=tuple(answers))
+        encoder_module = nn.ModuleDict({"encoder": self.model.encoder})
+        return add_attribution(record, encoder_module, score_answers, selection=scope, about="answers")
+
+    def line_format(self) -> DetectLineFormat:
+        """A text a line."""
+        return DetectLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`."""
+        return self.inspect(
+            request.require_no_generation().require_single_text("a detector's"), scope=request.selection
+        )
+
+    def _score_batch(self, rows: list[list[int]]) -> Iterator[list[ReplacedTokenScore]]:
+        for ids, probabilities in zip(
+            rows, self._compute_probabilities(self.embedder.pad_rows(rows)).tolist(), strict=True
+        ):
+            pieces = self.tokenizer.to_pieces(ids[1:-1])
+            yield [ReplacedTokenScore(*pair) for pair in zip(pieces, probabilities[1 : len(pieces) + 1], strict=True)]
+
+    def _compute_probabilities(self, tokens: Tokens) -> Tensor:
+        probabilities: Tensor = self.model(tokens).sigmoid()
+        return probabilities
+
+
+def _build_answer(piece: str, index: int, probability: float) -> ModelAnswer:
+    """What the model says of one piece, the more probable first."""
+    options = (AnswerOption("yes", probability), AnswerOption("no", 1 - probability))
+    return ModelAnswer("replaced", piece, index, options if probability > 0.5 else options[::-1])
+
+
+@final
+@dataclass(frozen=True)
+class DetectLineFormat(TextLineFormat[list[ReplacedTokenScore]]):
+    """A text a line; a token and its probability between tabs on each line, and an empty line after each text."""
+
+    predictor: ReplacedTokenPredictor
+    chunk_size: ClassVar = 1024
+
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[list[ReplacedTokenScore]]:
+        """Suspicions."""
+        return self.predictor.detect(inputs, first=start)
+
+    def to_json(self, answer: list[ReplacedTokenScore]) -> Any:
+        """All digits."""
+        return [asdict(score) for score in answer]
+
+    def format_answer(self, answer: list[ReplacedTokenScore]) -> str:
+        """Two columns."""
+        return "".join(f"{escape_cell(score.piece)}\t{score.probability:.4f}\n" for score in answer) + "\n"

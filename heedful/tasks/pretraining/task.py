@@ -1,0 +1,230 @@
+"""What pre-training makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import torch
+from torch import nn
+
+from heedful.architectures.build_stack import build_activation, build_transformer_encoder, get_initializer
+from heedful.architectures.stack import EncoderConfig
+from heedful.blocks.embedding import TokenEmbedding
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.documents import DocumentChunk
+from heedful.data.sentence_splitting import split_sentences as split
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import RecipeError
+from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
+from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
+from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.pretraining.evaluation import PassageComparison, PassageEvaluator, PassageReport
+from heedful.tasks.pretraining.losses import MaskedTokenLoss, PretrainingLoss, ReplacedTokenLoss
+from heedful.tasks.pretraining.masking import MaskingStrategy, SpanMasking, TokenMasking, WholeWordMasking
+from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingObjective
+from heedful.tasks.pretraining.passages import (
+    NextSentencePairing,
+    NoPairing,
+    PassagePairing,
+    PassageSampler,
+    SentenceOrderPairing,
+    build_sentence_encoding,
+    encode_sentences,
+)
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
+from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig
+from heedful.tasks.task import (
+    Run,
+    Task,
+    VocabSizes,
+    Vocabularies,
+    learn_or_reuse_tokenizer,
+    prefix_data_errors,
+    read_examples,
+)
+from heedful.tasks.unit_names import UnitNames
+
+TEXT_FILE: Final = "tokenizer/text"
+_MASKING_CLASSES: Final[dict[str, type[MaskingStrategy]]] = {
+    "tokens": TokenMasking,
+    "words": WholeWordMasking,
+    "spans": SpanMasking,
+}
+_PAIRING_CLASSES: Final[dict[str, type[PassagePairing]]] = {
+    "next_sentence": NextSentencePairing,
+    "sentence_order": SentenceOrderPairing,
+    "alone": NoPairing,
+}
+PretrainedModel: TypeAlias = MaskedLanguageModel | ReplacedTokenDetector
+_EVALUATION_SHARE: Final = 0.15
+"""Share of tokens that are hidden where models are measured, so that their losses can be compared."""
+
+
+@final
+class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
+    """Reading is learned from hidden tokens."""
+
+    tokenizer_files: ClassVar = (TEXT_FILE,)
+    unit_names: ClassVar = UnitNames(examples="passages", labels="labels", corpus_examples="sentences")
+    default_example_command: ClassVar = 'fill RUN --text "..."'
+    report_class: ClassVar = PassageReport
+    comparison_class: ClassVar = PassageComparison
+
+    def example_command(self, recipe: PretrainingRecipe) -> str:
+        """What is hidden is filled, what was replaced is found."""
+        detects = isinstance(recipe.training.objective, ReplacedTokensConfig)
+        return 'detect RUN --text "..."' if detects else self.default_example_command
+
+    def learn_vocabularies(self, recipe: PretrainingRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+        """Text, and a mask.
+
+        Raises:
+            RecipeError: the vocabulary that is given has none.
+        """
+        if existing is not None and existing.special.mask is None:
+            raise RecipeError(
+                f"init = {recipe.init}: its vocabulary has no piece that hides a token, and pre-training needs one; "
+                "name a model that was pre-trained with hidden tokens"
+            )
+        texts = (document.text for document in read_examples(recipe, "train"))
+        return {TEXT_FILE: learn_or_reuse_tokenizer(recipe, texts, existing=existing, masked=True)}
+
+    def prepare_examples(
+        self, run: Run[PretrainingRecipe, PretrainedModel], examples: Iterable[DocumentChunk]
+    ) -> Iterable[Any]:
+        """The sentences of all documents."""
+        return encode_sentences(examples, run.tokenizer, split)
+
+    def build_encoding(self, run: Run[PretrainingRecipe, PretrainedModel]) -> ExampleEncoder[Any]:
+        """Sentences, and where documents begin."""
+        return build_sentence_encoding(run.tokenizer)
+
+    def build_model(self, recipe: PretrainingRecipe, sizes: VocabSizes) -> PretrainedModel:
+        """An encoder with the heads that the objective asks."""
+        longest = recipe.data.max_length
+        return build_pretrained(recipe.model, recipe.training, vocabulary=sizes[TEXT_FILE], longest=longest)
+
+    def build_objective(
+        self, run: Run[PretrainingRecipe, PretrainedModel], train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> PretrainingObjective:
+        """What the objective asks about passages."""
+        config = run.recipe.training
+        return PretrainingObjective(
+            _build_passages(
+                run.recipe, train, run.tokenizer, masking=_MASKING_CLASSES[config.masking.kind](config.masking.share)
+            ),
+            _build_passages(run.recipe, validation, run.tokenizer, masking=TokenMasking(_EVALUATION_SHARE)),
+            pretraining_loss=_build_loss(run.recipe),
+            batch_tokens=config.batch_tokens,
+            seed=run.recipe.seed,
+            device=device,
+        )
+
+    def build_evaluator(self, recipe: PretrainingRecipe | None, options: EvaluatorOptions) -> PassageEvaluator:
+        """Passages of the measured part, as training makes them."""
+        assert recipe is not None, "nothing but a run fills what is hidden"
+        part = recipe.data.evaluation_part
+        with prefix_data_errors(f"data.{part}"):
+            reader = recipe.data.reader(part)
+            return PassageEvaluator(
+                list(reader),
+                recipe=recipe,
+                pretraining_loss=_build_loss(recipe),
+                build_passages=partial(_build_passages, recipe, masking=TokenMasking(_EVALUATION_SHARE)),
+                data_description=" and ".join(map(str, reader.paths)),
+                part=part,
+            )
+
+    def build_predictor(
+        self, run: Run[PretrainingRecipe, PretrainedModel], model: PretrainedModel, *, step: int | None = None
+    ) -> MaskedLanguageModelPredictor | ReplacedTokenPredictor:
+        """Texts with gaps in, guesses out; or which tokens were replaced."""
+        length = run.recipe.data.max_length  # positions beyond it were never learned
+        if isinstance(model, MaskedLanguageModel):
+            return MaskedLanguageModelPredictor(model, tokenizer=run.tokenizer, max_length=length)
+        return ReplacedTokenPredictor(model, tokenizer=run.tokenizer, max_length=length)
+
+
+TASK: Final = PretrainingTask()
+
+
+def build_masked_language_model(
+    config: EncoderConfig, *, vocabulary: int, longest: int, paired: bool
+) -> MaskedLanguageModel:
+    """A freshly initialised encoder with BERT's heads; that for pairs where `paired`."""
+    pooling = FirstTokenPooler(config.d_model) if paired else None
+    encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooling)
+    output = nn.Linear(config.d_model, vocabulary)
+    output.weight = _get_embedding(encoder).weight
+    head = MaskedLMHead(config.d_model, output=output, activation=build_activation(config), epsilon=config.norm_epsilon)
+    model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
+    get_initializer(config)(model)
+    return model
+
+
+def build_detector(
+    config: EncoderConfig, *, vocabulary: int, longest: int, generator_layers: int
+) -> ReplacedTokenDetector:
+    """A freshly initialised pair of models that share their embedding."""
+    encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    generator_config = config.model_copy(update={"layers": generator_layers})
+    generator = build_masked_language_model(generator_config, vocabulary=vocabulary, longest=longest, paired=False)
+    assert isinstance(generator.encoder, TransformerEncoder)
+    generator.encoder.stack.embedding = encoder.stack.embedding
+    generator.masked.output.weight = _get_embedding(encoder).weight
+    model = ReplacedTokenDetector(
+        generator, encoder=encoder, d_model=config.d_model, activation=build_activation(config)
+    )
+    get_initializer(config)(model)
+    return model
+
+
+def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int) -> ReplacedTokenDetector:
+    """A freshly initialised detector without the model that replaces tokens; it can be used, and cannot learn."""
+    encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
+    model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=build_activation(config))
+    get_initializer(config)(model)
+    return model
+
+
+def build_pretrained(
+    config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
+) -> PretrainedModel:
+    """The freshly initialised model that an objective needs."""
+    objective = training.objective
+    if isinstance(objective, ReplacedTokensConfig):
+        layers = objective.generator_layers
+        return build_detector(config, vocabulary=vocabulary, longest=longest, generator_layers=layers)
+    paired = training.pairing != "alone"
+    return build_masked_language_model(config, vocabulary=vocabulary, longest=longest, paired=paired)
+
+
+def _build_passages(
+    recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: MaskingStrategy
+) -> MaskedPassageBatches:
+    config = recipe.training
+    passages = PassageSampler(
+        corpus,
+        pairing=_PAIRING_CLASSES[config.pairing](),
+        max_length=recipe.data.max_length,
+        short_share=config.short,
+        seed=recipe.seed,
+    )
+    return MaskedPassageBatches(passages, tokenizer=tokenizer, masking=masking)
+
+
+def _build_loss(recipe: PretrainingRecipe) -> PretrainingLoss:
+    """What is asked; a question about a pair counts as all that is hidden in a full passage."""
+    config, share = recipe.training.objective, recipe.training.masking.share
+    if isinstance(config, ReplacedTokensConfig):
+        return ReplacedTokenLoss(weight=config.weight, share=share)
+    return MaskedTokenLoss(weight=share * recipe.data.max_length)
+
+
+def _get_embedding(encoder: TransformerEncoder) -> nn.Embedding:
+    embedding = encoder.stack.embedding
+    assert isinstance(embedding, TokenEmbedding)
+    return embedding.table

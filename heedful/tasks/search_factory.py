@@ -1,0 +1,187 @@
+"""From configs to searches: how outputs are looked for, and how long they may become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, assert_never
+
+from heedful.data.tokenizers import SpecialIds, Tokenizer
+from heedful.data.word_boundaries import collect_word_characters, get_added_texts
+from heedful.errors import RecipeError
+from heedful.generation import (
+    BadWord,
+    BadWords,
+    GNMTLengthPenalty,
+    LogitsFilter,
+    LogitsMask,
+    LogitsProcessor,
+    MinPFilter,
+    MultinomialSampler,
+    NoRepeatNGram,
+    PowerLengthPenalty,
+    RepetitionPenalty,
+    SuppressTokens,
+    TopKFilter,
+    TopPFilter,
+)
+from heedful.generation.coverage import CoverageReranker
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
+from heedful.metrics.utility import ChrFUtility, SentenceBLEUUtility
+from heedful.recipes.generation import (
+    BeamConfig,
+    ContinuationConfig,
+    GenerationConfig,
+    GreedyConfig,
+    GreedyContinuationConfig,
+    LengthLimitedConfig,
+    RepetitionConfig,
+    SampledContinuationConfig,
+    SamplingConfig,
+)
+from heedful.tasks.minimum_bayes_risk import MinimumBayesRisk
+
+_DEFAULT_DIVERSITY: Final = 0.5
+"""Of groups whose recipe says nothing; Vijayakumar et al. found 0.2 to 0.8 good, section 5."""
+_DEFAULT_RISK_SAMPLES: Final = 32
+"""Drawn for minimum Bayes risk where a recipe says nothing."""
+
+
+@dataclass(frozen=True)
+class LengthLimits:
+    """How long outputs may and must become.
+
+    Attributes:
+        ratio, extra: the longest has ratio times the source's tokens and `extra` more.
+        min_ratio, least: the shortest has ratio times the source's tokens and no fewer than `min_length`.
+        max_length: tokens that none has more than, if there is such a bound.
+    """
+
+    ratio: float = 1.0
+    extra: int = 50
+    min_ratio: float = 0.0
+    min_length: int = 0
+    max_length: int | None = None
+
+    def max_tokens(self, tokens: int) -> int:
+        """The most that are written for a source of so many tokens, the end included."""
+        limit = int(self.ratio * tokens) + self.extra
+        return limit if self.max_length is None else min(limit, self.max_length)
+
+    def min_tokens(self, tokens: int) -> int:
+        """The fewest, the end not included."""
+        return max(self.min_length, int(self.min_ratio * tokens))
+
+
+def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int = 1, seed: int = 1) -> SearchStrategy:
+    """How outputs are looked for in a vocabulary, and which of what is found they are."""
+    match config:
+        case SamplingConfig(risk=risk) | BeamConfig(risk=risk) if risk is not None:
+            num_candidates = config.candidates or (
+                config.width if isinstance(config, BeamConfig) else _DEFAULT_RISK_SAMPLES
+            )
+            search = _build_base_search(config, tokenizer, n_best=max(num_candidates, n_best), seed=seed)
+            return MinimumBayesRisk(
+                search, tokenizer, ChrFUtility() if risk == "chrf" else SentenceBLEUUtility(), n_best
+            )
+        case BeamConfig(width=width, coverage=coverage_weight) if coverage_weight:
+            return CoverageReranker(
+                _build_base_search(config, tokenizer, n_best=max(width, n_best), seed=seed), coverage_weight, n_best
+            )
+    return _build_base_search(config, tokenizer, n_best=n_best, seed=seed)
+
+
+def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int, seed: int) -> SearchStrategy:
+    special = tokenizer.special
+    eos, filters = special.eos, _build_forbid_filters(special.suppressed_ids)
+    penalties, masks = (
+        _build_penalties(config, eos=eos),
+        (*_build_ngram_masks(config, eos=eos), *_build_word_masks(config, tokenizer)),
+    )
+    match config:
+        case GreedyConfig():
+            if n_best > 1:
+                raise RecipeError(f"n-best {n_best}: greedy search finds one output; use a beam or sampling")
+            return GreedySearch(eos, filters, penalties, masks)
+        case BeamConfig(width=width, length_penalty=penalty_weight, normalisation=normalisation):
+            penalty = GNMTLengthPenalty(penalty_weight) if normalisation == "wu" else PowerLengthPenalty(penalty_weight)
+            if config.groups == 1:
+                return BeamSearch(
+                    eos, max(width, n_best), penalty, n_best, filters, penalties=penalties, logits_masks=masks
+                )
+            group_width = ceil(max(width, n_best) / config.groups)
+            diversity = _DEFAULT_DIVERSITY if config.diversity is None else config.diversity
+            groups = (group_width * config.groups, config.groups, diversity)
+            return DiverseBeamSearch(eos, *groups, penalty, n_best, filters, penalties, masks)
+        case SamplingConfig():
+            return SamplingSearch(
+                eos, _build_multinomial(config, forbid_filters=filters, seed=seed), n_best, penalties, masks
+            )
+    assert_never(config)
+
+
+def build_continuation_search(
+    config: ContinuationConfig, special: SpecialIds, *, n: int = 1, seed: int = 1
+) -> tuple[SearchStrategy, int]:
+    """How continuations are looked for in a vocabulary with these special ids, and the most tokens of one."""
+    unknown_ids = () if special.unk is None else (special.unk,)
+    eos, filters = special.eos, _build_forbid_filters((*special.suppressed_ids, *unknown_ids))
+    penalties, masks = _build_penalties(config, eos=eos), _build_ngram_masks(config, eos=eos)
+    match config:
+        case GreedyContinuationConfig():
+            if n > 1:
+                raise RecipeError(f"{n} samples: greedy search finds one continuation; use sampling")
+            return GreedySearch(eos, filters, penalties, masks), config.tokens
+        case SampledContinuationConfig():
+            sampler = _build_multinomial(config, forbid_filters=filters, seed=seed)
+            return SamplingSearch(eos, sampler, n, penalties, masks), config.tokens
+    assert_never(config)
+
+
+def build_length_limits(config: GenerationConfig) -> LengthLimits:
+    """How long outputs may become."""
+    return LengthLimits(config.max_ratio, config.max_extra, config.min_ratio, config.min_length)
+
+
+def _build_penalties(config: RepetitionConfig, *, eos: int) -> tuple[LogitsProcessor, ...]:
+    # the end of a document also stands before every document, which is no repetition
+    penalty = config.repetition_penalty
+    return () if penalty == 1 else (RepetitionPenalty(penalty, exempt_ids=(eos,)),)
+
+
+def _build_ngram_masks(config: RepetitionConfig, *, eos: int) -> tuple[LogitsMask, ...]:
+    return () if config.no_repeat_ngram is None else (NoRepeatNGram(config.no_repeat_ngram, exempt_ids=(eos,)),)
+
+
+def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tuple[LogitsMask, ...]:
+    if not config.forbid:
+        return ()
+    words, token_texts = [_parse_forbidden_word(word, tokenizer) for word in config.forbid], get_added_texts(tokenizer)
+    joining = collect_word_characters([*token_texts, *(word.text for word in words)])
+    return (BadWords(words, token_texts=token_texts, word_characters=joining, eos=tokenizer.special.eos),)
+
+
+def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
+    """A forbidden word as the vocabulary writes it."""
+    stem = pattern.removesuffix("*") or pattern
+    text = tokenizer.normalise(stem).strip()
+    if not text:
+        raise RecipeError(f"forbid: {pattern!r} has no letters for this model; leave it out")
+    return BadWord(text, ignore_case=text == text.lower(), is_prefix=stem != pattern)
+
+
+def _build_forbid_filters(ids: tuple[int, ...]) -> tuple[LogitsFilter, ...]:
+    return (SuppressTokens(ids),) if ids else ()
+
+
+def _build_multinomial(
+    config: SamplingConfig | SampledContinuationConfig, *, forbid_filters: tuple[LogitsFilter, ...], seed: int
+) -> MultinomialSampler:
+    filters = list(forbid_filters)
+    if config.top_k is not None:
+        filters.append(TopKFilter(config.top_k))
+    if config.top_p is not None:
+        filters.append(TopPFilter(config.top_p))
+    if config.min_p is not None:
+        filters.append(MinPFilter(config.min_p))
+    return MultinomialSampler(config.temperature, tuple(filters), seed=seed)

@@ -1,0 +1,11 @@
+"""The forms of data that answers in texts are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.detect.format import DataFormat
+from heedful.data.detect.questions import QuestionFormat
+
+DATA_FORMATS: Final[Sequence[DataFormat]] = (QuestionFormat(),)

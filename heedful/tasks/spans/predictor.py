@@ -1,0 +1,382 @@
+"""A trained answerer as its user sees it: questions and texts in, parts of the texts out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch.nn import functional
+
+from heedful.argument_checks import require_text, to_pair_list
+from heedful.data.encoder_inputs import ContextWindow
+from heedful.data.readers import JsonRecord as Fields
+from heedful.data.tokenizers import Tokenizer
+from heedful.deprecation import keep_old_names
+from heedful.errors import RecipeError
+from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswer
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.inspection_records import InspectionSelection, add_attribution, record_encoder, repeat_rows
+from heedful.tasks.predictor import (
+    READ_TRUNCATED,
+    InspectRequest,
+    LineFormat,
+    Predictor,
+    default_batch_tokens,
+    run_batched,
+)
+from heedful.tasks.spans.windows import (
+    NO_ANSWER,
+    WindowBatch,
+    WindowSettings,
+    batch_unlabelled_windows,
+    split_into_windows,
+)
+from heedful.tensors import move_to_device
+
+_MAX_SPANS = 20
+
+
+@dataclass(frozen=True)
+class AnswerSpan:
+    """A part of a context that may be the answer.
+
+    Attributes:
+        text: as it stands in the context.
+        start: its first character.
+        stop: the character behind it.
+        score: begin logit and end logit together.
+        probability: among the best spans and saying nothing.
+    """
+
+    text: str
+    start: int
+    stop: int
+    score: float
+    probability: float = 0.0
+
+
+@keep_old_names(silence="no_answer_margin", none="no_answer_probability")
+@dataclass(frozen=True)
+class SpanAnswer:
+    """What a model answers.
+
+    Attributes:
+        text: the answer; empty where it says that the context has none.
+        spans: the best parts of the context, whether or not one of them is the answer; none in an empty context.
+        no_answer_margin: how much more speaks for no answer than for the best span.
+        no_answer_probability: the probability that there is no answer, among the best spans.
+        cut: tokens at the end of the question that were not read; contexts are read in full, in windows.
+    """
+
+    text: str
+    spans: tuple[AnswerSpan, ...]
+    no_answer_margin: float
+    no_answer_probability: float
+    cut: int = 0
+
+
+@keep_old_names(cutting="settings", logits="compute_logits")
+@dataclass(frozen=True, eq=False, repr=False)
+class QuestionAnsweringPredictor(Predictor):
+    """A model with the tokenizer it was trained with.
+
+    Attributes:
+        model: in evaluation mode; its two outputs are the logits of begin and end.
+        tokenizer: of questions and contexts.
+        settings: how contexts are cut.
+        max_answer: tokens of an answer at most.
+        threshold: the `silence` from which on there is no answer; None where there always is one.
+    """
+
+    model: TokenClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    settings: WindowSettings
+    max_answer: int
+    threshold: float | None
+
+    def answer(self, question: str, context: str, *, n_best: int = 1) -> SpanAnswer:
+        """The answer to one question; see `answer_all`."""
+        require_text(question, name="question")
+        require_text(context, name="context")
+        return self.answer_all([(question, context)], n_best=n_best)[0]
+
+    def answer_all(
+        self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int | None = None, first: int = 1
+    ) -> list[SpanAnswer]:
+        """What the contexts answer to questions.
+
+        Args:
+            questions: each with its context; a single pair is a list of one.
+            n_best: spans to tell.
+            batch_tokens: padded tokens that are read at a time; see `default_batch_tokens`.
+            first: number of the first question, for messages.
+
+        Raises:
+            DataError: tokens of a context cannot be found again in its text; the message says in which.
+        """
+        questions = to_pair_list(questions, name="questions", parts="a question and its context")
+        windows_by_question = [
+            split_into_windows(self.tokenizer, question, context, settings=self.settings, location=f"question {number}")
+            for number, (question, context) in enumerate(questions, first)
+        ]
+        all_windows = [window for windows in windows_by_question for window in windows]
+        logits = self.compute_logits(all_windows, batch_tokens=batch_tokens)
+        results, offset = [], 0
+        for (question, context), windows in zip(questions, windows_by_question, strict=True):
+            best = self._choose_answer(windows, logits[offset : offset + len(windows)], context, n_best=n_best)
+            question_length = len(self.tokenizer.encode(question))
+            results.append(replace(best, cut=max(0, question_length - self.settings.max_question)))
+            offset += len(windows)
+        return results
+
+    def _choose_answer(
+        self, windows: Sequence[ContextWindow], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
+    ) -> SpanAnswer:
+        return choose_best_answer(
+            windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
+        )
+
+    def inspect(self, question: str, context: str, *, scope: InspectionSelection | None = None) -> InspectionRecord:
+        """Everything the model attends to while it reads a question and a context, and where it sees the answer.
+
+        Of a long context the part is shown whose best span is the answer.
+
+        Args:
+            question: one question.
+            context: the text that may answer it.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: tokens of the context cannot be found again in its text.
+            RecipeError: no such layer or head.
+        """
+        require_text(question, name="question")
+        require_text(context, name="context")
+        scope = scope or InspectionSelection()
+        windows = split_into_windows(self.tokenizer, question, context, settings=self.settings, location="the question")
+        logits = self.compute_logits(windows)
+        answer = self._choose_answer(windows, logits, context, n_best=scope.alternatives)
+        best_scores = [
+            max(
+                (score for _, _, score in _find_best_spans(window, score_answers, max_answer=self.max_answer)),
+                default=-math.inf,
+            )
+            for window, score_answers in zip(windows, logits, strict=True)
+        ]
+        shown_window = int(np.argmax(best_scores))
+        batch = self._collate([windows[shown_window]])
+        possible = functional.pad(batch.answer_mask, (0, scope.padding))
+        record, end_logits = record_encoder(
+            self.model,
+            lambda tokens: compute_span_logits(self.model, replace(batch, tokens=tokens, answer_mask=possible))[0],
+            batch.tokens,
+            tokenizer=self.tokenizer,
+            selection=scope,
+            title=f"{question} / {context}",
+        )
+        notes = (f"The context was read in {len(windows)} parts that overlap; this is part {shown_window + 1}.",)
+        span_answer = _build_span_answer(answer, windows[shown_window])
+        record = replace(
+            record,
+            answers=(
+                span_answer,
+                *self._build_end_answers(end_logits, windows[shown_window], max_options=scope.alternatives),
+            ),
+            notes=(*record.notes, *(notes if len(windows) > 1 else ())),
+        )
+        best_span = next((span for span in answer.spans if span.text == span_answer.answer_text), None)
+        token_range = (
+            (NO_ANSWER, NO_ANSWER)
+            if best_span is None
+            else windows[shown_window].find_token_span(best_span.start, best_span.stop)
+        )
+        ends: list[int] = end_logits.argmax(0).tolist()
+
+        def score_answers(rows: int) -> torch.Tensor:
+            repeated_batch = replace(
+                batch, tokens=repeat_rows(scope.pad_tokens(batch.tokens), rows), answer_mask=possible
+            )
+            start_scores, end_scores = compute_span_logits(self.model, repeated_batch).log_softmax(1).unbind(-1)
+            span_scores = (
+                [] if token_range is None else [start_scores[:, token_range[0]] + end_scores[:, token_range[1]]]
+            )
+            return torch.stack([*span_scores, start_scores[:, ends[0]], end_scores[:, ends[1]]], 1)
+
+        attributed_rows = (1, 2) if token_range is None else (0, 1, 2)
+        return add_attribution(
+            record, self.model, score_answers, selection=scope, about="answers", indices=attributed_rows
+        )
+
+    def _build_end_answers(
+        self, logits: Float[torch.Tensor, "T 2"], window: ContextWindow, *, max_options: int
+    ) -> list[ModelAnswer]:
+        """Where the answer may begin and where it may end, in one window."""
+        names = ["no answer", *self.tokenizer.to_pieces(window.ids[1:])]
+        answers = []
+        for about, probabilities in zip(
+            ("first token of the answer", "last token of the answer"), logits.softmax(0).T, strict=True
+        ):
+            best = probabilities.topk(min(max_options, int((probabilities > 0).sum())))
+            options = [
+                AnswerOption(names[index], probability, None if index == NO_ANSWER else index)
+                for index, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+            answers.append(ModelAnswer(about, "", None, tuple(options)))
+        return answers
+
+    def compute_logits(
+        self, windows: Sequence[ContextWindow], *, batch_tokens: int | None = None
+    ) -> list[Float[np.ndarray, "T 2"]]:
+        """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
+        tokens = batch_tokens or default_batch_tokens(self.model)
+        return run_batched(
+            windows, self._compute_batch_logits, size=lambda window: len(window.ids), batch_tokens=tokens
+        )
+
+    def _compute_batch_logits(self, batch: list[ContextWindow]) -> list[np.ndarray]:
+        logits = compute_span_logits(self.model, self._collate(batch)).cpu().numpy()
+        return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
+
+    def _collate(self, windows: Sequence[ContextWindow]) -> WindowBatch:
+        return move_to_device(batch_unlabelled_windows(windows), next(self.model.parameters()).device)
+
+    def line_format(self) -> QuestionLineFormat:
+        """Questions with their contexts as JSON."""
+        return QuestionLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`; the second text is the context."""
+        context = request.require_no_generation().target
+        if context is None:
+            raise RecipeError("--pair: give the context that --text is a question about")
+        return self.inspect(request.source, context, scope=request.selection)
+
+
+@final
+@dataclass(frozen=True)
+class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
+    """A JSON object with `question` and `context` a line, empty ones left out; an answer a line, empty for none.
+
+    Attributes:
+        predictor: who answers.
+        n_best: parts of the text that JSON tells.
+    """
+
+    predictor: QuestionAnsweringPredictor
+    n_best: int = 1
+    chunk_size: ClassVar = 256
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
+        """Questions and their contexts."""
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                record = Fields.from_line(line, location=f"{source_name}:{number}")
+                yield record.get_text("question"), record.get_text("context")
+
+    def answer_inputs(self, inputs: Sequence[tuple[str, str]], *, start: int) -> list[SpanAnswer]:
+        """Parts of the contexts."""
+        return self.predictor.answer_all(inputs, n_best=self.n_best, first=start)
+
+    def to_json(self, answer: SpanAnswer) -> Any:
+        """With places and probabilities."""
+        content = {
+            "answer": answer.text,
+            "none": answer.no_answer_probability,
+            "spans": [asdict(span) for span in answer.spans],
+        }
+        return {**content, "cut": answer.cut} if answer.cut else content
+
+    def format_answer(self, answer: SpanAnswer) -> str:
+        """One line."""
+        return " ".join(answer.text.split()) + "\n"
+
+    def input_notes(self, answer: SpanAnswer) -> Iterator[str]:
+        """Of questions that are too long."""
+        return iter([READ_TRUNCATED] if answer.cut else [])
+
+
+def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer:
+    """The best spans and saying nothing, by probability; those that are in the window have their place there."""
+    options = [AnswerOption("no answer", answer.no_answer_probability)]
+    for span in answer.spans:
+        token_range = window.find_token_span(span.start, span.stop)
+        options.append(AnswerOption(span.text, span.probability, None if token_range is None else token_range[0]))
+    return ModelAnswer("answer", "", None, tuple(sorted(options, key=lambda option: -option.probability)))
+
+
+def compute_span_logits(model: TokenClassifier, batch: WindowBatch) -> Float[torch.Tensor, "B T 2"]:
+    """Logits of begin and end, -inf where there cannot be any."""
+    logits = model.output(model(batch.tokens)).float()
+    masked: torch.Tensor = logits.masked_fill(~batch.answer_mask.unsqueeze(-1), -math.inf)
+    return masked
+
+
+def choose_best_answer(
+    windows: Sequence[ContextWindow],
+    logits: Sequence[Float[np.ndarray, "T 2"]],
+    context: str,
+    *,
+    max_answer: int,
+    threshold: float | None,
+    n_best: int = 1,
+) -> SpanAnswer:
+    """The best parts of a context by what each window says (Devlin et al. 2019, 4.2 and 4.3).
+
+    The score of a span is its begin logit and its end logit together; spans that begin where another window knows more
+    of the context are left to that window. What speaks for no answer is the smallest score of `NO_ANSWER`, because only
+    one window needs to hold the answer.
+    """
+    no_answer_score = min(float(values[NO_ANSWER].sum()) for values in logits)
+    best: dict[tuple[int, int], float] = {}
+    for window, values in zip(windows, logits, strict=True):
+        for first, last, score in _find_best_spans(window, values, max_answer=max_answer):
+            characters = (
+                window.offsets[first - window.context_start][0],
+                window.offsets[last - window.context_start][1],
+            )
+            best[characters] = max(score, best.get(characters, -math.inf))
+    ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))[: max(n_best, _MAX_SPANS)]
+    scores = np.array([no_answer_score, *(score for _, score in ranked)])
+    probabilities = np.exp(scores - scores.max())
+    probabilities = probabilities / probabilities.sum()
+    spans = tuple(
+        AnswerSpan(context[start:stop], start, stop, score, float(probability))
+        for ((start, stop), score), probability in zip(ranked, probabilities[1:], strict=True)
+    )
+    silence = no_answer_score - spans[0].score if spans else math.inf
+    has_no_answer = not spans or (threshold is not None and silence >= threshold)
+    return SpanAnswer("" if has_no_answer else spans[0].text, spans[:n_best], silence, float(probabilities[0]))
+
+
+def _find_best_spans(
+    window: ContextWindow, values: Float[np.ndarray, "T 2"], *, max_answer: int
+) -> list[tuple[int, int, float]]:
+    """The best spans of a window: indices in its ids, and score."""
+    count = len(window.offsets)
+    if not count:
+        return []
+    context_logits = values[window.context_start : window.context_start + count]
+    has_characters = np.array([stop > start for start, stop in window.offsets])
+    start_scores = np.where(has_characters & np.array(window.is_most_central), context_logits[:, 0], -math.inf)
+    end_scores = np.where(has_characters, context_logits[:, 1], -math.inf)
+    width = min(max_answer, count)
+    # row i, column j: from token i to token i + j
+    shifted = np.concatenate((end_scores, np.full(width, -math.inf)))
+    scores = start_scores[:, None] + np.lib.stride_tricks.sliding_window_view(shifted, width)[:count]
+    flat = scores.ravel()
+    chosen = np.argpartition(-flat, min(_MAX_SPANS, len(flat) - 1))[:_MAX_SPANS]
+    return [
+        (
+            window.context_start + int(index) // width,
+            window.context_start + int(index) // width + int(index) % width,
+            float(flat[index]),
+        )
+        for index in chosen
+        if flat[index] > -math.inf
+    ]

@@ -1,0 +1,162 @@
+"""What question answering makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, Literal, TypeAlias, final
+
+import torch
+from pydantic import BaseModel
+
+from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.atomic_io import read_checked_json
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.questions import ExtractiveQuestion
+from heedful.models.interface import Encoder
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.fine_tuning_settings import LearningSpeed
+from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.portable_model import InferenceSettings, OutputHead
+from heedful.tasks.spans.auto_settings import PASSES, count_windows
+from heedful.tasks.spans.evaluation import build_question_evaluator
+from heedful.tasks.spans.objective import SpanObjective
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.spans.recipe import SpansRecipe
+from heedful.tasks.spans.windows import NO_ANSWER, LabelledWindow, WindowSettings, build_window_encoding, label_windows
+from heedful.tasks.task import FineTuningTask, Run, VocabSizes, read_examples
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import Tokens
+
+TEXT_FILE: Final = "tokenizer/text"
+THRESHOLD_FILE: Final = "silence.json"
+SpansRun: TypeAlias = Run[SpansRecipe, TokenClassifier]
+
+
+class NoAnswerThreshold(BaseModel, extra="forbid", allow_inf_nan=False):
+    """From which `silence` on a finished model says nothing; never where there is none."""
+
+    format: Literal[1] = 1
+    threshold: float | None
+
+
+@final
+class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
+    """Where the answers to questions stand is learned."""
+
+    tokenizer_files: ClassVar = (TEXT_FILE,)
+    unit_names: ClassVar = UnitNames(examples="windows", labels="windows", corpus_examples="windows")
+    default_example_command: ClassVar = 'answer RUN --question "..." --context "..."'
+
+    def choose_settings(self, recipe: SpansRecipe, budget: ComputeBudget) -> Settings:
+        """What suits the questions and the time."""
+        train_size, validation_size = (
+            count_windows(read_examples(recipe, part), window=recipe.data.max_length)
+            for part in ("train", "validation")
+        )
+        monitor_settings: dict[str, Any] = {"recipe": recipe, "monitor": "f1", "validation_amount": validation_size}
+        if recipe.init is None:
+            return train_size.choose_settings(
+                budget, epochs=PASSES, speed=LearningSpeed.from_architecture(recipe.model), **monitor_settings
+            )
+        settings = train_size.choose_tuning_settings(budget, model=recipe.model, rate=2e-4, **monitor_settings)
+        return {**settings, "training.layer_decay": 0.9}
+
+    def iter_texts(self, recipe: SpansRecipe) -> Iterator[str]:
+        """Each question, and each context once where several questions in a row share it."""
+        context = None
+        for question in read_examples(recipe, "train"):
+            yield question.question
+            if question.context != context:
+                context = question.context
+                yield context
+
+    def prepare_examples(self, run: SpansRun, examples: Iterable[ExtractiveQuestion]) -> Iterable[LabelledWindow]:
+        """The windows of all questions."""
+        return label_windows(run.tokenizer, examples, settings=_get_window_settings(run))
+
+    def build_encoding(self, run: SpansRun) -> ExampleEncoder[LabelledWindow]:
+        """Windows, and where an answer stands in them."""
+        return build_window_encoding(run.tokenizer, max_length=run.recipe.data.max_length)
+
+    def data_warnings(self, run: SpansRun, corpus: Corpus) -> Sequence[str]:
+        """In how many windows there is an answer."""
+        num_answered = int((corpus["first"].stream != NO_ANSWER).sum())
+        return (f"{len(corpus):,} windows, {num_answered:,} with an answer",)
+
+    def build_encoder_with_head(
+        self, recipe: SpansRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
+    ) -> TokenClassifier:
+        """An encoder and two logits for each token."""
+        longest = recipe.data.max_length
+        return build_span_classifier(recipe.model, vocabulary=sizes[TEXT_FILE], longest=longest, encoder=encoder)
+
+    def build_objective(
+        self, run: SpansRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> SpanObjective:
+        """Likelihood of where answers begin and end."""
+        return SpanObjective(
+            train,
+            validation,
+            questions=list(run.read_examples("validation")),
+            make_predictor=_bind_predictor(run),
+            batch_tokens=run.recipe.training.batch_tokens,
+            seed=run.recipe.seed,
+            device=device,
+        )
+
+    def result_files(self, run: SpansRun, objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
+        """From which `silence` on the final model says nothing."""
+        assert isinstance(objective, SpanObjective)
+        return {THRESHOLD_FILE: NoAnswerThreshold(threshold=objective.threshold)}
+
+    def build_part_evaluator(self, recipe: SpansRecipe, part: str) -> LabelEvaluator:
+        """Questions about texts."""
+        total = sum(1 for _ in recipe.data.reader("train"))
+        return build_question_evaluator(list(recipe.data.reader(part)), total=total)
+
+    def primary_metric(self, run: SpansRun) -> str:
+        """F1 of words."""
+        return "f1"
+
+    def output_head(self, run: SpansRun) -> OutputHead:
+        """Where an answer begins and ends."""
+        data, path = run.recipe.data, run.folder / THRESHOLD_FILE
+        reading = InferenceSettings(
+            max_length=data.max_length,
+            max_question=data.max_question,
+            stride=data.stride,
+            max_answer=data.max_answer,
+            threshold=read_checked_json(path, NoAnswerThreshold).threshold if path.exists() else 0.0,
+        )
+        return OutputHead("ends", settings=reading)
+
+    def build_predictor(
+        self, run: SpansRun, model: TokenClassifier, *, step: int | None = None
+    ) -> QuestionAnsweringPredictor:
+        """Questions in, answers out; a model that is not finished says nothing where that is likelier."""
+        path = run.folder / THRESHOLD_FILE
+        finished = step is None and path.exists()
+        return _bind_predictor(run)(
+            model, threshold=read_checked_json(path, NoAnswerThreshold).threshold if finished else 0.0
+        )
+
+
+TASK: Final = SpansTask()
+
+
+def _get_window_settings(run: SpansRun) -> WindowSettings:
+    data = run.recipe.data
+    return WindowSettings(data.max_length, data.stride, data.max_question)
+
+
+def _bind_predictor(run: SpansRun) -> Callable[..., QuestionAnsweringPredictor]:
+    """All of it but the model and its threshold."""
+    return partial(
+        QuestionAnsweringPredictor,
+        tokenizer=run.tokenizer,
+        settings=_get_window_settings(run),
+        max_answer=run.recipe.data.max_answer,
+    )

@@ -1,0 +1,28 @@
+"""The forms of data that speech is learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.detect.format import DataFormat, HintOnlyFormat
+from heedful.data.detect.sniff import BinaryShape, FileSniff, FolderShape, has_file_names
+
+_SOUND_SUFFIXES: Final = (".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus")
+
+
+def _is_sound(file: FileSniff) -> bool:
+    if isinstance(file.shape, FolderShape):
+        return any(file.shape.ending_counts.get(ending, 0) for ending in _SOUND_SUFFIXES)
+    if isinstance(file.shape, BinaryShape) and "sound" in file.shape.kind:
+        return file.path.suffix.lower() not in (".avi", ".webp")
+    return has_file_names(file.shape, _SOUND_SUFFIXES)
+
+
+DATA_FORMATS: Final[Sequence[DataFormat]] = (
+    HintOnlyFormat(
+        _is_sound,
+        "these are sounds; speech is learned from a table of their files and what is said in them: copy a recipe with "
+        "heedful recipes speech-transformer and name your files there",
+    ),
+)

@@ -1,0 +1,258 @@
+"""A trained model as its user sees it: files of sound in, texts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+from torch.nn import functional
+
+from heedful.argument_checks import to_file_list
+from heedful.attention.hooks import SOURCE_AXIS
+from heedful.data.sound import LogMel, Sound, read_sound
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError, RecipeError
+from heedful.generation.results import Hypotheses, Hypothesis
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.tasks.decoder_target import DecoderTarget, TextCandidate
+from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.predictor import BatchMethod, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+from heedful.tasks.speech.data import SUBSAMPLING, count_slots, pad_frames
+from heedful.tasks.speech.decoding import SpeechDecoding
+from heedful.tensors import FeatureBatch, move_to_device
+
+SoundInput: TypeAlias = Path | str | Sound
+"""A file of sound, or what it holds."""
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """What is said in a sound.
+
+    Attributes:
+        sound: the file, or a number where there is none.
+        seconds: how long it is.
+        candidates: best first.
+    """
+
+    sound: str
+    seconds: float
+    candidates: tuple[TextCandidate, ...]
+
+    @property
+    def text(self) -> str:
+        """The best one."""
+        return self.candidates[0].text
+
+
+@dataclass(frozen=True)
+class _SoundFrames:
+    """The frames of a sound, its number, and how long it is."""
+
+    frames: Tensor
+    number: int
+    seconds: float
+
+
+@keep_old_names(front="frontend", seconds="max_seconds", way="make_decoding", widened="with_beam_width")
+@dataclass(frozen=True, eq=False, repr=False)
+class SpeechRecognizer(Predictor):
+    """A model with the vocabulary that it was trained with, and what makes frames for it.
+
+    Attributes:
+        model: in evaluation mode.
+        target: the side that is written.
+        frontend: makes frames.
+        max_seconds: longest sound.
+        generation: how texts are looked for unless a call says otherwise.
+        make_decoding: makes a way of that, of a number of texts and of a seed.
+    """
+
+    model: nn.Module
+    _: KW_ONLY
+    target: DecoderTarget
+    frontend: LogMel
+    max_seconds: float
+    generation: GenerationConfig
+    make_decoding: Callable[..., SpeechDecoding]
+
+    def transcribe(
+        self,
+        sounds: SoundInput | Sequence[SoundInput],
+        *,
+        generation: GenerationConfig | None = None,
+        n_best: int = 1,
+        seed: int = 1,
+        batch_frames: int = 32_000,
+        first: int = 1,
+    ) -> list[Transcription]:
+        """What is said in sounds, in their order; inside, long ones first and many at a time.
+
+        Args:
+            sounds: files, or what they hold; a single one is a list of one.
+            generation: instead of the recogniser's own.
+            n_best: texts for each, at most.
+            seed: of sampling.
+            batch_frames: padded frames that are read at one time.
+            first: number of the first sound, which is its source of chance when sampling.
+
+        Raises:
+            DataError: a file is missing, no sound, shorter than a frame or longer than the model reads.
+            RecipeError: the generation does not fit the model.
+        """
+        decoding = self.make_decoding(generation or self.generation, n_best=n_best, seed=seed)
+        sounds = to_file_list(sounds, Sound, name="sounds", noun="file of sound")
+        encoded = [self._compute_frames(sound, number) for number, sound in enumerate(sounds, first)]
+        decode_batch = BatchMethod[_SoundFrames, Sequence[Hypothesis]](self._decode_batch, (decoding,))
+
+        hypotheses = run_batched(
+            encoded,
+            decode_batch,
+            size=lambda sound_frames: len(sound_frames.frames),
+            batch_tokens=batch_frames,
+            max_rows=64,
+        )
+        return [
+            Transcription(
+                _name_sound(sound, sound_frames.number),
+                sound_frames.seconds,
+                tuple(map(self.target.to_candidate, texts)),
+            )
+            for sound, sound_frames, texts in zip(sounds, encoded, hypotheses, strict=True)
+        ]
+
+    def _decode_batch(self, batch: list[_SoundFrames], decoding: SpeechDecoding) -> Hypotheses:
+        source = move_to_device(pad_frames([sound_frames.frames for sound_frames in batch]), self.target.device)
+        return decoding.decode(self.model, source, numbers=[sound_frames.number for sound_frames in batch])
+
+    def inspect(
+        self, sound: SoundInput, text: str | None = None, *, scope: InspectionSelection | None = None
+    ) -> InspectionRecord:
+        """Everything the model attends to while it reads a sound and writes what is said, or reads a given text.
+
+        A model without a decoder writes nothing: what each slot says are its answers.
+
+        Args:
+            sound: a file, or what it holds.
+            text: what is said; unless given, the best that is found.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: the file cannot be read.
+            RecipeError: no such layer or head, or a text for a model that reads none.
+        """
+        scope, frames = scope or InspectionSelection(), self._compute_frames(sound, 1).frames
+        source = _pad_columns(pad_frames([frames]), length=SUBSAMPLING * (count_slots(len(frames)) + scope.padding))
+        names = scope.name_columns([str(slot) for slot in range(count_slots(len(frames)))])
+        axis = MapAxis(SOURCE_AXIS, names, "frames", pictures=_draw_spectrogram(source))
+        decoding, source = self.make_decoding(self.generation), move_to_device(source, self.target.device)
+        return decoding.inspect(self.model, source, text, selection=scope, axis=axis, title=_name_sound(sound, 1))
+
+    def line_format(self) -> SpeechLineFormat:
+        """A file of sound a line."""
+        return SpeechLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`; the source is a file of sound."""
+        recognizer = self if request.beam is None else self.with_beam_width(request.beam)
+        return recognizer.inspect(request.source, request.target, scope=request.selection)
+
+    def with_beam_width(self, width: int) -> SpeechRecognizer:
+        """The same with a beam of another width; `RecipeError` where it searches with none."""
+        if not isinstance(self.generation, BeamConfig):
+            raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
+        return replace(self, generation=self.generation.model_copy(update={"width": width}))
+
+    def _compute_frames(self, sound_input: SoundInput, number: int) -> _SoundFrames:
+        sound, name = (
+            (sound_input, f"sound {number}")
+            if isinstance(sound_input, Sound)
+            else (read_sound(Path(sound_input)), sound_input)
+        )
+        seconds = len(sound.samples) / sound.rate
+        if seconds > self.max_seconds:
+            raise DataError(f"{name}: has {seconds:.1f} s, this model reads at most {self.max_seconds:g}; split it")
+        frames = self.frontend.compute_frames(sound)
+        if not len(frames):
+            raise DataError(
+                f"{name}: has {1000 * seconds:.0f} ms, and a frame needs {self.frontend.window:g}; give a longer sound"
+            )
+        return _SoundFrames(frames, number, round(seconds, 3))
+
+
+def _name_sound(sound: SoundInput, number: int) -> str:
+    return str(number) if isinstance(sound, Sound) else str(sound)
+
+
+def _pad_columns(source: FeatureBatch, *, length: int) -> FeatureBatch:
+    """With as many columns, the last of which hold no frame."""
+    num_added = length - source.positions.size(1)
+    return FeatureBatch(
+        functional.pad(source.vectors, (0, 0, 0, num_added)), functional.pad(source.positions, (0, num_added), value=-1)
+    )
+
+
+def _draw_spectrogram(source: FeatureBatch) -> Shaped[np.ndarray, "1 H W 3"]:
+    """One sound's frames as a picture, high tones above: black where there is least, white where most."""
+    bands = source.vectors[0].T.flip(0)
+    low, high = bands.min(), bands.max()
+    grey = (255 * (bands - low) / (high - low).clamp(min=1e-3)).to(torch.uint8).numpy()
+    return np.repeat(grey[None, :, :, None], 3, 3)
+
+
+@final
+@dataclass(frozen=True)
+class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
+    """A file of sound a line; its text, or several with number and score between tabs.
+
+    Attributes:
+        recognizer: who listens.
+        generation: how; the recogniser's way unless given.
+        n_best: texts for each sound.
+        seed: of sampling.
+    """
+
+    recognizer: SpeechRecognizer
+    generation: GenerationConfig | None = None
+    n_best: int = 1
+    seed: int = 1
+    chunk_size = 256
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
+        """Names of files; empty lines are none."""
+        return (line.strip() for line in lines if line.strip())
+
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[tuple[int, Transcription]]:
+        """Numbers and transcriptions."""
+        transcriptions = self.recognizer.transcribe(
+            inputs, generation=self.generation, n_best=self.n_best, seed=self.seed, first=start
+        )
+        return list(enumerate(transcriptions, start))
+
+    def to_json(self, answer: tuple[int, Transcription]) -> Any:
+        """All candidates with their scores."""
+        _, transcription = answer
+        candidates = [candidate.json_record for candidate in transcription.candidates]
+        return {
+            "sound": transcription.sound,
+            "seconds": transcription.seconds,
+            "text": transcription.text,
+            "candidates": candidates,
+        }
+
+    def format_answer(self, answer: tuple[int, Transcription]) -> str:
+        """The best one, or a line for each."""
+        number, transcription = answer
+        if self.n_best == 1:
+            return f"{transcription.text}\n"
+        return "".join(
+            f"{number}\t{escape_cell(candidate.text)}\t{candidate.score:.4f}\n"
+            for candidate in transcription.candidates
+        )

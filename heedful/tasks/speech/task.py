@@ -1,0 +1,154 @@
+"""What recognising speech makes of a recipe."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import torch
+from torch import nn
+
+from heedful.architectures.build import build_frame_encoder, build_memory_decoder
+from heedful.blocks.linear import build_xavier_linear
+from heedful.data.bucketing import batch_by_size
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.tokenizers import Tokenizer
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.speech_recognizer import CTCHead, CTCModel, HybridCTCAttention
+from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.criteria import LikelihoodCriterion, build_criterion
+from heedful.tasks.decoder_target import DecoderTarget
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
+from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
+from heedful.tasks.speech.decoding import build_decoding
+from heedful.tasks.speech.evaluation import SpeechEvaluator
+from heedful.tasks.speech.objective import CTCObjective, JointCTCCriterion
+from heedful.tasks.speech.predictor import SpeechRecognizer
+from heedful.tasks.speech.recipe import SpeechRecipe
+from heedful.tasks.speech.report import SpeechComparison, SpeechReport
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import SOURCE, move_to_device
+
+WORDS: Final = "tokenizer/text"
+SpeechRun: TypeAlias = Run[SpeechRecipe, nn.Module]
+
+
+@final
+class SpeechTask(Task[SpeechRecipe, nn.Module]):
+    """What is said is learned from recordings and their texts."""
+
+    tokenizer_files: ClassVar = (WORDS,)
+    unit_names: ClassVar = UnitNames(examples="recordings", corpus_examples="recordings", contents_side=TEXT)
+    default_example_command: ClassVar = "transcribe RUN sound.wav"
+    supported_options: ClassVar = frozenset({"text", "search"})
+    report_class: ClassVar = SpeechReport
+    comparison_class: ClassVar = SpeechComparison
+
+    def learn_vocabularies(self, recipe: SpeechRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+        """That of the texts."""
+        return {
+            WORDS: learn_or_reuse_tokenizer(
+                recipe, (utterance.text for utterance in recipe.data.reader("train")), existing=existing, generated=True
+            )
+        }
+
+    def build_encoding(self, run: SpeechRun) -> ExampleEncoder[Utterance]:
+        """Frames and texts."""
+        data = run.recipe.data
+        return build_speech_encoding(
+            run.tokenizer,
+            data.frames.build_frontend(),
+            max_seconds=data.max_seconds,
+            max_length=data.max_length,
+            needs_alignment=run.recipe.model.ctc_weight > 0,
+        )
+
+    def build_model(self, recipe: SpeechRecipe, sizes: VocabSizes) -> nn.Module:
+        """An encoder, and what writes from its memory."""
+        config, data, vocabulary = recipe.model, recipe.data, sizes[WORDS]
+        encoder = build_frame_encoder(config, bands=data.frames.bands, longest=data.max_slots)
+        labels = CTCHead(build_xavier_linear(config.d_output, vocabulary))
+        if config.decoder is None:
+            return CTCModel(encoder, labels)
+        longest, slots = max(data.max_length, data.max_slots), {SOURCE: config.d_output}
+        decoder, output = build_memory_decoder(config.decoder, vocabulary=vocabulary, slots=slots, longest=longest)
+        if config.ctc_weight == 0:
+            return SequenceToSequence(encoder, decoder, output=output)
+        return HybridCTCAttention(encoder, decoder, output=output, labels=labels)
+
+    def build_objective(
+        self, run: SpeechRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> TrainingObjective[Any]:
+        """Likelihood, by one way or by both."""
+        config, special = run.recipe.training, run.tokenizer.special
+        score = _build_exact_match_score(run, validation) if config.monitor == "exact" else None
+        shared_arguments: dict[str, Any] = {
+            "generation_metrics": score,
+            "batch_tokens": config.batch_tokens,
+            "seed": run.recipe.seed,
+            "device": device,
+        }
+        if (weight := run.recipe.model.ctc_weight) == 1:
+            return CTCObjective(train, validation, bos=special.bos, eos=special.eos, **shared_arguments)
+        criterion = build_criterion(config)
+        if weight > 0:
+            criterion = JointCTCCriterion(
+                LikelihoodCriterion(config.label_smoothing), weight=weight, eos=special.eos, blank=special.bos
+            )
+        collate = partial(collate_speech, bos=special.bos)
+        return GenerationObjective(train, validation, collate_fn=collate, criterion=criterion, **shared_arguments)
+
+    def build_evaluator(self, recipe: SpeechRecipe | None, options: EvaluatorOptions) -> SpeechEvaluator:
+        """The recordings that a user names, or the test part, or the validation part where there is no other."""
+        assert recipe is not None, "nothing but a run listens"
+        if options.search is not None:
+            options.search(recipe.generation)
+        if options.text is not None:
+            return SpeechEvaluator(
+                list(read_recording_pairs(options.text)), text=str(options.text.paths[0]), options=options
+            )
+        part = recipe.data.evaluation_part
+        reader = recipe.data.reader(part)
+        return SpeechEvaluator(list(reader), text=str(getattr(recipe.data, part).path), part=part, options=options)
+
+    def build_predictor(self, run: SpeechRun, model: nn.Module, *, step: int | None = None) -> SpeechRecognizer:
+        """Files of sound in, texts out."""
+        data, target = run.recipe.data, _build_target(run, model)
+        return SpeechRecognizer(
+            model,
+            target=target,
+            frontend=data.frames.build_frontend(),
+            max_seconds=data.max_seconds,
+            generation=run.recipe.generation,
+            make_decoding=partial(build_decoding, target=target, ctc_weight=run.recipe.model.ctc_weight),
+        )
+
+
+TASK: Final = SpeechTask()
+
+
+def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
+    device = next(model.parameters()).device
+    return DecoderTarget(run.tokenizer, device=device, max_length=run.recipe.data.max_length)
+
+
+def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMetrics:
+    """The share of texts that greedy search finds without an error."""
+    special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
+
+    def measure(model: nn.Module) -> dict[str, float]:
+        target, num_correct = _build_target(run, model), 0
+        decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
+        for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):
+            source = move_to_device(collate_speech(validation, rows, bos=special.bos).source, target.device)
+            hypotheses = decoding.decode(model, source, numbers=rows.tolist())
+            num_correct += sum(
+                (*texts[0].ids, special.eos) == tuple(validation[TEXT][row].tolist())
+                for texts, row in zip(hypotheses, rows, strict=True)
+            )
+        return {"exact": num_correct / len(validation)}
+
+    return GenerationMetrics(frozenset({"exact"}), measure)

@@ -1,0 +1,278 @@
+"""The trained model as its users see it: a story and questions in, answers and what was looked at out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from typing import Any, Final, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from heedful.argument_checks import format_value, require_text, to_text_list
+from heedful.data.batches import pad_rows
+from heedful.data.readers import JsonRecord
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError, RecipeError
+from heedful.inspection import record as inspected
+from heedful.inspection.watch import watch_attention
+from heedful.models.memory_network import FACTS_AXIS, QUESTION_AXIS, STEPS_AXIS, MemoryNetwork, StoryInputs
+from heedful.tasks.inspection_records import InspectionSelection, record_attention, top_options
+from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+from heedful.tasks.stories.data import StoryEncoder, build_story
+from heedful.tensors import move_to_device
+
+StoryInput = tuple[Sequence[str], str]
+"""The sentences of a story, and what is asked about it."""
+
+_LINE_NUMBER_PATTERN: Final = re.compile(r"(\d+)[.:)]?\s+")
+_SENTENCE_END_PATTERN: Final = re.compile(r"(?<=[.!?])\s+")
+_FULL_SELECTION: Final = InspectionSelection()
+
+
+def split_sentences(text: str) -> list[str]:
+    """Those of a story: a line each, or up to `.`, `!` and `?` where it is one line; numbers from 1 are left out.
+
+    Lines of nothing but white space are none.
+    """
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if len(lines) == 1:
+        return _SENTENCE_END_PATTERN.split(lines[0])
+    numbers = [_LINE_NUMBER_PATTERN.match(line) for line in lines]
+    if all(match is not None and int(match[1]) == number for number, match in enumerate(numbers, 1)):
+        return [line[match.end() :] for line, match in zip(lines, numbers, strict=True) if match is not None]
+    return lines
+
+
+@dataclass(frozen=True)
+class EncodedQuestion:
+    """A story and a question as ids; `first_fact` is the number of its first fact that is read."""
+
+    facts: list[list[int]]
+    question: list[int]
+    first_fact: int
+
+    @property
+    def size(self) -> int:
+        """Ids of facts, without padding."""
+        return max(1, sum(map(len, self.facts)))
+
+
+@final
+@dataclass(frozen=True)
+class StoryAnswer:
+    """What a model says of a question.
+
+    Attributes:
+        answer: the most probable one.
+        probability: among all answers.
+        others: the next ones, and their probabilities.
+        looked: the number of the fact that each hop looks at most, from 0; none where there is no fact.
+        weights: of each hop, how much it looks at each fact that is read; the last ones of the story.
+    """
+
+    answer: str
+    probability: float
+    others: tuple[tuple[str, float], ...]
+    looked: tuple[int, ...]
+    weights: Float[np.ndarray, "hops S"]
+
+
+@keep_old_names(words="encoder", unknown="find_unknown_words")
+@final
+class StoryPredictor(Predictor):
+    """A memory network with its words."""
+
+    def __init__(self, model: MemoryNetwork, encoder: StoryEncoder) -> None:
+        self.model = model
+        self.encoder = encoder
+        self.device = model.sentences.weight.device
+
+    def ask(self, story: str | Sequence[str], question: str) -> StoryAnswer:
+        """What the model answers; a story is a text, or its sentences.
+
+        Raises:
+            DataError: a sentence has more words than the model was made for.
+        """
+        require_text(question, name="question")
+        return self.answer([(split_sentences(story) if isinstance(story, str) else story, question)])[0]
+
+    def answer(self, questions: Sequence[StoryInput], *, batch_tokens: int = 16384) -> list[StoryAnswer]:
+        """Of each question about a story what the model answers; `DataError` as `ask`.
+
+        Args:
+            questions: sentences, and a question about them.
+            batch_tokens: words of facts that are read at a time.
+        """
+        rows = [self._encode_question(facts, question) for facts, question in map(_check_question, count(), questions)]
+        return run_batched(rows, self._answer_batch, size=lambda row: row.size, batch_tokens=batch_tokens)
+
+    def find_unknown_words(self, sentences: Iterable[str]) -> tuple[str, ...]:
+        """Words that training never saw, which count for nothing."""
+        return tuple(
+            dict.fromkeys(word for sentence in sentences for word in self.encoder.find_unknown_words(sentence))
+        )
+
+    def line_format(self) -> StoryLineFormat:
+        """A JSON object with `facts` and `question` a line."""
+        return StoryLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> inspected.InspectionRecord:
+        """What each hop looks at; the question is --text, the story --pair."""
+        if request.require_no_generation().target is None:
+            raise RecipeError("--pair: the question of --text is about a story; give it, sentence by sentence")
+        return self.inspect(request.target or "", request.source, scope=request.selection)
+
+    def inspect(
+        self,
+        story: str | Sequence[str],
+        question: str,
+        *,
+        supporting: Sequence[int] = (),
+        scope: InspectionSelection = _FULL_SELECTION,
+    ) -> inspected.InspectionRecord:
+        """What each hop looks at, beside the facts that are known to answer the question, by their numbers from 0.
+
+        Raises:
+            DataError: there is no fact to look at, or none of such a number.
+        """
+        require_text(question, name="question")
+        facts = split_sentences(story) if isinstance(story, str) else list(story)
+        row = self._encode_question(facts, question)
+        if not row.facts:
+            raise DataError("the story has no sentence, so there is nothing to look at; give one")
+        if invalid := [number for number in supporting if not 0 <= number < len(facts)]:
+            raise DataError(
+                f"fact {invalid[0]} of {len(facts)} (from 0) is said to answer the question; there is none such"
+            )
+        axes = (
+            inspected.MapAxis(QUESTION_AXIS, (question,)),
+            inspected.MapAxis(STEPS_AXIS, tuple(f"hop {hop}" for hop in range(1, self.model.hops + 1))),
+            inspected.MapAxis(
+                FACTS_AXIS,
+                tuple(facts[row.first_fact :]),
+                marked=tuple(number - row.first_fact for number in sorted(set(supporting)) if number >= row.first_fact),
+            ),
+        )
+        encoded_story = self._build_story([row])
+        record, probabilities = record_attention(
+            self.model, lambda: self._compute_probabilities(encoded_story), selection=scope, axes=axes, title=question
+        )
+        used_names = {name for attention_map in record.maps for name in (attention_map.queries, attention_map.keys)}
+        names = self.encoder.answers.names
+        options = top_options(
+            probabilities[0], lambda ids: [names[number] for number in ids], max_options=scope.alternatives
+        )
+        best_answer = inspected.ModelAnswer("answer", question, None, options)
+        used_axes = tuple(axis for axis in axes if axis.name in used_names)
+        return replace(record, model="memory network", axes=used_axes, answers=(best_answer,))
+
+    def _encode_question(self, facts: Sequence[str], question: str) -> EncodedQuestion:
+        first = max(0, len(facts) - self.encoder.max_facts)
+        return EncodedQuestion(
+            [self._encode_sentence(fact) for fact in facts[first:]], self._encode_sentence(question), first
+        )
+
+    def _encode_sentence(self, sentence: str) -> list[int]:
+        ids = self.encoder.encode_sentence(sentence)
+        if ids is None:
+            raise DataError(
+                f"{sentence[:40]!r}...: more than {self.encoder.max_words} words (data.max_length); cut the sentence"
+            )
+        return ids
+
+    def _build_story(self, rows: Sequence[EncodedQuestion]) -> StoryInputs:
+        sizes = pad_rows([[len(fact) for fact in row.facts] for row in rows])
+        words = pad_rows([[number + 1 for fact in row.facts for number in fact] for row in rows])
+        return move_to_device(
+            build_story(sizes, words, pad_rows([[i + 1 for i in row.question] for row in rows])), self.device
+        )
+
+    def _compute_probabilities(self, story: StoryInputs) -> Float[Tensor, "B answers"]:
+        logits: Tensor = self.model(story)
+        return logits.float().softmax(-1)
+
+    def _answer_batch(self, rows: list[EncodedQuestion]) -> Iterator[StoryAnswer]:
+        with watch_attention(self.model) as weights_by_path:
+            probabilities = self._compute_probabilities(self._build_story(rows))
+        weights = (
+            torch.cat([call_weights.flatten(1, -2) for calls in weights_by_path.values() for call_weights in calls], 1)
+            .float()
+            .cpu()
+        )
+        best = probabilities.topk(min(5, probabilities.size(1)))
+        for row, row_weights, values, numbers in zip(
+            rows, weights, best.values.tolist(), best.indices.tolist(), strict=True
+        ):
+            ranked = [
+                (self.encoder.answers.names[number], value) for number, value in zip(numbers, values, strict=True)
+            ]
+            fact_weights = row_weights[:, : len(row.facts)].numpy()
+            looked = tuple(int(index) + row.first_fact for index in fact_weights.argmax(1)) if row.facts else ()
+            yield StoryAnswer(*ranked[0], tuple(ranked[1:]), looked, fact_weights)
+
+
+def _check_question(index: int, question: Any) -> StoryInput:
+    """Return a question with the sentences of its story; `DataError` names the place of what is none."""
+    name = f"questions[{index}]"
+    if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 2:
+        raise DataError(
+            f"{name}: {format_value(question)} is not a question about a story; give sentences, and a question"
+        )
+    facts, text = question
+    require_text(text, name=f"{name}[1]")
+    return split_sentences(facts) if isinstance(facts, str) else to_text_list(facts, name=f"{name}[0]"), text
+
+
+@final
+@dataclass(frozen=True)
+class StoryLineFormat(LineFormat[StoryInput, tuple[StoryInput, StoryAnswer]]):
+    """Questions and answers with the facts that were looked at, a line each.
+
+    Attributes:
+        predictor: answers.
+        show_facts: whether the fact that each hop looks at most is told as well, on a line of its own.
+    """
+
+    predictor: StoryPredictor
+    show_facts: bool = False
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[StoryInput]:
+        """JSON objects with `facts` and `question`."""
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                record = JsonRecord.from_line(line, location=f"{source_name}:{number}")
+                yield record.get_texts("facts"), record.get_text("question")
+
+    def answer_inputs(self, inputs: Sequence[StoryInput], *, start: int) -> list[tuple[StoryInput, StoryAnswer]]:
+        """Each with its question."""
+        return list(zip(inputs, self.predictor.answer(inputs), strict=True))
+
+    def to_json(self, answer: tuple[StoryInput, StoryAnswer]) -> Any:
+        """With probabilities, and the weights of all facts."""
+        (_, question), prediction = answer
+        return {
+            "question": question,
+            **asdict(prediction),
+            "weights": prediction.weights.astype(float).round(4).tolist(),
+        }
+
+    def format_answer(self, answer: tuple[StoryInput, StoryAnswer]) -> str:
+        """An answer, and perhaps facts."""
+        (facts, _), prediction = answer
+        lines = [
+            f"{escape_cell(prediction.answer)}\t{prediction.probability:.3f}"
+            if self.show_facts
+            else escape_cell(prediction.answer)
+        ]
+        if self.show_facts:
+            start = len(facts) - prediction.weights.shape[1]
+            lines += [
+                f"  hop {hop}  {weights[index - start]:.2f}  {index + 1}  {escape_cell(facts[index])}"
+                for hop, (index, weights) in enumerate(zip(prediction.looked, prediction.weights, strict=True), 1)
+            ]
+        return "".join(f"{line}\n" for line in lines)

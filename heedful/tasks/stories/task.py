@@ -1,0 +1,101 @@
+"""What question answering by memory makes of a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Final, TypeAlias, final
+
+import torch
+
+from heedful.architectures.build_memory import build_memory_network
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
+from heedful.models.memory_network import MemoryNetwork
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator
+from heedful.tasks.stories.data import StoryEncoder, StoryQuestion
+from heedful.tasks.stories.evaluation import StoriesReport, build_story_evaluator
+from heedful.tasks.stories.objective import StoriesObjective
+from heedful.tasks.stories.predictor import StoryPredictor
+from heedful.tasks.stories.recipe import StoriesRecipe
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
+from heedful.tasks.unit_names import UnitNames
+
+WORDS: Final = "tokenizer/words"
+ANSWERS: Final = "tokenizer/answers"
+StoriesRun: TypeAlias = Run[StoriesRecipe, MemoryNetwork]
+
+
+@final
+class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
+    """The answers to questions about stories are learned."""
+
+    tokenizer_files: ClassVar = (WORDS,)
+    output_noun: ClassVar = "answers"
+    unit_names: ClassVar = UnitNames(
+        examples="questions", labels="questions", corpus_examples="questions", contents="words"
+    )
+    default_example_command: ClassVar = 'ask RUN STORY "..."'
+    report_class: ClassVar = StoriesReport
+    comparison_class: ClassVar = LabelComparison
+
+    def learn_vocabularies(self, recipe: StoriesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+        """Words, and answers as wholes."""
+        train = recipe.data.reader("train")
+        tokenizer = learn_or_reuse_tokenizer(
+            recipe, (text for question in train for text in (*question.facts, question.question)), existing=existing
+        )
+        return {WORDS: tokenizer, ANSWERS: LabelVocabulary.learn(question.answer for question in train)}
+
+    def load_vocabularies(self, recipe: StoriesRecipe, folder: Path) -> Vocabularies:
+        """Both."""
+        return {WORDS: load_tokenizer(folder / WORDS), ANSWERS: LabelVocabulary.load(folder / ANSWERS)}
+
+    def build_encoding(self, run: StoriesRun) -> ExampleEncoder[StoryQuestion]:
+        """Words of facts and questions."""
+        return _build_encoder(run).build_encoding()
+
+    def build_model(self, recipe: StoriesRecipe, sizes: VocabSizes) -> MemoryNetwork:
+        """Embeddings and hops."""
+        vocabulary, answers = sizes[WORDS] + sizes[ANSWERS], sizes[ANSWERS]
+        return build_memory_network(recipe.model, vocabulary=vocabulary, answers=answers, facts=recipe.data.memory)
+
+    def build_objective(
+        self, run: StoriesRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> StoriesObjective:
+        """Likelihood of the answers."""
+        config = run.recipe.training
+        objective = StoriesObjective(
+            train,
+            validation,
+            noise=config.noise,
+            max_facts=run.recipe.data.memory,
+            batch_tokens=config.batch_tokens * run.recipe.data.memory,
+            seed=run.recipe.seed,
+            device=device,
+        )
+        objective.linear_updates = config.linear_start * len(objective.plan_updates(0, accumulate=config.accumulate))
+        return objective
+
+    def build_evaluator(self, recipe: StoriesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
+        """The test part, or the validation part where there is no other."""
+        assert recipe is not None, "nothing but a run answers questions about stories"
+        part = recipe.data.evaluation_part
+        with prefix_data_errors(f"data.{part}"):
+            reader = recipe.data.reader(part)
+            evaluator = build_story_evaluator(list(reader), train=recipe.data.reader("train"))
+        return evaluator.with_location(part, " and ".join(map(str, reader.paths[:1])), table="data")
+
+    def build_predictor(self, run: StoriesRun, model: MemoryNetwork, *, step: int | None = None) -> StoryPredictor:
+        """Stories and questions in, answers out."""
+        return StoryPredictor(model, _build_encoder(run))
+
+
+TASK: Final = StoriesTask()
+
+
+def _build_encoder(run: StoriesRun) -> StoryEncoder:
+    data = run.recipe.data
+    return StoryEncoder(run.tokenizer, run.get_vocabulary(ANSWERS, LabelVocabulary), data.memory, data.max_length)

@@ -1,0 +1,59 @@
+"""The model and the rates that suit so many tagged sentences and so much time, from measurements (docs/tagging.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, final
+
+from heedful.data.tagged import TaggedSentence
+from heedful.errors import DataError
+from heedful.tasks.auto_settings import Settings
+from heedful.tasks.fine_tuning_settings import LearningSpeed, TrainingAmount
+
+PASSES: Final = 15
+"""Over all sentences, from scratch."""
+RECURRENT_PACE: Final = LearningSpeed(rate=3e-3, tokens_per_second=8000)
+"""Of recurrent layers."""
+_TOKENS_PER_WORD: Final = 1.4
+"""Tokens of a word."""
+_VOCAB_SIZE_LIMITS: Final = (500, 8000)
+_WORDS_PER_PIECE: Final = 25
+"""Words of text for each piece of the vocabulary."""
+
+
+@final
+@dataclass(frozen=True)
+class TaggedTextSize:
+    """How much tagged text there is: sentences, words, and whether tags tell of entities."""
+
+    sentences: int
+    words: int
+    tags: frozenset[str]
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[TaggedSentence]) -> TaggedTextSize:
+        """Of all that is read; `DataError` where that is nothing."""
+        count, words, tags = 0, 0, set[str]()
+        for sentence in sentences:
+            count += 1
+            words += len(sentence.words)
+            tags.update(sentence.tags)
+        if not words:
+            raise DataError("there is no text to learn from; check the training files")
+        return cls(count, words, frozenset(tags))
+
+    @property
+    def training_amount(self) -> TrainingAmount:
+        """What is learned from."""
+        return TrainingAmount(self.sentences, self.words * _TOKENS_PER_WORD + 2 * self.sentences, max_batch_tokens=2048)
+
+    def choose_scratch_settings(self) -> Settings:
+        """A vocabulary that such a text teaches, and recurrent layers, which need less of it than attention."""
+        low, high = _VOCAB_SIZE_LIMITS
+        return {
+            "tokenizer": {"kind": "bpe", "size": max(low, min(high, 500 * round(self.words / _WORDS_PER_PIECE / 500)))},
+            "model.kind": "recurrent",
+            "model.d_model": 128,
+            "model.dropout": 0.4,
+        }

@@ -1,0 +1,11 @@
+"""The forms of data that tags are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.detect.format import DataFormat
+from heedful.data.detect.tagged import TaggedWordsFormat
+
+DATA_FORMATS: Final[Sequence[DataFormat]] = (TaggedWordsFormat(),)

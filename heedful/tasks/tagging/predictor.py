@@ -1,0 +1,205 @@
+"""A trained tagger as its user sees it: sentences in, tags out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Any, final
+
+from torch import Tensor
+
+from heedful.argument_checks import to_word_lists
+from heedful.data.batches import pad_rows, to_tokens
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.inspection.record import InspectionRecord, ModelAnswer
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.inspection_records import (
+    InspectionSelection,
+    add_attribution,
+    gather_log_probs,
+    record_encoder,
+    repeat_rows,
+    top_options,
+)
+from heedful.tasks.predictor import (
+    InspectRequest,
+    LineFormat,
+    Predictor,
+    default_batch_tokens,
+    escape_cell,
+    run_batched,
+)
+from heedful.tasks.tagging.data import WordWindow, encode_framed_words, encode_words, make_overlapping_windows
+from heedful.tensors import Tokens, move_to_device
+
+
+@dataclass(frozen=True)
+class TaggedWord:
+    """The tag of a word, and its probability."""
+
+    word: str
+    name: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tagger(Predictor):
+    """A model with the tokenizer and the tags it was trained with.
+
+    Attributes:
+        model: in evaluation mode.
+        tokenizer: of the words.
+        tags: their names.
+        framed: whether words are read between a begin and an end.
+        max_length: tokens that are read at a time, longer sentences in several stretches; None where there is no end.
+    """
+
+    model: TokenClassifier
+    _: KW_ONLY
+    tokenizer: Tokenizer
+    tags: LabelVocabulary
+    framed: bool = False
+    max_length: int | None = None
+
+    def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int | None = None) -> list[list[TaggedWord]]:
+        """The most probable tag of each word of each sentence; a sentence without words has none.
+
+        Args:
+            sentences: lists of words, or strings with spaces between their words; a single string is a list of one.
+            batch_tokens: tokens with padding that are read at one time; see `default_batch_tokens`.
+
+        Raises:
+            DataError: a sentence is neither, or a word is not a string.
+        """
+        sentences = to_word_lists(sentences)
+        windows = [(row, window) for row, words in enumerate(sentences) for window in self._split_words(words)]
+        encoded = [self._encode_window(sentences[row], window) for row, window in windows]
+        predictions = run_batched(
+            [ids for ids, _ in encoded],
+            self._predict_batch,
+            size=len,
+            batch_tokens=batch_tokens or default_batch_tokens(self.model),
+        )
+        tagged: list[list[TaggedWord]] = [[] for _ in sentences]
+        for (row, window), (_, word_starts), (best, probabilities) in zip(windows, encoded, predictions, strict=True):
+            tagged[row] += [
+                TaggedWord(sentences[row][word], self.tags.names[best[start]], probabilities[start])
+                for word, start in zip(window.words, word_starts, strict=True)
+                if word in window.kept
+            ]
+        return tagged
+
+    def line_format(self) -> TagLineFormat:
+        """Sentences with spaces between their words."""
+        return TagLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`; words have spaces between them."""
+        return self.inspect(
+            request.require_no_generation().require_single_text("a tagger's").split(), scope=request.selection
+        )
+
+    def inspect(self, words: Sequence[str], *, scope: InspectionSelection | None = None) -> InspectionRecord:
+        """Everything the model attends to while it reads a sentence, and the most probable tags of each word.
+
+        Args:
+            words: of the sentence, or a string with spaces between them.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: no words, or more than the model reads at a time.
+            RecipeError: no such layer or head.
+        """
+        [words] = to_word_lists([words], name="words")
+        scope, windows = scope or InspectionSelection(), self._split_words(words)
+        if not windows:
+            raise DataError("no words to look at: give a sentence")
+        if len(windows) > 1:
+            raise DataError(
+                f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} tokens "
+                "at a time; look at a shorter one"
+            )
+        ids, word_starts = self._encode_window(words, windows[0])
+        record, probabilities = record_encoder(
+            self.model,
+            self._predict_one,
+            self._collate([ids]),
+            tokenizer=self.tokenizer,
+            selection=scope,
+            title=" ".join(words),
+        )
+        names = self.tags.names
+        answers = tuple(
+            ModelAnswer(
+                "tag",
+                word,
+                start,
+                top_options(
+                    probabilities[start], lambda ids: [names[number] for number in ids], max_options=scope.alternatives
+                ),
+            )
+            for word, start in zip(words, word_starts, strict=True)
+        )
+        best = probabilities[word_starts].argmax(-1)
+
+        def score_answers(rows: int) -> Tensor:
+            logits = self.model.output(self.model(repeat_rows(scope.pad_tokens(self._collate([ids])), rows)))
+            return gather_log_probs(logits[:, word_starts], best)
+
+        return add_attribution(
+            replace(record, answers=answers), self.model, score_answers, selection=scope, about="answers"
+        )
+
+    def _predict_one(self, tokens: Tokens) -> Tensor:
+        """Of each token of one sentence the probabilities of all tags."""
+        return self._compute_probabilities(tokens)[0]
+
+    def _compute_probabilities(self, tokens: Tokens) -> Tensor:
+        probabilities: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)
+        return probabilities
+
+    def _collate(self, rows: Sequence[list[int]]) -> Tokens:
+        return move_to_device(to_tokens(pad_rows(rows)), next(self.model.parameters()).device)
+
+    def _split_words(self, words: Sequence[str]) -> list[WordWindow]:
+        if self.max_length is None:
+            return [WordWindow(range(len(words)), range(len(words)))] if words else []
+        sizes = [len(encode_words(self.tokenizer, [word])[0]) for word in words]
+        return make_overlapping_windows(sizes, max_ids=self.max_length - 2 * self.framed)
+
+    def _encode_window(self, words: Sequence[str], window: WordWindow) -> tuple[list[int], list[int]]:
+        window_words = [words[word] for word in window.words]
+        ids, word_starts = encode_framed_words(self.tokenizer, window_words, framed=self.framed)
+        # of a word that is too long by itself the end is not read; its tag stands at its first token
+        return ids[: self.max_length], word_starts
+
+    def _predict_batch(self, rows: list[list[int]]) -> Iterator[tuple[list[int], list[float]]]:
+        """Of each token of each row the most probable tag, and its probability."""
+        best = self._compute_probabilities(self._collate(rows)).max(-1)
+        return zip(best.indices.tolist(), best.values.tolist(), strict=True)
+
+
+@final
+@dataclass(frozen=True)
+class TagLineFormat(LineFormat[list[str], list[TaggedWord]]):
+    """A sentence a line; a word and its tag between tabs on each line, and an empty line after each sentence."""
+
+    tagger: Tagger
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[list[str]]:
+        """Words."""
+        return (line.split() for line in lines)
+
+    def answer_inputs(self, inputs: Sequence[list[str]], *, start: int) -> list[list[TaggedWord]]:
+        """Tags."""
+        return self.tagger.tag(inputs)
+
+    def to_json(self, answer: list[TaggedWord]) -> Any:
+        """With probabilities."""
+        return [asdict(tag) for tag in answer]
+
+    def format_answer(self, answer: list[TaggedWord]) -> str:
+        """Two columns."""
+        return "".join(f"{escape_cell(tag.word)}\t{escape_cell(tag.name)}\n" for tag in answer) + "\n"

@@ -1,0 +1,154 @@
+"""What tagging makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import torch
+
+from heedful.architectures.build import build_tagger
+from heedful.architectures.recurrent import RecurrentEncoderConfig
+from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.labels import LabelVocabulary
+from heedful.data.tagged import TaggedSentence
+from heedful.metrics.entities import are_entity_tags
+from heedful.models.interface import Encoder
+from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.fine_tuning_settings import LearningSpeed, is_unspecified
+from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.portable_model import InferenceSettings, OutputHead
+from heedful.tasks.tagging.auto_settings import PASSES, RECURRENT_PACE, TaggedTextSize
+from heedful.tasks.tagging.data import build_tagging_encoding
+from heedful.tasks.tagging.evaluation import build_tag_evaluator
+from heedful.tasks.tagging.objective import TaggingObjective
+from heedful.tasks.tagging.predictor import Tagger
+from heedful.tasks.tagging.recipe import TaggingRecipe
+from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import Tokens
+
+WORDS: Final = "tokenizer/words"
+TAGS_FILE: Final = "tokenizer/tags"
+TaggingRun: TypeAlias = Run[TaggingRecipe, TokenClassifier]
+
+
+@final
+class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
+    """The tags of words are learned; those of the whole training text, whatever is learned from."""
+
+    tokenizer_files: ClassVar = (WORDS,)
+    output_noun: ClassVar = "tags"
+    unit_names: ClassVar = UnitNames(examples="sentences", labels="words")
+    default_example_command: ClassVar = 'tag RUN --text "..."'
+
+    def choose_settings(self, recipe: TaggingRecipe, budget: ComputeBudget) -> Settings:
+        """Recurrent layers and what suits them, or what suits the encoder that training begins with."""
+        train_size, validation_size = (
+            TaggedTextSize.from_sentences(read_examples(recipe, part)) for part in ("train", "validation")
+        )
+        monitor = "f1" if are_entity_tags(sorted(train_size.tags)) else "accuracy"
+        monitor_settings: dict[str, Any] = {
+            "recipe": recipe,
+            "monitor": monitor,
+            "validation_amount": validation_size.training_amount,
+        }
+        if recipe.init is not None:
+            settings = train_size.training_amount.choose_tuning_settings(
+                budget, model=recipe.model, rate=3e-4, **monitor_settings
+            )
+            return {**settings, "training.layer_decay": 0.9}
+        pace, settings = LearningSpeed.from_architecture(recipe.model), {}
+        if is_unspecified(recipe.model, RecurrentEncoderConfig):
+            pace, settings = RECURRENT_PACE, train_size.choose_scratch_settings()
+        return {
+            **settings,
+            **train_size.training_amount.choose_settings(budget, epochs=PASSES, speed=pace, **monitor_settings),
+        }
+
+    def load_labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
+        """Tags."""
+        if folder is not None:
+            return {TAGS_FILE: LabelVocabulary.load(folder / TAGS_FILE)}
+        return {
+            TAGS_FILE: LabelVocabulary.learn(tag for sentence in recipe.data.reader("train") for tag in sentence.tags)
+        }
+
+    def iter_texts(self, recipe: TaggingRecipe) -> Iterator[str]:
+        """Each sentence, its words with spaces between them."""
+        return (" ".join(sentence.words) for sentence in read_examples(recipe, "train"))
+
+    def build_encoding(self, run: TaggingRun) -> ExampleEncoder[TaggedSentence]:
+        """Words and their tags."""
+        length, framed = run.recipe.data.max_length, run.recipe.model.adds_special_tokens
+        return build_tagging_encoding(run.tokenizer, _get_tags(run), max_length=length, framed=framed)
+
+    def data_warnings(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
+        """How many tags can only be got wrong, and that there is nothing to tell apart."""
+        if _get_tags(run).size == 1:
+            return (f"warning: all words have the tag {_get_tags(run).names[0]!r}, so there is nothing to tell apart",)
+        num_unknown = int((corpus["tags"].stream > _get_tags(run).size).sum())
+        return (
+            (f"{num_unknown:,} words have a tag that the training text lacks, and count as wrong",)
+            if num_unknown
+            else ()
+        )
+
+    def build_encoder_with_head(
+        self, recipe: TaggingRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
+    ) -> TokenClassifier:
+        """An encoder and a classifier."""
+        longest = recipe.data.max_length
+        return build_tagger(
+            recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS_FILE], longest=longest, encoder=encoder
+        )
+
+    def build_objective(
+        self, run: TaggingRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> TaggingObjective:
+        """Likelihood of the tags."""
+        config = run.recipe.training
+        return TaggingObjective(
+            train,
+            validation,
+            smoothing=config.label_smoothing,
+            batch_tokens=config.batch_tokens,
+            seed=run.recipe.seed,
+            device=device,
+            tags=_get_tags(run),
+        )
+
+    def build_part_evaluator(self, recipe: TaggingRecipe, part: str) -> LabelEvaluator:
+        """The tags of sentences."""
+        return build_tag_evaluator(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
+
+    def primary_metric(self, run: TaggingRun) -> str:
+        """F1 where tags tell of entities, else accuracy."""
+        return "f1" if are_entity_tags(_get_tags(run).names) else "accuracy"
+
+    def output_head(self, run: TaggingRun) -> OutputHead:
+        """A tag of each token."""
+        return OutputHead(
+            "token", _get_tags(run).names, settings=InferenceSettings(max_length=run.recipe.data.max_length)
+        )
+
+    def build_predictor(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
+        """Sentences in, tags out."""
+        framed = run.recipe.model.adds_special_tokens
+        return Tagger(
+            model,
+            tokenizer=run.tokenizer,
+            tags=_get_tags(run),
+            framed=framed,
+            # places that training never reached mean nothing to most positions; recurrent networks read on
+            max_length=run.recipe.data.max_length if framed else None,
+        )
+
+
+TASK: Final = TaggingTask()
+
+
+def _get_tags(run: TaggingRun) -> LabelVocabulary:
+    return run.get_vocabulary(TAGS_FILE, LabelVocabulary)

@@ -1,0 +1,157 @@
+"""What a model's own probabilities say of how good its translations are, learned from some with references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+
+from heedful.data.context import get_source_with_context
+from heedful.data.readers import SentencePair
+from heedful.errors import DataError
+from heedful.inspection.page import PageTable
+from heedful.metrics.calibration import fit_isotonic
+from heedful.metrics.correlation import CorrelationMetric
+from heedful.tasks.translation.attention_entropy import attention_entropy
+from heedful.tasks.translation.confidence import ConfidenceCurve, get_certainty
+from heedful.tasks.translation.directions import run_by_tags
+from heedful.tasks.translation.translations import Translation
+from heedful.tasks.translation.translator import Translator
+
+MIN_SENTENCES: Final = 50
+"""Sentences that a curve is learned from, at least."""
+_FOLDS: Final = 5
+_BINS: Final = 5
+_SIGN_SHARE: Final = 0.01
+"""Share of the translations that signs stand at."""
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """What was learned, and how far it can be trusted.
+
+    Attributes:
+        confidence: learned from all sentences.
+        expected: of each sentence, by a curve that was learned from the others (five folds).
+        actual: its chrF, from 0 to 1.
+        mismatched: of translations that are read beside other sources, the share whose attention is more scattered than
+            `ConfidenceCurve.widest`; None where the model has no attention.
+    """
+
+    confidence: ConfidenceCurve
+    expected: Sequence[float]
+    actual: Sequence[float]
+    mismatched: float | None = None
+
+    @property
+    def correlation(self) -> float:
+        """Pearson's r between both."""
+        return CorrelationMetric(self.expected, self.actual).value
+
+    def to_table(self) -> PageTable:
+        """Sentences by what was expected of them, and what came; in fifths."""
+        order = np.argsort(self.expected, kind="stable")
+        expected, actual = np.asarray(self.expected)[order], np.asarray(self.actual)[order]
+        size = ceil(len(order) / _BINS)
+        rows = []
+        for start in range(0, len(order), size):
+            bin_slice = slice(start, start + size)
+            low, high = expected[bin_slice][0], expected[bin_slice][-1]
+            numbers = (len(expected[bin_slice]), expected[bin_slice].mean(), actual[bin_slice].mean())
+            rows.append([f"{low:.2f} to {high:.2f}", f"{numbers[0]:,}", f"{numbers[1]:.3f}", f"{numbers[2]:.3f}"])
+        error = np.abs(expected - actual).mean()
+        baseline_error = np.abs(actual.mean() - actual).mean()
+        notes = [
+            f"correlation {self.correlation:.3f}; mean error {error:.3f}, and {baseline_error:.3f} where all are expected to be "
+            "like the mean"
+        ]
+        if self.confidence.widest is not None and self.mismatched is not None:
+            notes.append(
+                f"attention more scattered than {self.confidence.widest:.3f} is a sign: that of 1 in 100 translations, "
+                f"and of {100 * self.mismatched:.0f} in 100 that are read beside the source of another one"
+            )
+        return PageTable("", ["confidence", "sentences", "expected chrF", "actual chrF"], rows, notes)
+
+
+def calibrate(
+    translator: Translator, pairs: Sequence[SentencePair], *, weights: str, batch_tokens: int = 4096
+) -> CalibrationResult:
+    """Translates sentences whose translations are known, and learns from their chrF.
+
+    Args:
+        translator: of one run.
+        pairs: sentences and their translations.
+        weights: digest of the model's file.
+        batch_tokens: padded source tokens that are translated at one time.
+
+    Raises:
+        DataError: there are too few.
+    """
+    from sacrebleu.metrics.chrf import CHRF
+
+    if len(pairs) < MIN_SENTENCES:
+        raise DataError(f"{len(pairs)} sentences are too few to learn from; give at least {MIN_SENTENCES}")
+
+    def translate_pairs(translator: Translator, group: Sequence[SentencePair]) -> Sequence[Translation]:
+        return translator.translate([get_source_with_context(pair) for pair in group], batch_tokens=batch_tokens)
+
+    translations = run_by_tags(translator, pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)
+    metric = CHRF()
+    certainties = [get_certainty(item.candidates[0]) for item in translations]
+    qualities = [
+        metric.sentence_score(item.text, [pair.target]).score / 100
+        for item, pair in zip(translations, pairs, strict=True)
+    ]
+    scatters = run_by_tags(
+        translator,
+        list(zip(pairs, translations, strict=True)),
+        tags=lambda item: item[0].tags,
+        run_group=_compute_scatter,
+    )
+    own_scatter, other_scatter = (
+        [value for item in scatters for value in side(item)] for side in (itemgetter(0), itemgetter(1))
+    )
+    part_certainties = [get_certainty(part.candidates[0]) for item in translations for part in _list_read_parts(item)]
+    widest = float(np.quantile(own_scatter, 1 - _SIGN_SHARE)) if own_scatter else None
+    expected = [0.0] * len(certainties)
+    for fold in range(_FOLDS):
+        training_indices = [index for index in range(len(certainties)) if index % _FOLDS != fold]
+        curve = fit_isotonic(
+            [certainties[index] for index in training_indices], [qualities[index] for index in training_indices]
+        )
+        for index in range(fold, len(certainties), _FOLDS):
+            expected[index] = curve(certainties[index])
+    confidence = ConfidenceCurve(
+        weights=weights,
+        points=fit_isotonic(certainties, qualities).points,
+        least=float(np.quantile(part_certainties, _SIGN_SHARE)),
+        widest=widest,
+    )
+    return CalibrationResult(
+        confidence, expected, qualities, None if widest is None else float((np.array(other_scatter) > widest).mean())
+    )
+
+
+def _list_read_parts(translation: Translation) -> list[Translation]:
+    """What was read at one time."""
+    return [part for part in translation.parts or (translation,) if part.source_tokens]
+
+
+def _compute_scatter(
+    translator: Translator, rows: Sequence[tuple[SentencePair, Translation]]
+) -> list[tuple[list[float], list[float]]]:
+    """Of each translation how scattered the attention of its parts is, and what that of the translation before it is
+    beside its source.
+    """
+    parts = [(part, number) for number, (_, translation) in enumerate(rows) for part in _list_read_parts(translation)]
+    scatters: list[tuple[list[float], list[float]]] = [([], []) for _ in rows]
+    if translator.has_attention:
+        for column, shift in enumerate((0, 1)):
+            pairs = [(part.source, parts[index - shift][0].candidates[0]) for index, (part, _) in enumerate(parts)]
+            for (_, number), alignment in zip(parts, translator.align_all(pairs), strict=True):
+                scatters[number][column].append(attention_entropy(alignment.best_weights))
+    return scatters

@@ -1,0 +1,195 @@
+"""A corpus of pairs judged: which are kept, which rule turned the others away, and a page about it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from math import ceil, isnan, nan
+from typing import Final, TypeAlias
+
+from heedful.data.detect.checks import format_percent
+from heedful.data.detect.pair_filters import PairFilter
+from heedful.inspection.page import PageTable, render_html_page
+from heedful.inspection.plots import PlotLine, draw_line_plot
+
+KEPT_NUMBER: Final = -1
+_CHUNK_SIZE: Final = 2048
+"""Pairs that are scored between two lines of progress."""
+_BARS: Final = 40
+_MAX_SHOWN: Final = 12
+"""Pairs of each reason on a page."""
+
+TextPair: TypeAlias = tuple[str, str]
+PairScorer: TypeAlias = Callable[[Sequence[TextPair]], Sequence[float | None]]
+
+
+@dataclass(frozen=True)
+class RejectionReason:
+    """Why pairs are turned away: a word, and what follows "pairs"."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ScoreThreshold:
+    """What scores must reach.
+
+    Attributes:
+        share: of the pairs that have one, how many are kept, the best ones; None for no such share.
+        min_score: the lowest score that is kept.
+    """
+
+    share: float | None = None
+    min_score: float = 0.0
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    """What was found of each pair, in order.
+
+    Attributes:
+        reasons: by number.
+        reason_numbers: that of each pair, `KEPT_NUMBER` for those that stay.
+        scores: of each pair; not a number where it has none. Empty where nothing was scored.
+        threshold: the score that was asked for in the end.
+    """
+
+    reasons: Sequence[RejectionReason]
+    reason_numbers: array[int]
+    scores: array[float] = field(default_factory=lambda: array("f"))
+    threshold: float = 0.0
+
+    @property
+    def num_kept(self) -> int:
+        """How many stay."""
+        return self.reason_numbers.count(KEPT_NUMBER)
+
+    @property
+    def rejection_counts(self) -> Sequence[int]:
+        """How many each reason turned away."""
+        return [self.reason_numbers.count(number) for number in range(len(self.reasons))]
+
+    def format_score(self, index: int) -> str:
+        """That of a pair, in digits; empty where it has none."""
+        return f"{self.scores[index]:.3f}" if self.scores and not isnan(self.scores[index]) else ""
+
+    def to_table(self) -> PageTable:
+        """How many are kept, and why others are not."""
+        total = len(self.reason_numbers)
+        rows = [["kept", f"{self.num_kept:,}", format_percent(self.num_kept, total)]]
+        for reason, count in zip(self.reasons, self.rejection_counts, strict=True):
+            if count:
+                rows.append([f"{reason.name}: {reason.description}", f"{count:,}", format_percent(count, total)])
+        return PageTable("", ["", "pairs", ""], rows)
+
+    def plot_scores(self) -> str | None:
+        """How scores are spread; None where there are none."""
+        scored = [score for score in self.scores if not isnan(score)]
+        if not scored:
+            return None
+        heights = [0] * _BARS
+        for score in scored:
+            heights[min(_BARS - 1, int(score * _BARS))] += 1
+        line = PlotLine("pairs", tuple(((number + 0.5) / _BARS, height) for number, height in enumerate(heights)))
+        return draw_line_plot(
+            [line],
+            title="How far two models agree on pairs",
+            x_name=f"score; kept from {self.threshold:.3f} on",
+            y_name="pairs",
+            y_include=0,
+        )
+
+
+def filter_pairs(
+    pairs: Callable[[], Iterable[TextPair]],
+    rules: Sequence[PairFilter],
+    *,
+    score: PairScorer | None = None,
+    threshold: ScoreThreshold = ScoreThreshold(),
+    on_progress: Callable[[int, int], None] = lambda _, __: None,
+) -> FilterResult:
+    """Asks the rules in order, and models about what has passed them.
+
+    Args:
+        pairs: reads the corpus from its start.
+        rules: the first that turns a pair away is its reason.
+        score: from 0 to 1 for pairs, None for those that cannot be scored.
+        threshold: what scores must reach.
+        on_progress: is told how many pairs were judged, and of how many.
+    """
+    total = 0
+    for source, target in pairs():
+        total += 1
+        for rule in rules:
+            rule.learn(source, target)
+    reasons = [RejectionReason(rule.name, rule.description) for rule in rules]
+    numbers = array("b")
+    scores = array("f")
+    corpus = iter(pairs())
+    while chunk := list(islice(corpus, _CHUNK_SIZE)):
+        start = len(numbers)
+        numbers.extend(_find_rejecting_rule(rules, *pair) for pair in chunk)
+        if score is not None:
+            passed = [index for index, _ in enumerate(chunk) if numbers[start + index] == KEPT_NUMBER]
+            scores_found = dict(zip(passed, score([chunk[index] for index in passed]), strict=True))
+            scores.extend(nan if (value := scores_found.get(index)) is None else value for index, _ in enumerate(chunk))
+        on_progress(len(numbers), total)
+    if score is None:
+        return FilterResult(reasons, numbers)
+    return _apply_threshold(reasons, numbers, scores, threshold)
+
+
+def _find_rejecting_rule(rules: Sequence[PairFilter], source: str, target: str) -> int:
+    return next((number for number, rule in enumerate(rules) if rule.should_reject(source, target)), KEPT_NUMBER)
+
+
+def _apply_threshold(
+    reasons: Sequence[RejectionReason], numbers: array[int], scores: array[float], threshold: ScoreThreshold
+) -> FilterResult:
+    """What has passed the rules, judged by its scores."""
+    known_scores = sorted((score for score in scores if not isnan(score)), reverse=True)
+    min_score = threshold.min_score
+    if threshold.share is not None and known_scores:
+        min_score = max(min_score, known_scores[max(1, ceil(threshold.share * len(known_scores))) - 1])
+    unread_number, low_number = len(reasons), len(reasons) + 1
+    for index, score in enumerate(scores):
+        if numbers[index] == KEPT_NUMBER and not score >= min_score:
+            numbers[index] = unread_number if isnan(score) else low_number
+    new_reasons = (
+        RejectionReason("unread", "that are longer than a model reads"),
+        RejectionReason("score", "on which both models agree less"),
+    )
+    return FilterResult([*reasons, *new_reasons], numbers, scores, min_score)
+
+
+def build_filter_page(result: FilterResult, pairs: Iterable[tuple[str, TextPair]], *, title: str) -> str:
+    """What was kept and what was not, with some pairs of each reason, spread over the corpus, and the scores.
+
+    Args:
+        result: of the pairs.
+        pairs: the place and the texts of each.
+        title: of the page.
+    """
+    counts = {KEPT_NUMBER: result.num_kept, **dict(enumerate(result.rejection_counts))}
+    num_seen = dict.fromkeys(counts, 0)
+    shown_rows: dict[int, list[list[str]]] = {number: [] for number in counts}
+    for index, (number, (location, texts)) in enumerate(zip(result.reason_numbers, pairs, strict=True)):
+        if (
+            num_seen[number] * _MAX_SHOWN >= len(shown_rows[number]) * counts[number]
+            and len(shown_rows[number]) < _MAX_SHOWN
+        ):
+            shown_rows[number].append([location, *texts, *([result.format_score(index)] if result.scores else [])])
+        num_seen[number] += 1
+    head = ["place", "source", "target", *(["score"] if result.scores else [])]
+    headings = {
+        KEPT_NUMBER: "kept",
+        **{number: f"{reason.name}: {reason.description}" for number, reason in enumerate(result.reasons)},
+    }
+    tables = [
+        PageTable(f"{headings[number]} ({counts[number]:,})", head, rows) for number, rows in shown_rows.items() if rows
+    ]
+    picture = result.plot_scores()
+    return render_html_page(title, tables=[result.to_table(), *tables], pictures=[] if picture is None else [picture])

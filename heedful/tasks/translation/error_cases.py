@@ -1,0 +1,135 @@
+"""Which translations of a measured text are worth reading: the worst, misjudged, too short or long, odd ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, final
+
+import numpy as np
+from jaxtyping import Float
+
+from heedful.data.readers import SentencePair
+from heedful.metrics.weighted_sacrebleu import CorpusChrF
+from heedful.tasks.translation.evaluation import TranslationEvaluator, TranslationOutputs, TranslationStats
+from heedful.tasks.translation.hallucination_signs import find_text_signs
+
+_NUM_WORST: Final = 20
+_MAX_OTHERS: Final = 10
+"""Sentences of each kind, at most."""
+_MIN_LENGTH_RATIO, _MAX_LENGTH_RATIO = 0.75, 1.33
+"""Letters of a translation for each of the reference, beyond which it is told of."""
+_MIN_SURPRISE: Final = 0.1
+"""How far from what was expected, likewise."""
+
+
+@final
+@dataclass(frozen=True)
+class ErrorCase:
+    """A sentence and what a system made of it.
+
+    Attributes:
+        number: of the sentence, from 1.
+        pair: the sentence and its reference.
+        text: the translation.
+        score: its chrF, from 0 to 100.
+        stats: what else is known of it, where a model made it.
+    """
+
+    number: int
+    pair: SentencePair
+    text: str
+    score: float
+    stats: TranslationStats | None
+
+    @property
+    def warning_signs(self) -> tuple[str, ...]:
+        """What is suspicious of the translation."""
+        return find_text_signs(self.pair.source, self.text) if self.stats is None else self.stats.signs
+
+    @property
+    def length_ratio(self) -> float:
+        """Letters of the translation for each of the reference."""
+        return len("".join(self.text.split())) / max(1, len("".join(self.pair.target.split())))
+
+
+@final
+@dataclass(frozen=True)
+class ErrorCases:
+    """All sentences of a measured text.
+
+    Attributes:
+        evaluator: the text.
+        answers: its translations.
+    """
+
+    evaluator: TranslationEvaluator
+    answers: TranslationOutputs
+
+    @cached_property
+    def scores(self) -> Float[np.ndarray, " N"]:
+        """chrF of each sentence, from 0 to 100."""
+        metric = CorpusChrF(self.answers.texts, self.evaluator.references, lowercase=self.evaluator.options.lowercase)
+        return metric.score_sums(metric.counts)
+
+    @cached_property
+    def all_cases(self) -> list[ErrorCase]:
+        """In their order."""
+        stats: Sequence[TranslationStats | None] = self.answers.stats or [None] * self.evaluator.size
+        rows = zip(self.evaluator.pairs, self.answers.texts, self.scores.tolist(), stats, strict=True)
+        return [ErrorCase(number, *row) for number, row in enumerate(rows, 1)]
+
+    @cached_property
+    def surprise(self) -> Float[np.ndarray, " N"] | None:
+        """How much better (above 0) or worse each translation is than its model was sure of, from -1 to 1.
+
+        That is chrF less the confidence, where the model was calibrated; else the share of sentences with less chrF,
+        less that of sentences of which the model was less sure. None where no model made the translations.
+        """
+        if not self.answers.stats:
+            return None
+        expected = [stats.expected for stats in self.answers.stats]
+        expected_values = [value for value in expected if value is not None]
+        if len(expected_values) == len(expected):
+            return np.asarray(self.scores / 100 - np.array(expected_values))
+        certainties = np.array([stats.certainty for stats in self.answers.stats])
+        return np.asarray(_rank_shares(self.scores) - _rank_shares(certainties))
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether models told what chrF to expect."""
+        return bool(self.answers.stats) and all(stats.expected is not None for stats in self.answers.stats)
+
+    @cached_property
+    def selected_cases(self) -> Mapping[str, list[ErrorCase]]:
+        """By what is the matter with them, those first that it is the matter most with; no kind without any."""
+        surprise = np.zeros(self.evaluator.size) if self.surprise is None else self.surprise
+        ratios = np.array([case.length_ratio for case in self.all_cases])
+        signs = np.array([len(case.warning_signs) for case in self.all_cases])
+        errors = 100 - self.scores
+        severities = {
+            "worst": errors,
+            "worse than sure": -surprise - _MIN_SURPRISE,
+            "better than sure": surprise - _MIN_SURPRISE,
+            "too short": _MIN_LENGTH_RATIO - ratios,
+            "too long": ratios - _MAX_LENGTH_RATIO,
+            "with signs": np.where(signs > 0, signs + errors / 1000, 0),
+        }
+        selected = {
+            name: self._select_most_severe(severity, _NUM_WORST if name == "worst" else _MAX_OTHERS)
+            for name, severity in severities.items()
+        }
+        return {name: cases for name, cases in selected.items() if cases}
+
+    def _select_most_severe(self, severity: Float[np.ndarray, " N"], count: int) -> list[ErrorCase]:
+        """Those of which it is more than nothing, the most first."""
+        order = np.argsort(-severity, kind="stable")[:count]
+        return [self.all_cases[index] for index in order if severity[index] > 0]
+
+
+def _rank_shares(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
+    """The share of values that each exceeds; half of those that are the same count."""
+    order = np.sort(values)
+    below, below_or_equal = (np.searchsorted(order, values, side=side) for side in ("left", "right"))
+    return np.asarray((below + below_or_equal) / 2 / len(values))

@@ -1,0 +1,131 @@
+"""Guided alignment: one attention learns to look where links of words say that it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.attention.hooks import SOURCE_AXIS, AttentionRole
+from heedful.data.batches import PairBatch
+from heedful.data.word_alignments import AlignedBatch
+from heedful.errors import RecipeError
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.watch import watch_attention
+from heedful.models.conditional import ConditionalModel
+from heedful.tasks.criteria import Criterion
+from heedful.tasks.objective import Loss, LossPart
+from heedful.tasks.translation.recipe import GuidedConfig
+from heedful.tensors import Tokens
+
+_MIN_WEIGHT: Final = torch.finfo(torch.float32).tiny
+
+
+@final
+@dataclass(frozen=True)
+class GuidedAttention:
+    """The attention that is guided.
+
+    Attributes:
+        path: of the attention in its model.
+        head: of it; None for the mean of all.
+    """
+
+    path: str
+    head: int | None
+
+    @classmethod
+    def from_config(cls, model: nn.Module, config: GuidedConfig) -> GuidedAttention:
+        """What a recipe asks for, in a model.
+
+        Raises:
+            RecipeError: the model has no such attention, or none to its source at all.
+        """
+        attentions = [
+            (path, info) for path, info in find_attention_sites(model).items() if _is_source_attention(info.declaration)
+        ]
+        if not attentions:
+            raise RecipeError("training.guided teaches attention to the source, which this model has not; leave it out")
+        layer = len(attentions) - 1 if config.layer is None else config.layer
+        if layer >= len(attentions):
+            raise RecipeError(
+                f"training.guided.layer = {layer}: the source is looked at in {len(attentions)} "
+                f"layer{'s' * (len(attentions) > 1)}, counted from 0"
+            )
+        path, info = attentions[layer]
+        head = None if config.head == "mean" else config.head
+        if head is not None and head >= info.heads:
+            raise RecipeError(
+                f"training.guided.head = {head}: that attention has {info.heads} "
+                f"head{'s' * (info.heads > 1)}, counted from 0"
+            )
+        return cls(path, head)
+
+    def get_weights(self, attention_calls: Sequence[Tensor]) -> Float[Tensor, "B T S"]:
+        """Its weights, of all calls one after the other."""
+        return select_head(attention_calls, self.head)
+
+
+def select_head(attention_calls: Sequence[Tensor], head: int | None) -> Float[Tensor, "B T S"]:
+    """The weights of one head, or the mean over all; recurrent models attend in one call for each token."""
+    return torch.cat([_select_head(call, head) for call in attention_calls], 1)
+
+
+def _select_head(weights: Tensor, head: int | None) -> Float[Tensor, "B T S"]:
+    if weights.dim() == 3:
+        return weights
+    return weights.mean(1) if head is None else weights[:, head]
+
+
+def _is_source_attention(attention_look: AttentionRole) -> bool:
+    return attention_look.kind == "cross" and attention_look.keys == SOURCE_AXIS
+
+
+@final
+class GuidedCriterion(Criterion):
+    """Another criterion, and the cross entropy of one attention with the links of pieces (Chen et al. 2016).
+
+    With G_ti = 1 / (links of t) where the target's piece t is linked with the source's piece i, and 0 elsewhere, and A
+    the weights while t is written, it adds -weight sum_ti G_ti log A_ti. Pieces without links do not count. The part
+    `guided` is the sum without the weight, for each piece that has links.
+
+    Args:
+        base: what is minimised besides.
+        config: which attention, and the weight.
+    """
+
+    def __init__(self, base: Criterion, config: GuidedConfig) -> None:
+        self.base = base
+        self.config = config
+        self.part_names = base.part_names | {"guided"}
+
+    def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
+        """The sum of both."""
+        assert isinstance(batch, AlignedBatch), "what is guided has links"
+        guided = GuidedAttention.from_config(model, self.config)
+        with watch_attention(model, detach=False, paths={guided.path}) as recorded:
+            loss = self.base.loss(model, batch)
+        weights = guided.get_weights(recorded[guided.path])
+        row, label, column = batch.links.T
+        probabilities = weights[row, label, column].float().clamp_min(_MIN_WEIGHT)
+        alignment_loss = -(batch.link_weights * probabilities.log()).sum()
+        total = loss.total + self.config.weight * alignment_loss
+        return Loss(
+            total, loss.count, {**loss.parts, "guided": LossPart(alignment_loss.detach(), batch.num_linked_labels)}
+        )
+
+    def on_update(self, nll: float) -> None:
+        """Passed on."""
+        self.base.on_update(nll)
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """The other's."""
+        return self.base.state_dict()
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Passed on."""
+        self.base.load_state_dict(tensors)

@@ -1,0 +1,191 @@
+"""The heads of a translation model over many sentences: where they look, how well they align, what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from heedful.attention.hooks import AttentionKind
+from heedful.data.context import SourceSentence, get_text
+from heedful.data.word_alignments import map_pieces_to_words
+from heedful.errors import RecipeError
+from heedful.generation.search import SearchStrategy
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.heads import HeadMeasureSums, measure_map
+from heedful.inspection.record import AttentionMap
+from heedful.inspection.watch import disable_head
+from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
+from heedful.metrics.translation import bleu, select_bleu_tokenizer
+from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.translation.translations import WordLinks, link_words
+from heedful.tasks.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class AttentionHead:
+    """Which head of a model, counted from 0; `path` leads to its attention."""
+
+    path: str
+    role: AttentionKind
+    layer: int
+    number: int
+
+    @property
+    def title(self) -> str:
+        """As people call it."""
+        return f"{self.role} {self.layer}.{self.number}"
+
+
+@dataclass(frozen=True)
+class HeadStatistics:
+    """Where a head looks, on average over queries.
+
+    Attributes:
+        head: which.
+        averages: of its measures; see `HeadMeasureSums.averages`.
+        error_rate: of its alignments against those of people; None for heads that do not look at the source, or where
+            there is no gold.
+    """
+
+    head: AttentionHead
+    averages: Mapping[str, float]
+    error_rate: float | None
+
+
+@dataclass(frozen=True)
+class HeadImportance:
+    """What a model loses without a head.
+
+    Attributes:
+        head: which.
+        bleu: points of BLEU that are lost; below 0 where it translates better.
+        nats: log-probability of the references that is lost, in nats for each token.
+    """
+
+    head: AttentionHead
+    bleu: float
+    nats: float
+
+
+@dataclass(frozen=True)
+class ModelImportance:
+    """What each head is worth, and the BLEU and the nats for each token of the whole model."""
+
+    bleu: float
+    nats: float
+    heads: tuple[HeadImportance, ...]
+
+
+def collect_head_statistics(
+    translator: Translator,
+    pairs: Sequence[tuple[SourceSentence, str]],
+    *,
+    gold: Sequence[GoldAlignment] | None = None,
+    selection: InspectionSelection | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> tuple[HeadStatistics, ...]:
+    """The habits of every head while a model reads given translations.
+
+    Args:
+        translator: its first model is asked.
+        pairs: sentences and their translations; pairs with an empty side are passed over.
+        gold: alignments by people, one for each pair.
+        selection: layers and heads that are asked.
+        on_progress: told of each pair that is done.
+
+    Raises:
+        DataError: a sentence is longer than the model can read.
+        RecipeError: the model has no attention.
+    """
+    if not list_heads(translator):
+        raise RecipeError("this model has no attention, so it has no heads that look anywhere")
+    sums: dict[AttentionHead, HeadMeasureSums] = {}
+    links: dict[AttentionHead, list[WordLinks]] = {}
+    gold_alignments: list[GoldAlignment] = []
+    selection_used = selection or InspectionSelection()
+    for number, (source, target) in enumerate(pairs):
+        if get_text(source).strip() and target.strip():
+            map_selection = InspectionSelection(
+                selection_used.layers, selection_used.heads, attention_steps=False, alternatives=1
+            )
+            record = translator.inspect(source, target, scope=map_selection)
+            words = translator.get_word_numbers(source), map_pieces_to_words(translator.target, target)
+            for item in record.maps:
+                _add_measures(item, sums)
+                if gold is not None and item.role == "cross":
+                    for head, weights in zip(_list_map_heads(item), item.weights, strict=True):
+                        links_found = link_words(weights, source_words=words[0], target_words=words[1])
+                        links.setdefault(head, []).append(links_found)
+            if gold is not None:
+                gold_alignments.append(gold[number])
+        if on_progress is not None:
+            on_progress(1)
+    return tuple(
+        HeadStatistics(
+            head, item.averages, alignment_error_rate(links[head], gold_alignments) if head in links else None
+        )
+        for head, item in sums.items()
+    )
+
+
+def measure_head_importance(
+    translator: Translator,
+    pairs: Sequence[tuple[SourceSentence, str]],
+    *,
+    search: SearchStrategy,
+    lowercase: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+) -> ModelImportance:
+    """What every head is worth: BLEU and log-probability without it, one head at a time (Michel et al. 2019, 3.2).
+
+    Args:
+        translator: of one model; its heads are silenced in turn.
+        pairs: sentences and their references.
+        search: how translations are looked for.
+        lowercase: for BLEU.
+        on_progress: told of each head that is done.
+    """
+    assert len(translator.models) == 1, "heads belong to one model"
+    model = translator.models[0]
+
+    def evaluate_model() -> tuple[float, float]:
+        texts = [item.text for item in translator.translate([source for source, _ in pairs], search=search)]
+        scores = translator.score(pairs)
+        nats = sum(item.log_probability for item in scores) / sum(item.count for item in scores)
+        references = [target for _, target in pairs]
+        return bleu(texts, references, lowercase=lowercase, tokenize=select_bleu_tokenizer(references)).value, nats
+
+    full_scores = evaluate_model()
+    results = []
+    for head in list_heads(translator):
+        with disable_head(model, head.path, head=head.number):
+            scores_without = evaluate_model()
+        results.append(HeadImportance(head, full_scores[0] - scores_without[0], full_scores[1] - scores_without[1]))
+        if on_progress is not None:
+            on_progress(1)
+    return ModelImportance(*full_scores, tuple(results))
+
+
+def list_heads(translator: Translator) -> tuple[AttentionHead, ...]:
+    """Every head of a translator's first model, in the order of its layers."""
+    model = translator.models[0]
+    return tuple(
+        AttentionHead(path, info.declaration.kind, info.layer, number)
+        for path, info in find_attention_sites(model).items()
+        for number in range(info.heads)
+    )
+
+
+def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
+    return [
+        AttentionHead(attention_map.path, attention_map.role, attention_map.layer, number)
+        for number in attention_map.heads
+    ]
+
+
+def _add_measures(attention_map: AttentionMap, sums: dict[AttentionHead, HeadMeasureSums]) -> None:
+    measured = measure_map(attention_map)
+    for index, head in enumerate(_list_map_heads(attention_map)):
+        previous = sums.get(head)
+        current = HeadMeasureSums.from_measures(measured, index)
+        sums[head] = current if previous is None else previous + current

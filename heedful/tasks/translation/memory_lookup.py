@@ -1,0 +1,251 @@
+"""Translation memories: files of approved translations, read, and asked before a model is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from heedful.data.detect.file_names import get_suffix
+from heedful.data.detect.languages import has_same_language, parse_language_code
+from heedful.data.detect.pair_checks import is_similar_language
+from heedful.data.detect.parallel import DetectedParallelText
+from heedful.data.detect.sniff import (
+    FileShape,
+    FileSniff,
+    JsonObjectsShape,
+    PlainLinesShape,
+    TableShape,
+    TranslationFileShape,
+    sniff_file,
+)
+from heedful.errors import DataError
+from heedful.language_tags import is_same_variety
+from heedful.localisation.documents import DocumentLanguages
+from heedful.localisation.files import read_document
+from heedful.localisation.placeholders import to_plain_text
+from heedful.localisation.translation_memory import MemoryEntry, MemoryMatch, TranslationMemory
+from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.tasks.predictor import LineFormat, UnreadableInput
+from heedful.tasks.translation.translations import TranslationInput
+
+EXACT_MATCH: Final = "taken from the memory"
+SIMILAR_MATCH: Final = "similar to a text of the memory"
+NO_MATCH: Final = "like no text of the memory"
+"""What is told of a sentence (`LineFormat.input_notes`)."""
+
+
+def load_translation_memory(
+    paths: Sequence[Path], *, languages: DocumentLanguages, min_similarity: float
+) -> TranslationMemory:
+    """The approved translations of files, as one memory.
+
+    A TMX, PO or XLIFF gives what is finished in it, as `ConfirmedTranslations` does but with all its placeholders; a table or lines
+    of JSON two columns of text; of plain text two files follow each other, the source first. What is in the language
+    of another region (`pt-BR` for `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), is shown and never
+    taken.
+
+    Args:
+        paths: of the files, the most trusted first.
+        languages: of what is translated, as far as they are known; a TMX needs both unless it has two languages.
+        min_similarity: how similar a text must be, from 0 to 1; see `TranslationMemory`.
+
+    Raises:
+        DataError: a file is missing or damaged, has no pairs, or is of other languages.
+        MissingExtraError: rapidfuzz is not installed.
+    """
+    return TranslationMemory(_iter_entries(paths, languages), min_similarity=min_similarity)
+
+
+def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
+    pending = list(map(sniff_file, paths))
+    while pending:
+        file = pending.pop(0)
+        if isinstance(file.shape, TranslationFileShape):
+            yield from _iter_document_entries(file, file.shape, languages)
+            continue
+        files = [file]
+        if isinstance(file.shape, PlainLinesShape):
+            if not (pending and isinstance(pending[0].shape, PlainLinesShape)):
+                raise DataError(
+                    f"{file.path}: is plain text, whose translations stand in a second file; name that behind it"
+                )
+            files.append(pending.pop(0))
+        yield from _iter_text_entries(files, languages)
+
+
+def _iter_document_entries(
+    file: FileSniff, shape: TranslationFileShape, languages: DocumentLanguages
+) -> Iterator[MemoryEntry]:
+    """What is finished in a file of translators."""
+    description = ""
+    if get_suffix(file.path) == ".tmx":
+        languages = _choose_tmx_languages(file.path, shape.languages, languages)
+        description = (
+            f" from {languages.source!r} to {languages.target!r} (there: {', '.join(shape.languages) or 'none'})"
+        )
+    document = read_document(file.path, source=languages.source, target=languages.target)
+    document_languages = document.languages
+    for side_name, language, expected in (
+        ("sources", document_languages.source, languages.source),
+        ("translations", document_languages.target, languages.target),
+    ):
+        if language is not None and expected is not None and not has_same_language(language, expected):
+            raise DataError(
+                f"{file.path}: its {side_name} are in {language!r}, and {expected!r} is wanted; name another memory"
+            )
+    reusable = all(
+        language is None or expected is None or is_same_variety(language, expected)
+        for language, expected in (
+            (document_languages.source, languages.source),
+            (document_languages.target, languages.target),
+        )
+    )
+    is_empty = True
+    for unit in document.units:
+        if (
+            unit.state == "translated"
+            and unit.target is not None
+            and to_plain_text(unit.source)
+            and to_plain_text(unit.target)
+        ):
+            is_empty = False
+            yield MemoryEntry(unit.source, unit.target, file.path.name, reusable)
+    if is_empty:
+        raise DataError(f"{file.path}: has no translation that is finished{description}; name another memory")
+
+
+def _choose_tmx_languages(path: Path, available: Sequence[str], languages: DocumentLanguages) -> DocumentLanguages:
+    """The languages of a TMX that are meant; of two, one tells the other."""
+    source, target = languages.source, languages.target
+    other_languages = [language for language in available if not has_same_language(language, source or target or "")]
+    if len(available) == 2 and len(other_languages) == 1:
+        source, target = (
+            source or (other_languages[0] if target else None),
+            target or (other_languages[0] if source else None),
+        )
+    if source is None or target is None:
+        raise DataError(
+            f"{path}: does not say what is translated into what (there: {', '.join(available) or 'none'}); "
+            "say it with --source-language en --target-language de"
+        )
+    return DocumentLanguages(source, target)
+
+
+def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
+    """Two columns, or two files of lines."""
+    dataset = propose_datasets(files, task="translation", columns=_find_text_columns(files[0].shape))[0].dataset
+    assert isinstance(dataset, DetectedParallelText), "nothing else is translated"
+    part = dataset.present_parts[0]
+    expected = (languages.source, languages.target)
+    for name, detected, tag in zip(dataset.get_side_names(part), dataset.languages, expected, strict=False):
+        language_code = parse_language_code(tag or "")
+        if detected and language_code and not is_similar_language(detected, language_code):
+            raise DataError(
+                f"{name}: is in {detected}, and {language_code} is wanted; name another memory, or turn it round"
+            )
+    is_empty = True
+    for example in dataset.read_examples(part):
+        source, target = example.texts
+        if to_plain_text((source,)) and to_plain_text((target,)):
+            is_empty = False
+            yield MemoryEntry((source,), (target,), files[0].path.name)
+    if is_empty:
+        raise DataError(f"{files[0].path}: has no text with a translation; name another memory")
+
+
+def _find_text_columns(shape: FileShape) -> Sequence[str]:
+    """Those that hold source and target, where nothing else can be meant."""
+    if not isinstance(shape, TableShape | JsonObjectsShape):
+        return ()
+    names = [column.name for column in shape.columns]
+    if {"source", "target"} <= set(names):
+        return ("source", "target")
+    return names if len(names) == 2 and isinstance(shape, TableShape) else ()
+
+
+@final
+@dataclass(frozen=True)
+class MemoryAnswer:
+    """What became of a sentence.
+
+    Attributes:
+        sentence: that was given.
+        match: what the memory has for it.
+        answer: the model's, where the memory has no translation.
+    """
+
+    sentence: TranslationInput
+    match: MemoryMatch | None
+    answer: Any = None
+
+
+@final
+@dataclass(frozen=True)
+class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
+    """A sentence a line; a memory has its translation, or a model makes one.
+
+    Attributes:
+        inner: how the model answers.
+        memory: that is asked first.
+        accelerators: whether a sign before a letter may choose a text from a menu.
+    """
+
+    inner: LineFormat[TranslationInput, Any]
+    memory: TranslationMemory
+    accelerators: bool = False
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput]:
+        """Sentences whose translations may be as they like."""
+        return map(TranslationInput, lines)
+
+    def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[MemoryAnswer | UnreadableInput]:
+        """What the memory has, and what the model says of all others."""
+        matches = [self.memory.find_match((input_.text,), accelerators=self.accelerators) for input_ in inputs]
+        unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]
+        model_answers = iter(self.inner.answer_inputs(unmatched, start=start))
+        results: list[MemoryAnswer | UnreadableInput] = []
+        for sentence, match in zip(inputs, matches, strict=True):
+            answer = None if _is_exact(match) else next(model_answers)
+            results.append(answer if isinstance(answer, UnreadableInput) else MemoryAnswer(sentence, match, answer))
+        return results
+
+    def to_json(self, answer: MemoryAnswer) -> Any:
+        """With the text that was found, its translation, and how similar it is."""
+        match = answer.match
+        if match is None:
+            return self.inner.to_json(answer.answer)
+        memory_record = {"source": answer.sentence.text, "translation": _format_line(match)}
+        record: dict[str, Any] = memory_record if _is_exact(match) else self.inner.to_json(answer.answer)
+        similarity = round(match.similarity, 4)
+        match_json = {
+            "source": match.source_text,
+            "target": match.target_text,
+            "similarity": similarity,
+            "taken": _is_exact(match),
+        }
+        return {**record, "match": match_json}
+
+    def format_answer(self, answer: MemoryAnswer) -> str:
+        """The translation."""
+        if answer.match is not None and _is_exact(answer.match):
+            return f"{_format_line(answer.match)}\n"
+        return self.inner.format_answer(answer.answer)
+
+    def input_notes(self, answer: MemoryAnswer) -> Iterator[str]:
+        """What the memory had, and what is told of the model's answer."""
+        if _is_exact(answer.match):
+            yield EXACT_MATCH
+            return
+        yield NO_MATCH if answer.match is None else SIMILAR_MATCH
+        yield from self.inner.input_notes(answer.answer)
+
+
+def _is_exact(match: MemoryMatch | None) -> bool:
+    return match is not None and match.exact_target is not None
+
+
+def _format_line(match: MemoryMatch) -> str:
+    """What was taken, in one line."""
+    return " ".join("".join(part if isinstance(part, str) else part.raw for part in match.exact_target or ()).split())

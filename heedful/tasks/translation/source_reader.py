@@ -1,0 +1,162 @@
+"""What is translated, as a model reads it: behind what it follows, in parts where it is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, final
+
+from heedful.data.context import (
+    SourceSentence,
+    attach_context,
+    find_sentence_positions,
+    get_context,
+    get_text,
+    prepend_context,
+)
+from heedful.data.corpus import CHARACTERS_PER_TOKEN
+from heedful.data.factors import EncodedText, SourceEncoder
+from heedful.data.text_splitting import split_text
+from heedful.data.word_alignments import map_context_pieces_to_words
+from heedful.errors import DataError, RecipeError
+from heedful.tasks.translation.directions import list_tag_languages
+from heedful.tasks.translation.glossary import TargetTerm, assign_terms
+from heedful.tasks.translation.term_annotation import AnnotationMarks
+
+_TAG_LENGTH: Final = 40
+"""Letters in which a text names a language, if it does."""
+
+
+@final
+@dataclass(frozen=True)
+class SourcePart:
+    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold; what is
+    `tokens` may begin with pieces of what it follows.
+    """
+
+    sentence: SourceSentence
+    tokens: EncodedText
+    cut: int = 0
+    terms: tuple[TargetTerm, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """It alone."""
+        return get_text(self.sentence)
+
+
+@final
+@dataclass(frozen=True)
+class SourceReader:
+    """How a model reads sentences.
+
+    Attributes:
+        encoder: how a text becomes pieces.
+        max_length: how many of them, the one that ends a sentence included.
+        context: sentences before another one that are read with it, at most.
+    """
+
+    encoder: SourceEncoder
+    max_length: int
+    context: int = 0
+
+    def split_into_parts(self, sentence: SourceSentence) -> list[SourcePart]:
+        """The sentence, or what it is split into where it is too long (`heedful.data.text_splitting`), each part behind those
+        before it."""
+        self._require_language(sentence)
+        full_part = self.read_part(sentence)
+        texts = split_text(get_text(sentence), self._fits, protected=AnnotationMarks().pattern) if full_part.cut else []
+        if len(texts) < 2:
+            return [full_part]
+        sentences = [*get_context(sentence), *(part.strip() for part in texts)]
+        start = len(sentences) - len(texts)
+        return [
+            self.read_part(attach_context(sentences[index], sentences[max(0, index - self.context) : index]))
+            for index in range(start, len(sentences))
+        ]
+
+    def read_part(self, sentence: SourceSentence) -> SourcePart:
+        """As much of it as can be read."""
+        tokens, limit = self._encode_with_context(sentence), self.max_length - 1
+        return SourcePart(sentence, tokens.truncate(limit), max(0, len(tokens) - limit))
+
+    def encode_whole(self, sentence: SourceSentence, number: int) -> EncodedText:
+        """All of it; `DataError` with its number where it is too long."""
+        self._require_language(sentence)
+        tokens = self._encode_with_context(sentence)
+        if len(tokens) >= self.max_length:
+            raise DataError(
+                f"sentence {number}: has {len(tokens)} tokens, this model reads at most {self.max_length - 1}; split it"
+            )
+        return tokens
+
+    def encode_truncated(self, text: str, number: int, on_truncated: Callable[[int], None] | None) -> EncodedText:
+        """A text that stands by itself, as far as it can be read; `on_truncated` is told its number where something is left, and
+        without it that is a `DataError`."""
+        tokens, limit = self.encoder.encode(text), self.max_length - 1
+        if len(tokens) <= limit:
+            return tokens
+        if on_truncated is None:
+            raise DataError(f"text {number}: has {len(tokens)} tokens, this model reads at most {limit}; split it")
+        on_truncated(number)
+        return tokens.truncate(limit)
+
+    def own_positions(self, tokens: EncodedText) -> list[int]:
+        """Where the pieces of a sentence stand among those that are read, which may begin with what it follows."""
+        return find_sentence_positions(self.encoder.tokenizer, tokens.ids)
+
+    def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
+        """For each piece that is read the number of the word, between white space, in which it begins; -1 for what the
+        sentence follows, and for tags.
+
+        Raises:
+            DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
+        """
+        text = self.encoder.strip_labels(get_text(sentence))
+        return map_context_pieces_to_words(self.encoder.tokenizer, text, self.encode_whole(sentence, 1).ids)
+
+    def _fits(self, text: str) -> bool:
+        return len(text) <= CHARACTERS_PER_TOKEN * self.max_length and not self.read_part(text.strip()).cut
+
+    def _encode_with_context(self, sentence: SourceSentence) -> EncodedText:
+        previous = get_context(sentence)
+        if previous and not self.context:
+            raise RecipeError(
+                "this model reads each sentence by itself: give sentences alone, or train one with data.context"
+            )
+        tokens = self.encoder.encode(get_text(sentence))
+        return (
+            prepend_context(self.encoder, tokens, previous[-self.context :], max_pieces=self.max_length - 1)
+            if previous
+            else tokens
+        )
+
+    def _require_language(self, sentence: SourceSentence) -> None:
+        """`RecipeError` where a model of several languages is asked for none of them, or for two."""
+        if not self._language_of_id:
+            return
+        tokenizer = self.encoder.tokenizer
+        requested = [self._language_of_id[number] for number in tokenizer.prefix_ids if number in self._language_of_id]
+        first_ids = tokenizer.encode(get_text(sentence)[:_TAG_LENGTH])[len(tokenizer.prefix_ids) :][:1]
+        in_text = [self._language_of_id[number] for number in first_ids if number in self._language_of_id]
+        if requested and in_text:
+            raise RecipeError(
+                f"a sentence begins with >>{in_text[0]}<<, and {requested[0]} is asked for already: leave one of them away"
+            )
+        if first_ids and len(self._language_of_id) > 1 and not requested and not in_text:
+            languages = ", ".join(self._language_of_id.values())
+            raise RecipeError(f"this model writes {languages}: say which of them, with --to or towards()")
+
+    @cached_property
+    def _language_of_id(self) -> Mapping[int, str]:
+        """The languages that can be asked for, by the pieces that do so."""
+        tags = self.encoder.tokenizer.tag_ids
+        return {number: language for tag, number in tags.items() for language in list_tag_languages([tag])}
+
+
+def assign_constraints(parts: Sequence[SourcePart], terms: Sequence[TargetTerm | str]) -> list[SourcePart]:
+    """Parts of a sentence with what its translation is to hold, each term where it belongs (`assign_terms`)."""
+    unique_terms = dict.fromkeys(TargetTerm(term) if isinstance(term, str) else term for term in terms)
+    assigned = assign_terms(list(unique_terms), [part.text for part in parts])
+    return [replace(part, terms=part_terms) for part, part_terms in zip(parts, assigned, strict=True)]

@@ -1,0 +1,379 @@
+"""What translation makes of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar, Final, TypeAlias, final
+
+import torch
+from torch import nn
+
+from heedful.architectures.build import build_sequence_to_sequence
+from heedful.architectures.interface import DataSizes, TranslationArchitecture
+from heedful.atomic_io import MODEL_FILE, read_checked_json, read_manifest
+from heedful.data.batches import collate_pairs
+from heedful.data.context import get_source_with_context
+from heedful.data.corpus import Corpus, ExampleEncoder, build_factored_encoder, build_pair_encoder
+from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder, load_factor, split_factors
+from heedful.data.labels import LabelVocabulary
+from heedful.data.language_identification import LanguageIdentifier
+from heedful.data.normalisation import build_normaliser, require_valid_unicode
+from heedful.data.pretrained_tokenizers import MarianTokenizer
+from heedful.data.readers import SentencePair
+from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.tokenizers import Tokenizer
+from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
+from heedful.errors import RecipeError, RunError
+from heedful.metrics.translation import bleu, select_bleu_tokenizer
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.recipes.generation import GreedyConfig
+from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.criteria import Criterion, DecorrelationCriterion, LikelihoodCriterion, build_criterion
+from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
+from heedful.tasks.portable_model import PretrainedSource
+from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, read_examples
+from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued_settings, choose_settings
+from heedful.tasks.translation.confidence import CONFIDENCE_FILE, ConfidenceCurve
+from heedful.tasks.translation.directions import run_by_tags
+from heedful.tasks.translation.evaluation import TranslationEvaluator
+from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
+from heedful.tasks.translation.language_profiles import PROFILES_FILE as LANGUAGES
+from heedful.tasks.translation.language_profiles import learn_profiles
+from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
+from heedful.tasks.translation.report import TranslationComparison, TranslationReport
+from heedful.tasks.translation.translations import Translation
+from heedful.tasks.translation.translator import Translator
+from heedful.tasks.unit_names import UnitNames
+from heedful.tensors import Tokens
+
+SOURCE_TOKENIZER: Final = "tokenizer/source"
+TARGET_TOKENIZER: Final = "tokenizer/target"
+FACTOR_FILE: Final = "tokenizer/factor-{}.json"
+TranslationModel: TypeAlias = SequenceToSequence[Tokens]
+TranslationRun: TypeAlias = Run[TranslationRecipe, TranslationModel]
+
+
+@final
+class TranslationTask(Task[TranslationRecipe, TranslationModel]):
+    """Translations are learned from parallel text."""
+
+    tokenizer_files: ClassVar = (SOURCE_TOKENIZER, TARGET_TOKENIZER)
+    unit_names: ClassVar = UnitNames(examples="sentences", contents_side="target")
+    default_example_command: ClassVar = 'translate RUN --text "..."'
+    supported_options: ClassVar = frozenset(
+        {"text", "lowercase", "tokenize", "search", "terms", "contrasts", "judge", "paged"}
+    )
+    report_class: ClassVar = TranslationReport
+    comparison_class: ClassVar = TranslationComparison
+
+    def example_command(self, recipe: TranslationRecipe) -> str:
+        """With one of the languages, where there are several."""
+        languages = recipe.data.languages
+        return f'translate RUN --to {languages[0]} --text "..."' if languages else self.default_example_command
+
+    def choose_settings(self, recipe: TranslationRecipe, budget: ComputeBudget) -> Settings:
+        """A Transformer that suits the pairs and the time, or what suits a model that goes on."""
+        amount = CorpusSize.from_pairs(_strip_labels(recipe, read_examples(recipe, "train")))
+        if recipe.init is None:
+            return choose_settings(amount, budget, recipe=recipe)
+        return choose_continued_settings(
+            amount, recipe=recipe, total_size=CorpusSize.from_pairs(_iter_training_pairs(recipe))
+        )
+
+    def learn_vocabularies(self, recipe: TranslationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+        """Both languages', the same one twice where they share it, and what is known of source words.
+
+        What is written is learned in NFC, so that its marks stay what they are, and what is read in NFKC; where case is
+        folded, both in NFKC.
+        """
+        assert existing is None, "what is given to a translation run is taken"
+        config = recipe.tokenizer
+        assert isinstance(config, PairTokenizerConfig)
+        tags, factors, profiles = recipe.data.tags, _learn_factors(recipe), _learn_profiles(recipe)
+        composes = config.target_config.allows_nfc
+        if config.joint:
+            normalise = build_normaliser(lowercase=False) if composes else str
+            texts = (
+                text
+                for pair in _iter_training_sources(recipe)
+                for text in (normalise(require_valid_unicode(pair.source)), pair.target)
+            )
+            joint = config.learn_tokenizer(texts, tags=tags, nfc=composes)
+            return _collect_vocabularies(joint, joint, factors, profiles)
+        source = config.learn_tokenizer((pair.source for pair in _iter_training_sources(recipe)), tags=tags)
+        target = config.target_config.learn_tokenizer(
+            (pair.target for pair in _iter_training_pairs(recipe)), nfc=composes
+        )
+        return _collect_vocabularies(source, target, factors, profiles)
+
+    def use_tokenizers(self, recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
+        """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data.
+
+        What the model of others can be asked for is forgotten where the recipe asks for nothing: it goes on with one
+        language.
+        """
+        source, target = tokenizers
+        for tag in recipe.data.tags:
+            if tag not in source.tag_ids:
+                tags_note = f" (it has {', '.join(source.tag_ids)})" if source.tag_ids else ""
+                raise RecipeError(
+                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece{tags_note}; give the "
+                    "table [tokenizer], so that one is learned"
+                )
+        if isinstance(source, MarianTokenizer) and not recipe.data.tags:
+            source = source.without_tags()
+        return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))
+
+    def inherit_tokenizer_settings(self, recipe: TranslationRecipe, pretrained: PretrainedSource) -> Settings:
+        """Whether both languages share a vocabulary, and whether that folds case."""
+        source, target = pretrained.tokenizers
+        tokenizer, model = recipe.tokenizer, pretrained.model
+        assert isinstance(model, TranslationArchitecture)
+        joint = source.sha256 == target.sha256 or (model.shares_embeddings and tokenizer.kind != "given")
+        return {"joint": joint and tokenizer.target is None, "lowercase": target.normalise("A") == "a"}
+
+    def load_vocabularies(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
+        """Both languages', the same one twice where they share it, and what is known of source words."""
+        source = load_tokenizer(folder / SOURCE_TOKENIZER)
+        target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET_TOKENIZER)
+        factors = {name: load_factor(folder / FACTOR_FILE.format(name)) for name in recipe.factors}
+        profiles_path = folder / LANGUAGES
+        return _collect_vocabularies(
+            source, target, factors, LanguageIdentifier.load(profiles_path) if profiles_path.exists() else None
+        )
+
+    def build_encoding(self, run: TranslationRun) -> ExampleEncoder[SentencePair]:
+        """Both sides, each with its end, the links of their pieces where attention is guided, and their factors."""
+        tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
+        max_length = run.recipe.data.max_length
+        pairs = build_pair_encoder(*tokenizers, max_length=max_length)
+        encoding = pairs if run.recipe.training.guided is None else build_aligned_encoder(pairs, *tokenizers)
+        return (
+            build_factored_encoder(encoding, _build_source_encoder(run), max_length=max_length)
+            if run.recipe.factors
+            else encoding
+        )
+
+    def build_model(self, recipe: TranslationRecipe, sizes: VocabSizes) -> TranslationModel:
+        """An encoder and a decoder."""
+        factors = tuple(sizes[FACTOR_FILE.format(name)] for name in recipe.factors)
+        entries = DataSizes(sizes[SOURCE_TOKENIZER], sizes[TARGET_TOKENIZER], recipe.data.max_length, factors)
+        model = build_sequence_to_sequence(recipe.model, entries)
+        if recipe.training.guided is not None:
+            GuidedAttention.from_config(model, recipe.training.guided)  # says at once that there is none
+        return model
+
+    def embedding_modules(
+        self, run: TranslationRun, model: TranslationModel
+    ) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
+        """A vocabulary for each side."""
+        return {
+            "source_vectors": (run.get_tokenizer(SOURCE_TOKENIZER), model.encoder),
+            "target_vectors": (run.tokenizer, model.decoder),
+        }
+
+    def source_factors(self, run: TranslationRun) -> Mapping[str, Factor]:
+        """Those of the recipe's table."""
+        vocabularies = {name: run.vocabularies[FACTOR_FILE.format(name)] for name in run.recipe.factors}
+        return {name: factor for name, factor in vocabularies.items() if isinstance(factor, Factor)}
+
+    def build_objective(
+        self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
+    ) -> GenerationObjective:
+        """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
+        config = run.recipe.training
+        return GenerationObjective(
+            train,
+            validation,
+            collate_fn=partial(
+                collate_pairs if config.guided is None else collate_aligned_pairs, bos=run.tokenizer.special.bos
+            ),
+            criterion=_build_criterion(run.recipe),
+            generation_metrics=_build_validation_bleu(run) if config.monitor == "bleu" else None,
+            batch_tokens=config.batch_tokens,
+            seed=run.recipe.seed,
+            device=device,
+            mix_tokens=partial(run.recipe.data.compute_epoch_tokens, "train"),
+        )
+
+    def build_evaluator(self, recipe: TranslationRecipe | None, options: EvaluatorOptions) -> TranslationEvaluator:
+        """The text that a user names, or the recipe's."""
+        if recipe is not None and options.search is not None:
+            options.search(recipe.generation)
+        if options.text is not None:
+            return TranslationEvaluator(
+                list(options.text), text=" and ".join(map(str, options.text.paths)), options=options
+            )
+        assert recipe is not None, "a file of translations is read beside a text"
+        part = recipe.data.evaluation_part
+        texts = {
+            name.removeprefix(f"{part}.texts."): [
+                pair._replace(document=_get_document_name(name, pair)) for pair in text_pairs
+            ]
+            for name, text_pairs in recipe.data.readers(part).items()
+        }
+        return TranslationEvaluator(
+            list(chain(*texts.values())),
+            text=" and ".join(map(str, dict.fromkeys(recipe.data.reader(part).paths))),
+            part=part,
+            options=options,
+            texts=[(name, len(pairs)) for name, pairs in texts.items()] if len(texts) > 1 else (),
+        )
+
+    def build_predictor(self, run: TranslationRun, model: TranslationModel, *, step: int | None = None) -> Translator:
+        """Sentences in, sentences out; what a finished model was calibrated by counts for it alone."""
+        path = run.folder / CONFIDENCE_FILE
+        confidence = read_checked_json(path, ConfidenceCurve) if step is None and path.exists() else None
+        is_current = confidence is not None and confidence.weights == read_manifest(run.folder).files.get(MODEL_FILE)
+        return self._build_translator([run], [model], confidence if is_current else None)
+
+    def build_ensemble(self, runs: Sequence[TranslationRun], models: Sequence[TranslationModel]) -> Translator:
+        """Models of one vocabulary, which vote."""
+        return self._build_translator(runs, models, None)
+
+    def _build_translator(
+        self, runs: Sequence[TranslationRun], models: Sequence[TranslationModel], confidence: ConfidenceCurve | None
+    ) -> Translator:
+        first = runs[0]
+        position_limits = [run.recipe.model.length_limit for run in runs]
+        for other in runs[1:]:
+            files = first.vocabularies
+            if other.vocabularies.keys() != files.keys() or any(
+                (other.folder / file).read_bytes() != (first.folder / file).read_bytes() for file in files
+            ):
+                raise RunError(
+                    f"{other.folder}: has another vocabulary than {first.folder}; an ensemble needs the same one"
+                )
+            if (context := other.recipe.data.context_size) != (first_context := first.recipe.data.context_size):
+                raise RunError(
+                    f"{other.folder}: reads {context} sentences before each, and {first.folder} reads {first_context}; an ensemble "
+                    "needs the same"
+                )
+        return Translator(
+            models,
+            source=first.get_tokenizer(SOURCE_TOKENIZER),
+            factors=_get_factors(first),
+            target=first.tokenizer,
+            search=build_search(first.recipe.generation, first.tokenizer),
+            length=build_length_limits(first.recipe.generation),
+            max_source=min(run.recipe.data.max_length for run in runs),
+            max_target=min((end.tokens for end in position_limits if end is not None), default=None),
+            generation=first.recipe.generation,
+            confidence=confidence,
+            guided=first.recipe.training.guided,
+            context=first.recipe.data.context_size,
+        )
+
+
+TASK: Final = TranslationTask()
+
+
+def _collect_vocabularies(
+    source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: LanguageIdentifier | None
+) -> Vocabularies:
+    """By their files; a source is folded where a factor knows its case, and reads NFKC where it shares a vocabulary."""
+    source = source.with_nfkc() if source is target and target.uses_nfc else source
+    source_tokenizer = source.with_lowercase() if any(factor.lowercases for factor in factors.values()) else source
+    languages = {} if profiles is None else {LANGUAGES: profiles}
+    return {
+        SOURCE_TOKENIZER: source_tokenizer,
+        TARGET_TOKENIZER: target,
+        **{FACTOR_FILE.format(name): vocabulary for name, vocabulary in factors.items()},
+        **languages,
+    }
+
+
+def _learn_factors(recipe: TranslationRecipe) -> Mapping[str, Factor]:
+    """What is known of source words."""
+    label_factors, factors = _list_label_factors(recipe), dict[str, Factor]()
+    for name, config in recipe.factors.items():
+        match config:
+            case CaseFactorConfig():
+                factors[name] = CaseFactor()
+            case GivenFactorConfig():
+                column = label_factors.index(name)
+                labels = (split_factors(pair.source, label_factors)[1] for pair in _iter_training_pairs(recipe))
+                factors[name] = GivenFactor(
+                    LabelVocabulary.learn(word_labels[column] for words in labels for word_labels in words)
+                )
+    return factors
+
+
+def _learn_profiles(recipe: TranslationRecipe) -> LanguageIdentifier | None:
+    """Of the languages that the recipe names; None where it names none."""
+    return learn_profiles(
+        [(direction, _strip_labels(recipe, pairs)) for direction, pairs in recipe.data.directed_readers]
+    )
+
+
+def _get_document_name(text: str, pair: SentencePair) -> str:
+    """Which document of which text a pair is of; none where the text has none."""
+    return f"{text}\t{pair.document}" if pair.document else ""
+
+
+def _get_factors(run: TranslationRun) -> Mapping[str, Factor]:
+    return {name: run.get_vocabulary(FACTOR_FILE.format(name), Factor) for name in run.recipe.factors}  # type: ignore[type-abstract]
+
+
+def _build_source_encoder(run: TranslationRun) -> SourceEncoder:
+    return SourceEncoder(run.get_tokenizer(SOURCE_TOKENIZER), _get_factors(run))
+
+
+def _list_label_factors(recipe: TranslationRecipe) -> tuple[str, ...]:
+    """The factors that are labels beside words."""
+    return tuple(name for name, config in recipe.factors.items() if isinstance(config, GivenFactorConfig))
+
+
+def _strip_labels(recipe: TranslationRecipe, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
+    """Pairs without labels."""
+    label_factors = _list_label_factors(recipe)
+    return (pair._replace(source=split_factors(pair.source, label_factors)[0]) for pair in pairs)
+
+
+def _iter_training_sources(recipe: TranslationRecipe) -> Iterator[SentencePair]:
+    """All that is learned from, as its source is read: without labels, and in lower case where a factor knows case."""
+    folds_case = any(isinstance(config, CaseFactorConfig) for config in recipe.factors.values())
+    unlabelled = _strip_labels(recipe, _iter_training_pairs(recipe))
+    return (pair._replace(source=pair.source.lower()) for pair in unlabelled) if folds_case else unlabelled
+
+
+def _iter_training_pairs(recipe: TranslationRecipe) -> Iterator[SentencePair]:
+    """All that is learned from, one text after the other."""
+    return chain(*recipe.data.readers("train").values())
+
+
+def _build_criterion(recipe: TranslationRecipe) -> Criterion:
+    config = recipe.training
+    criterion: Criterion = build_criterion(config)
+    if config.decorrelation:
+        criterion = DecorrelationCriterion(LikelihoodCriterion(config.label_smoothing), weight=config.decorrelation)
+    return criterion if config.guided is None else GuidedCriterion(criterion, config.guided)
+
+
+def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
+    greedy, source = build_search(GreedyConfig(), run.tokenizer), _build_source_encoder(run)
+    pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
+
+    def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
+        return translator.translate(
+            [get_source_with_context(pair) for pair in pairs], search=greedy, length=LengthLimits(1.5, 10)
+        )
+
+    def compute_bleu(model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, SequenceToSequence)
+        translator = TASK.build_predictor(run, model)
+        short_pairs = [
+            pair for pair in pairs if len(source.with_tags(pair.tags).encode(pair.source)) < translator.max_source
+        ]
+        translations = run_by_tags(translator, short_pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)
+        references = [pair.target for pair in short_pairs]
+        lowercase = run.recipe.tokenizer.target_config.lowercase
+        texts, tokenize = [translation.text for translation in translations], select_bleu_tokenizer(references)
+        return {"bleu": bleu(texts, references, lowercase=lowercase, tokenize=tokenize).value}
+
+    return GenerationMetrics(frozenset({"bleu"}), compute_bleu)

@@ -1,0 +1,609 @@
+"""A trained translation model as its users see it: sentences in, sentences out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from itertools import chain, count, repeat
+from types import MappingProxyType
+from typing import Final, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from heedful.argument_checks import require_text, to_pair_list, to_text_list
+from heedful.attention.hooks import SOURCE_AXIS
+from heedful.data.batches import collate_encoded_sources
+from heedful.data.context import SentenceInContext, SourceSentence, get_context, get_text, iter_with_context
+from heedful.data.factors import EncodedText, Factor, SourceEncoder
+from heedful.data.tokenizers import Tokenizer
+from heedful.data.word_alignments import map_pieces_to_words
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError, RecipeError
+from heedful.generation import Ensemble, Hypothesis
+from heedful.generation.completion import PartialWord
+from heedful.generation.prefill import AttentionLookup
+from heedful.generation.search import SearchStrategy
+from heedful.inspection.capture import find_attention_sites as attentions_of
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.inspection.watch import watch_attention
+from heedful.models.encoders import mean_pool
+from heedful.models.interface import Encoder, Engine
+from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.recipes.parallel_data import format_language_tag
+from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
+from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
+from heedful.tasks.predictor import (
+    BatchMethod,
+    InspectRequest,
+    Predictor,
+    UnreadableInput,
+    default_batch_tokens,
+    run_batched,
+)
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.translation.confidence import ConfidenceCurve
+from heedful.tasks.translation.directions import list_tag_languages
+from heedful.tasks.translation.glossary import TargetTerm
+from heedful.tasks.translation.guided_alignment import GuidedAttention, select_head
+from heedful.tasks.translation.recipe import GuidedConfig
+from heedful.tasks.translation.search_call import SentenceCounter, TranslationRequest, TranslationSearch
+from heedful.tasks.translation.source_reader import SourcePart, SourceReader, assign_constraints
+from heedful.tasks.translation.translations import (
+    TokenAlignment,
+    Translation,
+    TranslationLineFormat,
+    WordLinks,
+    join_translations,
+    link_words,
+)
+from heedful.tensors import Tokens, move_to_device
+
+_EncodedPair = tuple[EncodedText, list[int]]
+_TargetPrefix = tuple[Sequence[int], PartialWord | None]
+_EMPTY_PREFIX: Final[_TargetPrefix] = ((), None)
+_PART_SEED_STEP: Final = 2**30
+"""Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
+
+
+@keep_old_names(reading="source_encoder", tagged="with_tags", attentive="has_attention", read_words="get_word_numbers")
+class Translator(Predictor):
+    """Models of one vocabulary, with the tokenizers they were trained with; several models vote as an ensemble.
+
+    Args:
+        models: in evaluation mode, on one device.
+        source: tokenizer of the source language.
+        target: tokenizer of the target language.
+        search: how translations are looked for unless a call says otherwise.
+        length: how long they may become.
+        max_source: longest source in tokens, the one that ends it included.
+        max_target: longest translation, likewise; None where the model's positions have no end.
+        generation: what `search` and `length` were made of.
+        confidence: how good translations probably are, where that was learned.
+        guided: which attention of the first model was taught by links of words, if one was.
+        context: sentences before another one that are read with it, at most.
+        factors: what models read of source words besides their pieces.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        *,
+        source: Tokenizer,
+        target: Tokenizer,
+        search: SearchStrategy,
+        length: LengthLimits,
+        max_source: int,
+        max_target: int | None = None,
+        generation: GenerationConfig = BeamConfig(),  # noqa: B008 - frozen
+        confidence: ConfidenceCurve | None = None,
+        guided: GuidedConfig | None = None,
+        context: int = 0,
+        factors: Mapping[str, Factor] = MappingProxyType({}),
+    ) -> None:
+        self.models = tuple(models)
+        self.source = source
+        self.target = target
+        self.search = search
+        self.length = length
+        self.max_source = max_source
+        self.generation = generation
+        self.confidence = confidence
+        self.guided = guided
+        self.context = context
+        self.factors = factors
+        self.device = next(self.models[0].parameters()).device
+        self._decoder_target = DecoderTarget(target, device=self.device, max_length=max_target)
+        # a module that is an Engine; mypy has no type for both
+        self._engine: Engine[Tokens] = self.models[0] if len(self.models) == 1 else Ensemble(self.models)  # type: ignore[assignment, arg-type]
+
+    @property
+    def source_encoder(self) -> SourceEncoder:
+        """How sources are read."""
+        return SourceEncoder(self.source, self.factors)
+
+    @property
+    def _source_reader(self) -> SourceReader:
+        return SourceReader(self.source_encoder, self.max_source, self.context)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those that it can be asked for with `towards`; none where it writes one."""
+        return list_tag_languages(self.source.tag_ids)
+
+    def towards(self, language: str | None, *, tags: Sequence[str] = ()) -> Translator:
+        """A translator into one of its languages, of texts that have further tags; it shares everything with this one.
+
+        Args:
+            language: one of `languages`; None where there are none.
+            tags: others that it has learned, which stand before every source.
+
+        Raises:
+            RecipeError: it does not know the language, or a tag.
+        """
+        if language is not None and language not in self.languages:
+            choices = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it away"
+            raise RecipeError(f"{language}: is no language that this model can be asked for; it writes {choices}")
+        return self.with_tags([*([] if language is None else [format_language_tag(language)]), *tags])
+
+    def with_tags(self, tags: Sequence[str]) -> Translator:
+        """A translator that puts tags before every source, behind those that it puts there already.
+
+        Raises:
+            RecipeError: it has not learned a tag.
+        """
+        if not tags:
+            return self
+        translator = copy(self)
+        translator.source = self.source.with_tags(tags)
+        return translator
+
+    def following(self, lines: Iterable[str]) -> Iterator[SourceSentence]:
+        """Sentences with as many before them as the model reads with them; an empty one ends a document.
+
+        They are what all methods take instead of sentences that stand by themselves.
+        """
+        return iter_with_context(lines, max_sentences=self.context)
+
+    def translate(
+        self,
+        sentences: Sequence[SourceSentence],
+        *,
+        search: SearchStrategy | None = None,
+        length: LengthLimits | None = None,
+        prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Sequence[TargetTerm | str]] | None = None,
+        batch_tokens: int = 4096,
+        tick: Callable[[int], None] | None = None,
+        first: int = 1,
+        heard: Callable[[int, TextCandidate], None] | None = None,
+    ) -> list[Translation]:
+        """Translates sentences, in their order; inside, long ones first and many at a time.
+
+        A sentence that is longer than the model reads is translated in parts (`heedful.data.text_splitting`), which are joined
+        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`). Terms
+        that are annotated in it (`TermAnnotator`) stay in one part.
+
+        Args:
+            sentences: one string each, or what `iter_with_context` makes of it; an empty one gives an empty translation, and
+                one alone is a list of one.
+            search: instead of the translator's own.
+            length: likewise.
+            prefixes: how each translation must begin. Its last word may be unfinished, unless a space stands behind it.
+            constraints: what each translation must hold, if the search is a beam; see `Translation.unmet`.
+            batch_tokens: padded source tokens that are translated at one time.
+            tick: told how many sentences each batch finished.
+            first: number of the first sentence, for messages and as its source of chance when sampling.
+            heard: told of a sentence, by its place from 0, the best text so far, whenever there is more of it; of a
+                sentence in parts the text of one of them.
+
+        Raises:
+            DataError: a prefix is longer than the model can read; the message names its sentence.
+            RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
+                attention to its source; or a sentence follows others, and the model reads each by itself.
+        """
+        sentences = to_text_list(sentences, name="sentences", extra_types=(SentenceInContext,))
+        parts = self._read_parts(sentences, constraints)
+        prefixes_read = [_EMPTY_PREFIX] * len(parts) if prefixes is None else self._read_prefixes(prefixes, start=first)
+        requests = [
+            TranslationRequest(
+                row, part.tokens, self._build_request(part, length or self.length, stream=stream, target_prefix=begin)
+            )
+            for row, (sentence_parts, prefix) in enumerate(zip(parts, prefixes_read, strict=True))
+            for part, stream, begin in zip(
+                sentence_parts,
+                count(first + row, _PART_SEED_STEP),
+                chain([prefix], repeat(_EMPTY_PREFIX)),
+                strict=False,
+            )
+            if part.tokens.ids
+        ]
+        search_call = TranslationSearch(
+            self._engine,
+            search or self.search,
+            self._decoder_target,
+            self._collate_sources,
+            self._build_coverage_function,
+        )
+        finished_counter = SentenceCounter(
+            [item.row for item in requests],
+            tick,
+            empty=sum(not any(part.tokens.ids for part in sentence_parts) for sentence_parts in parts),
+        )
+        on_tokens = None if heard is None else partial(self._report_progress, requests, heard)
+        results = iter(
+            run_batched(
+                requests,
+                search_call,
+                size=_source_length,
+                batch_tokens=batch_tokens,
+                max_rows=64,
+                on_answered=finished_counter,
+                on_tokens=on_tokens,
+            )
+        )
+        translations = [
+            [self._build_translation(part, next(results) if part.tokens.ids else []) for part in sentence_parts]
+            for sentence_parts in parts
+        ]
+        if self.confidence is not None:
+            translations = self._add_doubts(translations, self.confidence, batch_tokens=batch_tokens)
+        return [
+            _join_parts(sentence, sentence_parts)
+            for sentence, sentence_parts in zip(sentences, translations, strict=True)
+        ]
+
+    def _read_prefixes(self, prefixes: Sequence[str], *, start: int) -> list[_TargetPrefix]:
+        """Return how each translation begins; `DataError`, which names its sentence, where a prefix is too long."""
+        numbered = enumerate(to_text_list(prefixes, name="prefixes"), start)
+        return [
+            self._decoder_target.encode_prefix(text, name=f"sentence {number}: its translation")
+            for number, text in numbered
+        ]
+
+    def score(self, pairs: Sequence[tuple[SourceSentence, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
+        """Log-probabilities of given translations, in order.
+
+        Raises:
+            DataError: a sentence or its translation is longer than the model can read; the message names it, and
+                `unread` finds all of them.
+        """
+        return run_batched(
+            self._encode_pairs(pairs), self._score_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
+        )
+
+    def unread(self, pairs: Sequence[tuple[SourceSentence, str]], *, first: int = 1) -> dict[int, UnreadableInput]:
+        """Which pairs can be neither scored nor aligned because they are too long, by their places from 0.
+
+        Args:
+            pairs: sentences and their translations.
+            first: number of the first, for the messages.
+        """
+        errors = {}
+        for index, (source, target) in enumerate(pairs):
+            try:
+                self._source_reader.encode_whole(source, first + index)
+                self._encode_target(target, first + index)
+            except DataError as error:
+                errors[index] = UnreadableInput(str(error))
+        return errors
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int | None = None,
+        first: int = 1,
+        cut: Callable[[int], None] | None = None,
+    ) -> Float[np.ndarray, "N d_model"]:
+        """A vector for each text of the source language, as the encoder reads it; see `Embedder.embed`.
+
+        Where one model was trained to translate from several languages, their sentences share one space.
+
+        Raises:
+            RecipeError: several models vote here, and their spaces differ.
+        """
+        if len(self.models) > 1:
+            raise RecipeError("several models make different vectors of one text; load one of them")
+        encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
+        source_reader = self._source_reader
+        encoded = [
+            source_reader.encode_truncated(text, number, cut) for number, text in enumerate(to_text_list(texts), first)
+        ]
+        tokens = batch_tokens or default_batch_tokens(encoder)
+        batch_method = BatchMethod[EncodedText, np.ndarray](self._embed_batch, (encoder,))
+        vectors = run_batched(
+            encoded, batch_method, size=lambda text_encoded: len(text_encoded) + 1, batch_tokens=tokens, max_rows=256
+        )
+        return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
+
+    def _embed_batch(self, sources: list[EncodedText], encoder: Encoder[Tokens]) -> Float[np.ndarray, "B d_model"]:
+        memory = encoder(self._collate_sources(sources))
+        vectors: np.ndarray = mean_pool(memory.values, memory.positions).float().cpu().numpy()
+        return vectors
+
+    def align(self, source: SourceSentence, target: str | TextCandidate) -> TokenAlignment:
+        """What each token of a translation, the end of sentence included, looked at in the source; what it looked at in
+        sentences that the source follows is left out.
+
+        A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
+        they differ where the model, when sampling above all, put a word together in its own way. The source of a
+        candidate is read as far as it was for the translation (`Translation.cut`).
+
+        Raises:
+            DataError: a sentence is longer than the model can read.
+            RecipeError: the model reads its source as one vector and has no attention.
+        """
+        return self.align_all([(source, target)])[0]
+
+    def align_all(
+        self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]], *, batch_tokens: int = 4096
+    ) -> list[TokenAlignment]:
+        """`align` for many sentences, in their order; an ensemble's first model is asked."""
+        return run_batched(
+            self._encode_pairs(pairs), self._align_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
+        )
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the first model looks at its source by attention, so that words can be aligned."""
+        return bool(self._cross_attention_paths())
+
+    def link(self, pairs: Sequence[tuple[SourceSentence, str]], *, batch_tokens: int = 4096) -> list[WordLinks]:
+        """Which words of given translations, between white space, belong together; see `link_words`.
+
+        By the attention that was taught to say so, otherwise by the last one to the source.
+
+        Raises:
+            DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
+            RecipeError: the model has no attention to its source.
+        """
+        pairs = to_pair_list(
+            pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext,)
+        )
+        words = [
+            (
+                map_pieces_to_words(self.source, self.source_encoder.strip_labels(get_text(source))),
+                map_pieces_to_words(self.target, target),
+            )
+            for source, target in pairs
+        ]
+        return [
+            link_words(alignment.best_weights, source_words=source, target_words=target)
+            for alignment, (source, target) in zip(self.align_all(pairs, batch_tokens=batch_tokens), words, strict=True)
+        ]
+
+    def inspect(
+        self,
+        source: SourceSentence,
+        target: str | None = None,
+        *,
+        search: SearchStrategy | None = None,
+        scope: InspectionSelection | None = None,
+    ) -> InspectionRecord:
+        """Everything the model attends to, what the sentence follows included, while it translates a sentence, or while
+        it reads a given translation.
+
+        An ensemble's first model is asked.
+
+        Args:
+            source: the sentence.
+            target: a translation of it; unless given, the best one that is found, whose beam is recorded too.
+            search: instead of the translator's own.
+            scope: layers, heads and details that are kept; all unless given.
+
+        Raises:
+            DataError: no words, or a sentence that is longer than the model can read.
+            RecipeError: no such layer or head.
+        """
+        require_text(source, name="source", extra_types=(SentenceInContext,))
+        scope, source_tokens = scope or InspectionSelection(), self._source_reader.encode_whole(source, 1)
+        if not source_tokens.ids:
+            raise DataError("no words to look at: give a sentence")
+        return self._decoder_target.inspect(
+            self.models[0],
+            scope.pad_tokens(self._collate_sources([source_tokens])),
+            self._build_request(SourcePart(source, source_tokens), self.length)
+            if target is None
+            else self._encode_target(target, 1),
+            search=search or self.search,
+            selection=scope,
+            axes=[MapAxis(SOURCE_AXIS, scope.name_columns([*self.source.to_pieces(source_tokens.ids), "</s>"]))],
+            title=get_text(source),
+            attention_lookup=self._build_coverage_function([source_tokens]),
+        )
+
+    def line_format(self) -> TranslationLineFormat:
+        """A sentence a line."""
+        return TranslationLineFormat(self)
+
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """See `inspect`; of a sentence that is longer than the model reads the first part is looked at, and of several
+        lines, where the model reads what a sentence follows, the last one.
+        """
+        *previous, last_line = request.source.strip("\n").split("\n") if self.context else [request.source]
+        *_, sentence = self.following([*previous, last_line])
+        search, parts = self.search, self._source_reader.split_into_parts(sentence)
+        if request.beam is not None:
+            search = set_beam_width(search, request.beam)
+        if len(parts) > 1:
+            request.log(f"the text is longer than the model reads: this is the first of its {len(parts)} parts")
+        return self.inspect(parts[0].sentence, request.target, search=search, scope=request.selection)
+
+    def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
+        """For each piece of a sentence as the model reads it the number of its word (`SourceReader.get_word_numbers`)."""
+        return self._source_reader.get_word_numbers(sentence)
+
+    def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
+        pairs = to_pair_list(
+            pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext, TextCandidate)
+        )
+        source_reader = self._source_reader
+        sources = [
+            source_reader.encode_whole(source, number)
+            if isinstance(target, str)
+            else source_reader.read_part(source).tokens
+            for number, (source, target) in enumerate(pairs, 1)
+        ]
+        targets = [
+            self._encode_target(target, number) if isinstance(target, str) else list(target.ids)
+            for number, (_, target) in enumerate(pairs, 1)
+        ]
+        return list(zip(sources, targets, strict=True))
+
+    def _score_batch(self, pairs: list[_EncodedPair]) -> Iterator[ForcedScore]:
+        source = self._collate_sources([source for source, _ in pairs])
+        return self._decoder_target.score_texts(self._engine, source, [target for _, target in pairs])
+
+    def _align_batch(self, pairs: list[_EncodedPair]) -> Iterator[TokenAlignment]:
+        attention_calls, end = self._record_cross_attention(pairs), "</s>"
+        weights = {
+            name: _attention_to_numpy(weights_of_layer, None) for name, weights_of_layer in attention_calls.items()
+        }
+        guided_attention = None if self.guided is None else GuidedAttention.from_config(self.models[0], self.guided)
+        guided_weights = (
+            None
+            if guided_attention is None
+            else _attention_to_numpy(attention_calls[guided_attention.path], guided_attention.head)
+        )
+        for row, (source, target) in enumerate(pairs):
+            source_positions = self._source_reader.own_positions(source)
+            rows, columns = slice(len(target) + 1), [*source_positions, len(source)]
+            row_weights = {name: weights_of_layer[row, rows][:, columns] for name, weights_of_layer in weights.items()}
+            tokens = (
+                (*self.source.to_pieces(source.ids[position] for position in source_positions), end),
+                (*self.target.to_pieces(target), end),
+            )
+            yield TokenAlignment(
+                *tokens, row_weights, None if guided_weights is None else guided_weights[row, rows][:, columns]
+            )
+
+    def _build_coverage_function(self, sources: Sequence[EncodedText]) -> AttentionLookup:
+        """By the last layer and the mean of its heads, as `align`; an ensemble's first model is asked."""
+
+        def compute_attention(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
+            pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
+            alignments = run_batched(pairs, self._align_batch, size=_pair_length, batch_tokens=4096, max_rows=256)
+            return [torch.from_numpy(list(alignment.weights.values())[-1]) for alignment in alignments]
+
+        return compute_attention
+
+    def _record_cross_attention(self, pairs: list[_EncodedPair]) -> dict[str, list[Tensor]]:
+        source = self._collate_sources([source for source, _ in pairs])
+        target_tokens, _ = self._decoder_target.build_forced_batch([target for _, target in pairs])
+        model, cross_attention_paths = self.models[0], self._cross_attention_paths()
+        if not cross_attention_paths:
+            raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
+        with torch.inference_mode(), watch_attention(model, paths=cross_attention_paths) as weights:
+            model.step(target_tokens, model.init_state(source))  # type: ignore[operator]  # every model here is an Engine
+        return weights
+
+    def _cross_attention_paths(self) -> list[str]:
+        return [
+            path
+            for path, attention_info in attentions_of(self.models[0]).items()
+            if attention_info.declaration.kind == "cross"
+        ]
+
+    def _encode_target(self, text: str, number: int) -> list[int]:
+        return self._decoder_target.encode(text, name=f"sentence {number}: its translation")
+
+    def _read_parts(
+        self, sentences: Sequence[SourceSentence], constraints: Sequence[Sequence[TargetTerm | str]] | None
+    ) -> list[list[SourcePart]]:
+        source_reader = self._source_reader
+        parts = [source_reader.split_into_parts(sentence) for sentence in sentences]
+        return parts if constraints is None else list(map(assign_constraints, parts, constraints))
+
+    def _report_progress(
+        self,
+        requests: Sequence[TranslationRequest],
+        on_text: Callable[[int, TextCandidate], None],
+        index: int,
+        ids: Sequence[int],
+    ) -> None:
+        hypothesis = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
+        on_text(requests[index].row, self._decoder_target.to_candidate(hypothesis))
+
+    def _build_request(
+        self, part: SourcePart, length: LengthLimits, *, stream: int = 1, target_prefix: _TargetPrefix = _EMPTY_PREFIX
+    ) -> TargetRequest:
+        num_tokens = len(self._source_reader.own_positions(part.tokens)) + 1
+        terms = dict.fromkeys(ids for term in part.terms if (ids := term.encode(self.target)))
+        prefix, word = target_prefix
+        return TargetRequest(
+            length.max_tokens(num_tokens),
+            stream,
+            prefix or self.target.prefix_ids,
+            length.min_tokens(num_tokens),
+            tuple(terms),
+            word,
+        )
+
+    def _build_translation(self, part: SourcePart, hypotheses: list[Hypothesis]) -> Translation:
+        if not part.tokens.ids:
+            empty_candidate = TextCandidate("", (), (), 0.0, 0.0, finished=True)
+            return Translation(
+                part.text, (), (empty_candidate,), (), 0, _get_term_texts(part.terms), _get_term_texts(part.terms)
+            )
+        candidates = tuple(map(self._decoder_target.to_candidate, hypotheses))
+        unmet = [term for term in part.terms if not term.is_in(candidates[0].text, self.target)]
+        pieces = tuple(
+            self.source.to_pieces(
+                part.tokens.ids[position] for position in self._source_reader.own_positions(part.tokens)
+            )
+        )
+        previous = get_context(part.sentence)
+        return Translation(
+            part.text, pieces, candidates, (), part.cut, _get_term_texts(part.terms), _get_term_texts(unmet), previous
+        )
+
+    def _add_doubts(
+        self, translations: list[list[Translation]], confidence: ConfidenceCurve, *, batch_tokens: int
+    ) -> list[list[Translation]]:
+        """With what is suspicious of each part; where attention tells, they are read once more."""
+        alignments: Iterator[TokenAlignment | None] = repeat(None)
+        if confidence.widest is not None and self.has_attention:
+            pairs = [
+                (part.input_text, part.candidates[0]) for parts in translations for part in parts if part.source_tokens
+            ]
+            alignments = iter(self.align_all(pairs, batch_tokens=batch_tokens))
+
+        def add_doubts(part: Translation) -> Translation:
+            if not part.source_tokens:
+                return part
+            alignment = next(alignments)
+            weights = None if alignment is None else alignment.best_weights
+            return replace(part, doubts=confidence.find_doubts(part.candidates[0], weights))
+
+        return [list(map(add_doubts, parts)) for parts in translations]
+
+    def _collate_sources(self, sentences: Sequence[EncodedText]) -> Tokens:
+        return move_to_device(collate_encoded_sources(sentences, eos=self.source.special.eos), self.device)
+
+
+def _join_parts(sentence: SourceSentence, translations: list[Translation]) -> Translation:
+    """The translation of a sentence, of which there may be parts."""
+    translation = translations[0] if len(translations) == 1 else join_translations(get_text(sentence), translations)
+    return replace(translation, before=get_context(sentence))
+
+
+def _get_term_texts(terms: Iterable[TargetTerm]) -> tuple[str, ...]:
+    return tuple(term.text for term in terms)
+
+
+def _attention_to_numpy(attention_calls: list[Tensor], head: int | None) -> Float[np.ndarray, "B T S"]:
+    return select_head(attention_calls, head).float().cpu().numpy()
+
+
+def _source_length(request: TranslationRequest) -> int:
+    return len(request.source) + 1
+
+
+def _pair_length(pair: _EncodedPair) -> int:
+    source, target = pair
+    return max(len(source), len(target)) + 1

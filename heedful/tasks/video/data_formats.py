@@ -1,0 +1,26 @@
+"""The forms of data that captions of clips are learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from heedful.data.detect.format import DataFormat, HintOnlyFormat
+from heedful.data.detect.sniff import FileSniff, FolderShape, has_file_names
+
+_CLIP_SUFFIXES: Final = (".mp4", ".avi", ".mkv", ".mov", ".webm")
+
+
+def _is_clip(file: FileSniff) -> bool:
+    if isinstance(file.shape, FolderShape):
+        return any(file.shape.ending_counts.get(ending, 0) for ending in _CLIP_SUFFIXES)
+    return file.path.suffix.lower() in _CLIP_SUFFIXES or has_file_names(file.shape, _CLIP_SUFFIXES)
+
+
+DATA_FORMATS: Final[Sequence[DataFormat]] = (
+    HintOnlyFormat(
+        _is_clip,
+        "these are clips, or files of them; captions are learned from both: copy a recipe with heedful recipes video "
+        "and name your files there",
+    ),
+)
