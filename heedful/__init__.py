@@ -1,7 +1,7 @@
 """Train, evaluate and inspect attention models.
 
-What is listed in `__all__` is stable; everything else may move. Names that need torch are loaded when they
-are first used, so that `import heedful` is quick.
+The names in `__all__` are stable; everything else may change. Names that need torch are loaded on first use, so that
+`import heedful` is fast.
 """
 
 from __future__ import annotations

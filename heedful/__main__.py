@@ -1,4 +1,4 @@
-"""The command line: finds the command, and tells its errors in one block without a traceback."""
+"""The command line: run a command, and report its errors without a traceback."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _USER_ERROR = 2
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 _GC_THRESHOLD = 50_000
-"""New ones until they are looked through for those that nobody needs: reading PyTorch makes a million that stay."""
+"""New objects before a garbage collection; importing PyTorch makes a million that stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit code is 0 when it worked.
+    """Run one command; return 0 if it succeeded.
 
-    2 is an error that the user can mend (its message is on standard error, HEEDFUL_DEBUG=1 adds a traceback),
-    1 an unexpected one, 130 an interruption from the keyboard, 141 a reader of the output that went away.
+    The exit code is 2 for an error that the user can fix (its message is on standard error, HEEDFUL_DEBUG=1 adds a
+    traceback),
+    1 for an unexpected error, 130 for an interruption from the keyboard, 141 if the reader of the output has gone.
     """
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_with_exit_code(arguments: Sequence[str]) -> int:
-    """Run one command, tell what it raises, and give the exit code."""
+    """Run one command, report its errors, and return the exit code."""
     try:
         _check_utf8(arguments)
         code = _run_command(arguments)
@@ -58,7 +59,7 @@ def _run_with_exit_code(arguments: Sequence[str]) -> int:
 
 
 def _report_user_error(message: str) -> int:
-    """Tell an error that the user can mend, and give its exit code."""
+    """Report an error that the user can fix, and return its exit code."""
     if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
         _print_traceback()
     _print_error(message)
@@ -66,7 +67,7 @@ def _report_user_error(message: str) -> int:
 
 
 def _report_unexpected_error(error: Exception) -> int:
-    """Tell an error that no code of ours raised: one of the machine, or else a bug; give its exit code."""
+    """Report an unexpected error, of the machine or a bug, and return its exit code."""
     from heedful.cli.failures import explain_error
 
     if message := explain_error(error):
@@ -77,7 +78,7 @@ def _report_unexpected_error(error: Exception) -> int:
 
 
 def _check_utf8(arguments: Sequence[str]) -> None:
-    """Refuse words whose bytes are no text: they could be written neither to a terminal nor into a recipe or JSON."""
+    """Raise `RecipeError` for arguments that are not valid UTF-8, which could not be printed or stored."""
     for number, word in enumerate(arguments, 1):
         try:
             word.encode()
@@ -89,6 +90,7 @@ def _check_utf8(arguments: Sequence[str]) -> None:
 
 
 def _run_command(arguments: Sequence[str]) -> int:
+    """Run the command named by the first argument; return its exit code."""
     if len(arguments) > 1 and arguments[0] == "help":
         return _run_command([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("-h", "--help", "help"):
@@ -113,6 +115,7 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 
 def _format_help() -> str:
+    """Return the overview of all commands."""
     width = max(len(name) for name in COMMANDS)
     lines = ["usage: heedful COMMAND [arguments]", "", "Train, evaluate and inspect attention models."]
     for group in GROUPS:
@@ -123,12 +126,14 @@ def _format_help() -> str:
 
 
 def _print_error(message: str) -> None:
+    """Print a message on standard error."""
     prefix = "heedful: "
     with suppress(OSError):  # where standard error takes nothing, the exit code says it alone
         print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr, flush=True)
 
 
 def _print_traceback() -> None:
+    """Print the traceback of the current exception on standard error."""
     with suppress(OSError):
         traceback.print_exc()
 

@@ -1,8 +1,8 @@
-"""What callers hand to public functions: one text where a list is expected, elements that are no text, and paths.
+"""Checks of arguments of public functions: texts, lists of texts, pairs, and paths.
 
 All methods that take a list also take a single element, which is a list of one: `translate("a dog")` is
-`translate(["a dog"])`, and what is given back is a list with one answer. So the type of an answer never depends on how
-many there are.
+`translate(["a dog"])`, and the result is a list with one answer. So the type of a result never depends on the number of
+inputs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def to_text_list(texts: str | Iterable[Item], *, name: str = "texts", extra_type
     Args:
         texts: strings, or one.
         name: of the argument, for messages.
-        extra_types: other classes that may stand in the place of a string.
+        extra_types: other classes that are allowed instead of a string.
 
     Raises:
-        DataError: an element is not a string; the message names its place and its value.
+        DataError: an element is not a string; the message gives its index and value.
     """
     return to_item_list(
         cast("Item | Iterable[Item]", texts), str, *extra_types, name=name, noun="text", remedy="a string"
@@ -41,11 +41,11 @@ def to_item_list(items: Item | Iterable[Item], *types: type, name: str, noun: st
         items: elements, or one.
         types: classes of an element.
         name: of the argument, for messages.
-        noun: what an element is, likewise.
-        remedy: what to give instead, likewise.
+        noun: word for an element, for messages.
+        remedy: what to pass instead, for messages.
 
     Raises:
-        DataError: an element is of another class; the message names its place and its value.
+        DataError: an element is of another class; the message gives its index and value.
     """
     if isinstance(items, types):
         return [cast(Item, items)]
@@ -59,19 +59,19 @@ def to_item_list(items: Item | Iterable[Item], *types: type, name: str, noun: st
 
 
 def to_file_list(files: Any, *types: type, name: str, noun: str) -> list[Any]:
-    """Return names of files, or what they hold, as a list; one is a list of one.
+    """Return paths or file contents as a list; one is a list of one.
 
     Raises:
-        DataError: an element is neither a path nor of the other classes.
+    DataError: an element is neither a path nor one of the other classes.
     """
     return to_item_list(files, str, os.PathLike, *types, name=name, noun=noun, remedy="a path")
 
 
 def to_word_lists(sentences: str | Iterable[str | Sequence[str]], *, name: str = "sentences") -> list[list[str]]:
-    """Return the words of each sentence; a sentence is a string with spaces between its words, or a list of words.
+    """Return the words of each sentence; a sentence is a string with spaces between words, or a list of words.
 
     Raises:
-        DataError: a sentence is neither, or a word is not a string; the message names the place and the value.
+    DataError: a sentence or a word has another type; the message gives its index and value.
     """
     sentence_words = []
     for index, sentence in enumerate(
@@ -92,11 +92,11 @@ def to_pair_list(pairs: Any, *, name: str, parts: str, extra_types: tuple[type, 
     Args:
         pairs: of a text and what belongs to it, or one pair.
         name: of the argument, for messages.
-        parts: what a pair is made of, likewise.
-        extra_types: other classes that may stand in the place of a string.
+        parts: what a pair consists of, for messages.
+        extra_types: other classes that are allowed instead of a string.
 
     Raises:
-        DataError: an element is no pair; the message names its place and its value.
+        DataError: an element is not a pair; the message gives its index and value.
     """
     types = (str, *extra_types)
     if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(pair, types) for pair in pairs):
@@ -112,7 +112,7 @@ def to_pair_list(pairs: Any, *, name: str, parts: str, extra_types: tuple[type, 
 
 
 def require_text(text: Any, *, name: str, noun: str = "text", extra_types: tuple[type, ...] = ()) -> None:
-    """Refuse what is not a string.
+    """Raise an error unless the value is a string.
 
     Raises:
         DataError: the message names the argument and the value.
@@ -122,7 +122,7 @@ def require_text(text: Any, *, name: str, noun: str = "text", extra_types: tuple
 
 
 def require_path(path: Any, *, name: str) -> None:
-    """Refuse what is not a path.
+    """Raise an error unless the value is a path.
 
     Raises:
         RecipeError: the message names the argument and the value.
@@ -134,13 +134,14 @@ def require_path(path: Any, *, name: str) -> None:
 
 
 def format_value(value: object) -> str:
-    """Return a value and its class as messages show them."""
+    """Return a value and its class as text for messages."""
     text = repr(value)
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return text if value is None else f"{text} ({type(value).__name__})"
 
 
 def _to_list(items: Any, name: str, noun: str) -> list[Any]:
+    """Convert an iterable to a list; raises `DataError` for other values."""
     if isinstance(items, str | bytes | bytearray | dict) or not isinstance(items, Iterable):
         raise DataError(f"{name}: {format_value(items)} is not a {noun}; give a list")
     return list(items)

@@ -1,4 +1,4 @@
-"""Files that are either as they were or as they should be, and a manifest that knows which are complete."""
+"""Atomic writes of files and folders, and the manifest of a run folder."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ Stored = TypeVar("Stored", bound=BaseModel)
 FORMAT = 1
 MANIFEST = "manifest.json"
 MODEL_FILE = "model.safetensors"
-"""Weights of the finished model."""
+"""File name of the weights of the finished model."""
 _MAX_HEADER = 2**25
-"""Bytes in which a file of tensors says what it holds: 32 MiB, enough for 200,000 of them."""
+"""Largest header of a safetensors file in bytes: 32 MiB, enough for 200,000 tensors."""
 _MAX_TENSORS = 100_000
-"""In one file; the largest models that are published have half as many in all of theirs."""
+"""Largest number of tensors in one file, twice that of the largest published models."""
 _MAX_FILES = 100_000
-"""That one manifest names."""
+"""Largest number of files in one manifest."""
 
 
 @dataclass(frozen=True)
 class RunManifest:
-    """What a run folder holds: the sha256 of each complete file, and which checkpoint is which.
+    """Content of a run folder: the sha256 of each complete file, and the checkpoints.
 
-    A file that is not named here does not count: it is what an interrupted save left.
+    A file that is not listed here is ignored: it was left by an interrupted save.
 
     Attributes:
         files: sha256 by path inside the folder.
         checkpoints: steps whose weights are kept, in order.
-        last: the step that training can go on from.
+        last: the step that training can continue from.
         best: the step with the best value of the monitored metric.
         finished: whether training reached its end.
     """
@@ -69,19 +69,19 @@ class RunManifest:
     format: int = FORMAT
 
     def with_file(self, name: str, digest: str) -> RunManifest:
-        """With one more file, or a newer version of it."""
+        """Return the manifest with one more file, or a newer version of it."""
         return replace(self, files={**self.files, name: digest})
 
     def without_files(self, *names: str) -> RunManifest:
-        """Without these files."""
+        """Return the manifest without these files."""
         return replace(self, files={n: d for n, d in self.files.items() if n not in names})
 
 
 def read_manifest(folder: Path) -> RunManifest:
-    """The manifest of a run folder.
+    """Read the manifest of a run folder.
 
     Raises:
-        RunError: there is no such folder, it is no run, or another version of heedful wrote it.
+    RunError: the folder does not exist, is not a run, or was written by another version of heedful.
     """
     check_path_name(folder)
     if folder.suffix == ".toml" and folder.is_file():
@@ -113,6 +113,7 @@ def read_manifest(folder: Path) -> RunManifest:
 
 
 def _parse_manifest(content: Mapping[str, Any]) -> RunManifest:
+    """Build the manifest from JSON; raises `ValueError` if it is invalid."""
     manifest = RunManifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
     steps = [step for step in (*manifest.checkpoints, manifest.last, manifest.best) if step is not None]
     if not all(type(step) is int and step >= 0 for step in steps):
@@ -124,9 +125,9 @@ def _parse_manifest(content: Mapping[str, Any]) -> RunManifest:
 
 
 def write_run_files(folder: Path, contents: Mapping[str, Any]) -> None:
-    """Writes JSON files that decide what a finished model answers, and puts them into the run's manifest.
+    """Write JSON files that a finished model needs, and add them to the run's manifest.
 
-    The manifest names none of them while they are written, so that a kill in between leaves a run that can be opened.
+    The manifest does not list them while they are written, so that the run can be opened after a kill.
 
     Args:
         folder: of the run.
@@ -145,7 +146,7 @@ def write_run_files(folder: Path, contents: Mapping[str, Any]) -> None:
 
 
 def check_digests(files: Any) -> None:
-    """A `ValueError` where these are not the files of a manifest: plain names with digests."""
+    """Raise `ValueError` unless these are the files of a manifest: plain names with digests."""
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise ValueError("files without digests")
     if len(files) > _MAX_FILES:
@@ -155,10 +156,10 @@ def check_digests(files: Any) -> None:
 
 
 def read_checked_json(path: Path, model: type[Stored]) -> Stored:
-    """What a JSON file holds, checked.
+    """Read a JSON file and validate it with a pydantic model.
 
     Raises:
-        RunError: it cannot be read, is damaged, or another version wrote it.
+    RunError: it cannot be read, is damaged, or was written by another version.
     """
     try:
         content = read_bytes(path)
@@ -169,22 +170,23 @@ def read_checked_json(path: Path, model: type[Stored]) -> Stored:
 
 
 def write_manifest(folder: Path, manifest: RunManifest) -> None:
-    """Makes a state of the folder the valid one, in one instant."""
+    """Replace the manifest of a folder atomically."""
     write_json(folder / MANIFEST, asdict(manifest))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes a JSON file so that a reader sees the old or the new one, never a part."""
+    """Write a JSON file atomically: a reader sees the old or the new content."""
     with atomic_replace(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager
 def atomic_replace(path: Path) -> Iterator[Path]:
-    """A place to write to, in a folder beside `path`; it becomes `path`, durably, when the block ends well.
+    """Provide a temporary path to write to; it replaces `path` durably if the block succeeds.
 
-    It is a folder of its own because some writers, such as that of safetensors, put a file with a name of chance beside
-    theirs. What a kill leaves of it is removed by who writes `path` again.
+    It is in a folder of its own, because some writers, such as that of safetensors, create temporary files beside
+    theirs. What a
+    kill leaves there is removed by the next write of `path`.
 
     Raises:
         TrainingError: the disk is full or the folder cannot be written; `path` stays as it was.
@@ -206,12 +208,12 @@ def atomic_replace(path: Path) -> Iterator[Path]:
 
 
 def get_writing_folder(path: Path) -> Path:
-    """The folder beside a file in which `atomic_replace` writes it, and which a kill may leave."""
+    """Return the temporary folder that `atomic_replace` uses for a file; it may remain after a kill."""
     return path.with_name(f".{path.name}.writing")
 
 
 def make_folder(folder: Path) -> None:
-    """A folder, and those above it, which outlive a loss of power; nothing where it is there."""
+    """Create a folder and its parents durably; do nothing if it exists."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -220,7 +222,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes what was written to a file, and its name, outlive a loss of power; nothing where there is no such file."""
+    """Flush a file and its name to disk; do nothing if it does not exist."""
     try:
         with path.open("rb+") as file:
             os.fsync(file.fileno())
@@ -233,15 +235,15 @@ def sync_file(path: Path) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None = None) -> Iterator[Path]:
-    """A new folder to write to, beside `folder`, which it becomes when the block ends well; else nothing is left.
+    """Provide a temporary folder to write to; it becomes `folder` if the block succeeds, else it is removed.
 
     Args:
-        folder: which is not there yet, or empty, or holds `replaceable_marker`.
-        purpose: what a user would do with another one, in words.
-        replaceable_marker: the file that tells a folder that may be replaced.
+        folder: does not exist yet, is empty, or contains `replaceable_marker`.
+        purpose: what the user would do with another folder, for messages.
+        replaceable_marker: name of a file that marks a folder as replaceable.
 
     Raises:
-        RunError: it holds something, or cannot be written.
+        RunError: it contains other files, or cannot be written.
     """
     target = folder.resolve()
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
@@ -279,7 +281,7 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
 
 
 def find_leftovers(path: Path) -> Iterator[Path]:
-    """What killed processes were writing beside a file or folder, each under its own number; and what this one was."""
+    """Yield the temporary files that killed processes, or this one, left beside a path."""
     for leftover in path.parent.glob(f".{path.name}.*"):
         process_id = leftover.name.removeprefix(f".{path.name}.").removesuffix(".old")
         if process_id.isdecimal() and (int(process_id) == os.getpid() or not _is_alive(int(process_id))):
@@ -287,10 +289,10 @@ def find_leftovers(path: Path) -> Iterator[Path]:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all, also where several processes do so at once.
+    """Write a file atomically, safe for several processes at once.
 
     Raises:
-        RunError: it cannot be written; `path` stays as it was.
+    RunError: it cannot be written; `path` stays as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     for leftover in find_leftovers(path):
@@ -311,6 +313,7 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def _is_alive(process_id: int) -> bool:
+    """Return whether a process exists."""
     try:
         os.kill(process_id, 0)
     except ProcessLookupError:
@@ -321,7 +324,7 @@ def _is_alive(process_id: int) -> bool:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Saves tensors as safetensors and returns the file's sha256."""
+    """Save tensors as safetensors, and return the sha256 of the file."""
     with atomic_replace(path) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode
@@ -331,10 +334,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
 
 
 def load_tensors(folder: Path, name: str, *, manifest: RunManifest) -> dict[str, Tensor]:
-    """Tensors of a file whose content is what the manifest says.
+    """Load the tensors of a file whose digest matches the manifest.
 
     Raises:
-        RunError: the file is missing, truncated or changed.
+    RunError: the file is missing, truncated or changed.
     """
     try:
         if name in manifest.files:
@@ -348,12 +351,12 @@ def load_tensors(folder: Path, name: str, *, manifest: RunManifest) -> dict[str,
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, whose header is judged first.
+    """Read the tensors of a safetensors file after checking its header.
 
     Raises:
-        OSError: it is not there, or is no regular file.
-        ValueError: its header is too large, or not one.
-        SafetensorError: it is damaged.
+    OSError: it does not exist, or is not a regular file.
+    ValueError: its header is too large or invalid.
+    SafetensorError: it is damaged.
     """
     check_memory(path)
     read_header(path)
@@ -361,7 +364,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def check_memory(path: Path) -> None:
-    """A `ValueError` where a regular file of weights is larger than the memory that the process can have."""
+    """Raise `ValueError` if a file of weights is larger than the memory that the process can use."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
     limit = get_memory_limit()
@@ -370,11 +373,11 @@ def check_memory(path: Path) -> None:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """What a safetensors file says of its tensors, by their names, and under `__metadata__`.
+    """Read the header of a safetensors file: an entry for each tensor, and `__metadata__`.
 
     Raises:
-        OSError: it is not there, or is no regular file.
-        ValueError: it says nothing, names too many tensors, or the header is longer than the file or 32 MiB.
+    OSError: it does not exist, or is not a regular file.
+    ValueError: it has no header, too many tensors, or a header longer than the file or 32 MiB.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -392,15 +395,15 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def describe_error(error: Exception) -> str:
-    """What is wrong, without the number of the system's error."""
+    """Return the message of an error, without the number of a system error."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
-    """Compares a file with the manifest; safetensors itself would load a flipped bit.
+    """Compare a file with its digest in the manifest; safetensors itself would load a flipped bit.
 
     Raises:
-        RunError: the file is missing or not the one that was saved.
+    RunError: the file is missing or was changed.
     """
     path = folder / name
     if name not in manifest.files:
@@ -416,12 +419,13 @@ def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
 
 
 def compute_digest(path: Path) -> str:
-    """The sha256 of a regular file."""
+    """Return the sha256 of a regular file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _describe_write_error(path: Path, error: OSError | SafetensorError) -> str:
+    """Describe a failed write."""
     if isinstance(error, OSError):
         error_number = error.errno
     else:
@@ -437,7 +441,7 @@ def _describe_write_error(path: Path, error: OSError | SafetensorError) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder outlive a loss of power."""
+    """Flush the names in a folder to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -448,10 +452,12 @@ def sync_folder(folder: Path) -> None:
 def load_parameters(
     model: nn.Module, weights: Mapping[str, Tensor], *, location: str, provided: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Gives a model all its parameters, but for those that somebody gives it `provided`, which only have to fit.
+    """Copy weights into all parameters of a model.
+
+    Parameters in `provided` are set elsewhere; only their names and shapes are checked.
 
     Raises:
-        RunError: these are not its own; the message names `location`.
+        RunError: the weights do not fit the model; the message names `location`.
     """
     parameters = dict(model.named_parameters())
     weights, not_copied = {**weights, **(provided or {})}, provided or {}

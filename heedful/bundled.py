@@ -1,4 +1,4 @@
-"""The recipes and studies that come with the package: inside it where pip installed it, beside it in a checkout."""
+"""Recipes and studies that come with the package: inside it if installed by pip, beside it in a checkout."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _PACKAGE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class BundledFile:
-    """A recipe or a study: where it is, and in one line what it is about."""
+    """Path and one-line description of a recipe or study."""
 
     path: Path
     description: str
 
 
 def list_recipes() -> Mapping[str, BundledFile]:
-    """Every recipe by its name, such as `road/bahdanau`."""
+    """Return all recipes by name, such as `road/bahdanau`."""
     folder = _find_folder("recipes")
     paths = {path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.toml")}
     return {name: BundledFile(path, _read_first_line(path).removeprefix("# ")) for name, path in sorted(paths.items())}
 
 
 def list_studies() -> Mapping[str, BundledFile]:
-    """Every study by its name; files that several of them import are none."""
+    """Return all studies by name; modules without a `main` are left out."""
     files = {}
     for path in sorted(_find_folder("studies").glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -39,16 +39,16 @@ def list_studies() -> Mapping[str, BundledFile]:
 
 
 def format_items(items: Mapping[str, BundledFile]) -> str:
-    """A line for each, its name and what it is about."""
+    """Return a line for each item with name and description."""
     width = max(map(len, items))
     return "\n".join(f"{name:<{width}}  {item.description}" for name, item in items.items())
 
 
 def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> BundledFile:
-    """The one of that name.
+    """Return the item with this name.
 
     Raises:
-        RecipeError: there is none.
+    RecipeError: there is none; `noun` is the word for an item in the message.
     """
     if name not in items:
         suggestion = closest_match(name, items)
@@ -58,10 +58,12 @@ def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> Bundl
 
 
 def _find_folder(name: str) -> Path:
+    """Return the installed folder of this name, or that of the checkout."""
     installed_folder = _PACKAGE / "share" / name
     return installed_folder if installed_folder.is_dir() else _PACKAGE.parent / name
 
 
 def _read_first_line(path: Path) -> str:
+    """Return the first line of a file."""
     with path.open(encoding="utf-8") as file:
         return file.readline().rstrip("\n")

@@ -1,4 +1,4 @@
-"""English words: what somebody probably meant by one that is not known, and singulars."""
+"""English words: closest match of an unknown word, singulars, and articles."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ _SINGULARS: Final = {
     "vertices": "vertex",
     "women": "woman",
 }
-"""Of plurals that follow no rule, or another one than `to_singular` has."""
+"""Singulars of plurals that `to_singular` would get wrong."""
 _SIBILANT_ENDINGS: Final = ("ches", "shes", "sses", "xes", "zzes")
 
 
 def closest_match(word: str, known_words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known word that is most like it, whatever its case and its hyphens; None where none is."""
+    """Return the known word most similar to `word`, ignoring case and hyphens; None if none is similar."""
     by_normalized = {_normalize_word(candidate): candidate for candidate in known_words}
     matches = get_close_matches(_normalize_word(word), by_normalized, n=1, cutoff=cutoff)
     return by_normalized[matches[0]] if matches else None
 
 
 def _normalize_word(word: str) -> str:
+    """Lowercase a word, with hyphens for underscores."""
     return word.lower().replace("_", "-")
 
 
 def to_singular(plural: str) -> str:
     """Return the singular of an English noun; of several words, the last one is the noun.
 
-    >>> singular("stretches"), singular("labelled texts"), singular("entries")
+    >>> to_singular("stretches"), to_singular("labelled texts"), to_singular("entries")
     ('stretch', 'labelled text', 'entry')
     """
     prefix, space, noun = plural.rpartition(" ")
@@ -62,5 +63,5 @@ def to_singular(plural: str) -> str:
 
 
 def add_article(noun: str) -> str:
-    """Return a noun behind the article that it has in English: `a text`, `an answer`."""
+    """Return a noun with its article: `a text`, `an answer`."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

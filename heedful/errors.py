@@ -1,21 +1,21 @@
-"""What can go wrong, told to whoever can mend it.
+"""Exceptions whose messages tell the user how to fix the problem.
 
-Every message names the place, the value and the remedy; the command line prints it alone, without a traceback.
+Every message names the place, the value and the remedy; the command line prints it without a traceback.
 """
 
 from __future__ import annotations
 
 
 class HeedfulError(Exception):
-    """Anything the user can mend; the message says how."""
+    """Base of all errors that the user can fix; the message says how."""
 
 
 class RecipeError(HeedfulError):
-    """A recipe, an option or an argument is wrong."""
+    """A recipe, an option or an argument is invalid."""
 
 
 class DataError(HeedfulError):
-    """A text, corpus or tokenizer file cannot be used."""
+    """A text, corpus or tokenizer file is invalid or cannot be read."""
 
 
 class RunError(HeedfulError):
@@ -23,7 +23,7 @@ class RunError(HeedfulError):
 
 
 class TrainingError(HeedfulError):
-    """Training cannot go on: a loss that is not finite, no room to save."""
+    """Training cannot continue: a loss that is not finite, no disk space for a checkpoint."""
 
 
 class MissingExtraError(HeedfulError):

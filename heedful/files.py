@@ -1,8 +1,8 @@
-"""The one way in which files of folders are opened and read.
+"""Open and read files safely; all modules read files through these functions.
 
-A file must be a regular one, its size is known and bounded before anything is read, and what is read is bounded in
-depth and in the size of its numbers. Whatever is wrong with a file is an `OSError` that says so in `strerror`; whatever
-is wrong with its content is a `ValueError`.
+A file must be regular, its size is checked before it is read, and the depth and the numbers of its content are limited.
+A
+problem with a file is an `OSError` described by its `strerror`; a problem with its content is a `ValueError`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Any, Final
 from heedful.errors import RunError
 
 LONGEST_NAME: Final = 255
-"""Bytes of a file's name that file systems take."""
+"""Largest length of a file name in bytes."""
 LONGEST_PATH: Final = 4095
-"""Bytes of a path that the system takes."""
+"""Largest length of a path in bytes."""
 LARGEST_TEXT: Final = 2**26
-"""Bytes of a file that is parsed as a whole: 64 MiB, twice the largest vocabulary that is published."""
+"""Largest size in bytes of a file that is parsed as a whole: 64 MiB, twice the largest published vocabulary."""
 LARGEST_LOG: Final = 2**28
-"""Bytes of a file of metrics: a million lines."""
+"""Largest size in bytes of a metrics file: a million lines."""
 LARGEST_RECIPE: Final = 2**20
-"""Bytes of a file that people write."""
+"""Largest size in bytes of a file that people write."""
 MAX_JSON_DEPTH: Final = 64
-"""Levels of JSON; what heedful and transformers write has ten."""
+"""Largest depth of JSON; files of heedful and transformers have ten levels."""
 MAX_TOML_DEPTH: Final = 24
-"""Levels of TOML, and parts of a dotted key; recipes have six."""
+"""Largest depth of TOML, and of dotted keys; recipes have six levels."""
 _MAX_CONTAINERS: Final = 2**22
-"""Lists and objects in one file; each takes twenty times the memory of its two characters."""
+"""Largest number of lists and objects in one file; each takes twenty times the memory of its two characters."""
 _OPEN_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 _LONG_NUMBER: Final = re.compile(r"[0-9]{19}")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -44,15 +44,15 @@ _LONG_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*+\.[ \t]*
 
 
 class UnsuitableFileError(OSError):
-    """A file that is not opened; `strerror` says why."""
+    """A file that must not be opened; `strerror` gives the reason."""
 
 
 class NestedTooDeeplyError(ValueError):
-    """Lists and tables that stand in each other on more levels than anything that is read has."""
+    """Lists and tables are nested more deeply than is allowed."""
 
 
 def find_name_problem(path: str | Path) -> str | None:
-    """Why no file can have this path; None where one can."""
+    """Return why no file can have this path; None if one can."""
     text = str(path)
     if "\0" in text:
         return "the name holds a NUL character"
@@ -67,7 +67,7 @@ def find_name_problem(path: str | Path) -> str | None:
 
 
 def check_path_name(folder: Path) -> None:
-    """A `RunError` where no file and no folder can have this name."""
+    """Raise `RunError` if no file or folder can have this name."""
     if problem := find_name_problem(folder):
         text = ascii(str(folder))[1:-1]
         text = f"{text[:60]}..." if len(text) > 60 else text
@@ -75,7 +75,7 @@ def check_path_name(folder: Path) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether a name that a file gives leads to a file inside of the folder: relative, without `..`."""
+    """Return whether a file name is a relative path inside its folder, without `..`."""
     if find_name_problem(name) is not None or not name or PureWindowsPath(name).drive or "\\" in name:
         return False
     path = PurePosixPath(name)
@@ -83,10 +83,10 @@ def is_plain_name(name: str) -> bool:
 
 
 def resolve_inside(folder: Path, name: str) -> Path:
-    """The path of a file that a manifest names, which neither `..` nor a link may lead out of the folder.
+    """Return the path of a file that a manifest names.
 
     Raises:
-        UnsuitableFileError: the name leads somewhere else.
+    UnsuitableFileError: `..` or a link leads out of the folder.
     """
     path = folder / name
     if not is_plain_name(name):
@@ -97,15 +97,15 @@ def resolve_inside(folder: Path, name: str) -> Path:
 
 
 def open_regular(path: str | Path, *, max_bytes: int | None = None) -> BufferedReader:
-    """A regular file, opened to be read; nothing else is waited for or read.
+    """Open a regular file for reading; pipes and devices are refused without waiting.
 
     Args:
-        path: where.
-        max_bytes: bytes that it may have.
+        path: of the file.
+        max_bytes: largest allowed size in bytes.
 
     Raises:
-        UnsuitableFileError: no file can have this name, it is no regular file, or it is larger.
-        OSError: it is not there, or may not be read.
+        UnsuitableFileError: the name is invalid, the file is not regular, or it is too large.
+        OSError: it does not exist, or cannot be read.
     """
     if problem := find_name_problem(path):
         raise UnsuitableFileError(errno.ENAMETOOLONG, problem)
@@ -123,27 +123,27 @@ def open_regular(path: str | Path, *, max_bytes: int | None = None) -> BufferedR
 
 
 def read_bytes(path: str | Path, *, max_bytes: int = LARGEST_TEXT) -> bytes:
-    """The content of a regular file of at most `max_bytes` bytes; raises as `open_regular` does."""
+    """Read a regular file of at most `max_bytes` bytes; raises as `open_regular` does."""
     with open_regular(path, max_bytes=max_bytes) as file:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
 def read_text(path: str | Path, *, max_bytes: int = LARGEST_TEXT, errors: str = "strict") -> str:
-    """The same as text in UTF-8; a `ValueError` where it is none."""
+    """Read a regular file as UTF-8; raises as `open_regular` does, and `ValueError` if it is not UTF-8."""
     return read_bytes(path, max_bytes=max_bytes).decode("utf-8", errors)
 
 
 def read_json(path: str | Path, *, max_bytes: int = LARGEST_TEXT) -> Any:
-    """The value in a JSON file; raises as `open_regular` and `parse_json` do."""
+    """Read the value of a JSON file; raises as `open_regular` and `parse_json` do."""
     return parse_json(read_bytes(path, max_bytes=max_bytes))
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:
-    """A value of JSON, whose depth, numbers and characters are bounded.
+    """Parse JSON with limits on its depth, numbers and characters.
 
     Raises:
-        NestedTooDeeplyError: it has more than `MAX_JSON_DEPTH` levels.
-        ValueError: it is no JSON, or has too many parts, a whole number beyond 64 bits, or half of a character.
+    NestedTooDeeplyError: it has more than `MAX_JSON_DEPTH` levels.
+    ValueError: it is not JSON, or has too many containers, an integer beyond 64 bits, or an unpaired surrogate.
     """
     if not isinstance(text, str):
         text = text.decode("utf-8")
@@ -159,11 +159,11 @@ def parse_json(text: str | bytes | bytearray) -> Any:
 
 
 def parse_data(text: str) -> Any:
-    """A value of JSON of any size, as people collect it; nobody who reads it follows its depth.
+    """Parse JSON of any size, for data sets; its depth is not checked.
 
     Raises:
-        NestedTooDeeplyError: it has more levels than Python can read.
-        ValueError: it is no JSON, or has a whole number beyond 64 bits.
+    NestedTooDeeplyError: it has more levels than Python can parse.
+    ValueError: it is not JSON, or has an integer beyond 64 bits.
     """
     try:
         return json.loads(text, parse_int=_parse_int) if _LONG_NUMBER.search(text) else json.loads(text)
@@ -172,10 +172,10 @@ def parse_data(text: str) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of TOML, whose depth is bounded.
+    """Parse TOML of limited depth.
 
     Raises:
-        ValueError: it is no TOML, or is nested too deeply.
+    ValueError: it is not TOML, or is nested too deeply.
     """
     if _LONG_KEY.search(text):  # which takes the parser time that grows with the square of the parts
         raise NestedTooDeeplyError(_describe_depth_limit(MAX_TOML_DEPTH))
@@ -192,7 +192,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def check_depth(value: Any, max_depth: int) -> None:
-    """A `ValueError` where lists and tables stand in each other on more than so many levels."""
+    """Raise `NestedTooDeeplyError` if lists and tables are nested more than `max_depth` levels deep."""
     level = [value]
     for _ in range(max_depth + 1):
         level = [
@@ -204,20 +204,24 @@ def check_depth(value: Any, max_depth: int) -> None:
 
 
 def _iter_children(value: Any) -> Iterable[Any]:
+    """Return the elements of a list or table; nothing for other values."""
     return value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
 
 
 def _describe_depth_limit(max_depth: int) -> str:
+    """Describe the error of a value that is nested too deeply."""
     return f"it is nested more than {max_depth} levels deep"
 
 
 def _parse_int(digits: str) -> int:
+    """Parse an integer of at most 64 bits."""
     if len(digits) > 20 or not -(2**63) <= (number := int(digits)) < 2**64:
         raise ValueError(f"a whole number of {len(digits.lstrip('-')):,} digits, and 64 bits are the most")
     return number
 
 
 def _describe_file_type(mode: int) -> str:
+    """Describe the type of a file that is not regular."""
     tests = (
         (stat.S_ISDIR, "it is a folder"),
         (stat.S_ISFIFO, "it is a named pipe"),

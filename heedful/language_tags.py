@@ -1,7 +1,8 @@
-"""Tags of languages (BCP 47) as they are compared: by language, script and region, whatever way they are written in.
+"""Language tags (BCP 47): parse and compare by language, script and region, in any common notation.
 
-Which script a language is written in where its tag does not say so comes from the likely subtags of Unicode's CLDR
-(UTS 35, part 1, section 4.3): `zh` is `zh-Hans`, `zh-TW` is `zh-Hant`, `sr` is `sr-Cyrl`, `sr-ME` is `sr-Latn`.
+The script of a tag that does not name one comes from the likely subtags of Unicode's CLDR (UTS 35, part 1, section
+4.3):
+`zh` is `zh-Hans`, `zh-TW` is `zh-Hant`, `sr` is `sr-Cyrl`, `sr-ME` is `sr-Latn`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _SHORT: Final[Mapping[str, str]] = {
     **dict(pair.split("=") for pair in _LETTERS.split()),
     **{"in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro", "nb": "no"},
 }
-"""Codes of three letters (ISO 639-2 and 639-3), and codes that are no longer used, by those that are compared."""
+"""Two-letter codes by three-letter ones (ISO 639-2 and 639-3), and current codes by outdated ones."""
 _SCRIPTED: Final = """\
 Arab ar ckb fa ks ps sd ug ur
 Armn hy
@@ -67,7 +68,7 @@ Yiii ii"""
 _SCRIPTS: Final[Mapping[str, str]] = {
     language: script for script, *languages in map(str.split, _SCRIPTED.split("\n")) for language in languages
 }
-"""The usual scripts of languages that are not written in Latin letters."""
+"""Default scripts of languages that are not written in Latin letters."""
 _REGIONAL: Final = """\
 az Arab IQ IR
 az Cyrl RU
@@ -92,7 +93,7 @@ _REGIONS: Final[Mapping[tuple[str, str], str]] = {
     for language, script, *regions in map(str.split, _REGIONAL.split("\n"))
     for region in regions
 }
-"""The scripts of languages in regions where they have another than usual."""
+"""Scripts of languages in regions where they differ from the default."""
 _NAMED_SCRIPTS: Final[Mapping[str, str]] = {
     "arabic": "Arab",
     "cht": "Hant",
@@ -101,7 +102,7 @@ _NAMED_SCRIPTS: Final[Mapping[str, str]] = {
     "devanagari": "Deva",
     "latin": "Latn",
 }
-"""Scripts as older systems call them, as in `sr@latin` (POSIX) and `zh-CHT` (Windows)."""
+"""Script names of older systems, as in `sr@latin` (POSIX) and `zh-CHT` (Windows)."""
 _LATIN: Final = "Latn"
 _PARENTS: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "es": (frozenset(("ES", "GQ", "EA", "IC")), "419"),
@@ -109,19 +110,19 @@ _PARENTS: Final[Mapping[str, tuple[frozenset[str], str]]] = {
     "en": (frozenset(("US", "PH", "PR")), "GB"),
     "zh": (frozenset(("CN", "SG", "TW")), "HK"),
 }
-"""Of languages with two standards: the regions of the first one, and what all others are nearer to."""
+"""For languages with two standards: the regions of the first, and the region that all others are nearer to."""
 _TAG: Final = re.compile(r"[A-Za-z0-9]+(?:[-_@.][A-Za-z0-9]+)*")
 
 
 @final
 @dataclass(frozen=True)
 class LanguageTag:
-    """A tag in its parts.
+    """The parts of a language tag.
 
     Attributes:
-        language: its code of two letters, or three where it has no shorter one; empty where the tag is none.
-        script: four letters, as the tag says it; empty where it does not.
-        region: two letters or three digits, likewise.
+    language: its two-letter code, or three letters if it has no shorter one; empty if the tag is invalid.
+    script: four letters, if the tag names it; else empty.
+    region: two letters or three digits, if the tag names it; else empty.
     """
 
     language: str
@@ -130,18 +131,18 @@ class LanguageTag:
 
     @cached_property
     def likely_script(self) -> str:
-        """The script that is said, else the usual one of the language in its region."""
+        """The script of the tag, or the default script of the language in its region."""
         default = _SCRIPTS.get(self.language, _LATIN)
         return self.script or _REGIONS.get((self.language, self.region), default)
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is a language and nothing more, so that it may mean any script."""
+        """Whether the tag is a language only, so that it may mean any script."""
         return not self.script and not self.region
 
 
 def parse_tag(text: str) -> LanguageTag:
-    """Return the parts of a tag, as `zh-Hant-TW`, `pt_br`, `deu`, `iw` or `sr_RS@latin` are written."""
+    """Parse a tag such as `zh-Hant-TW`, `pt_br`, `deu`, `iw` or `sr_RS@latin`."""
     plain = text.strip().partition(".")[0] + ("@" + text.partition("@")[2] if "." in text and "@" in text else "")
     if _TAG.fullmatch(plain) is None:
         return LanguageTag("")
@@ -174,10 +175,10 @@ def is_same_language(tag: str, other_tag: str) -> bool:
 
 
 def is_same_variety(tag: str, other_tag: str) -> bool:
-    """Return whether a text in one language may stand for one in the other as it is.
+    """Return whether a text in one language can be used for the other unchanged.
 
-    The scripts must be the same, as they are said or likely, and the regions must not differ; a tag without a region
-    means any.
+    The scripts, given or likely, must be equal, and the regions must not differ; a tag without a region means any
+    region.
     """
     if tag.strip() and tag.strip().lower() == other_tag.strip().lower():  # even where it is no tag
         return True
@@ -188,12 +189,12 @@ def is_same_variety(tag: str, other_tag: str) -> bool:
 
 
 def find_nearest_tag(wanted: str, available: Iterable[str]) -> str | None:
-    """Return which of some tags is nearest to one that is wanted; None where none is of its language and script.
+    """Return the tag nearest to the wanted one; None if no tag has its language and script.
 
-    A language alone may mean any script of it, but the usual one goes first; `zh-TW` does not mean `zh`.
+    A language alone may mean any script of it, but its default script is preferred; `zh-TW` does not mean `zh`.
 
-    The same script goes first, as it is said or likely, then the same region, then a tag without a region, then the
-    region whose standard is nearer (`es-MX` is nearer to `es-419` than to `es-ES`), then any.
+    Tags are preferred in this order: the same script, given or likely; the same region; no region; the region with the
+    nearer standard (`es-MX` is nearer to `es-419` than to `es-ES`); any region.
     """
     wanted_tag = parse_tag(wanted)
     candidates = [(_compute_distance(wanted_tag, parse_tag(tag)), index, tag) for index, tag in enumerate(available)]
@@ -206,7 +207,7 @@ def find_nearest_tag(wanted: str, available: Iterable[str]) -> str | None:
 
 
 def _compute_distance(wanted: LanguageTag, other: LanguageTag) -> tuple[bool, int]:
-    """How far one tag is from another of its language: by script, then by region."""
+    """Return the distance of two tags of one language: by script, then by region."""
     script = wanted.likely_script != other.likely_script
     if wanted.region == other.region:
         return script, int(wanted.script != other.script and bool(other.script))

@@ -1,4 +1,4 @@
-"""How much memory the process may take, as the machine, its container and its limits say."""
+"""Memory that the process can use, from the machine, its container and its limits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _SWAPS = Path("/proc/meminfo")
 
 @cache
 def get_memory_limit() -> int | None:
-    """Bytes that the process can have at most, swap included; None where the system does not say.
+    """Return the largest number of bytes that the process can use, swap included; None if unknown.
 
-    It is the smallest of the machine's memory, the limits of the control groups that the process is in, and the limit
-    of its address space. What others take is not subtracted, so what is larger than this cannot fit.
+    It is the smallest of the machine's memory, the limits of the process's control groups, and the limit of its address
+    space.
+    Memory used by other processes is not subtracted, so anything larger than this cannot fit.
     """
     limits = [
         limit
@@ -27,6 +28,7 @@ def get_memory_limit() -> int | None:
 
 
 def _read_physical_memory() -> int | None:
+    """Return the machine's memory and swap in bytes."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows, and systems that do not know
@@ -35,6 +37,7 @@ def _read_physical_memory() -> int | None:
 
 
 def _read_swap_size() -> int:
+    """Return the machine's swap in bytes."""
     try:
         lines = _SWAPS.read_text(encoding="ascii", errors="replace").splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:")), 0)
@@ -43,6 +46,7 @@ def _read_swap_size() -> int:
 
 
 def _read_address_space_limit() -> int | None:
+    """Return the limit of the address space in bytes; None if there is none."""
     try:
         import resource
     except ImportError:  # Windows
@@ -52,7 +56,7 @@ def _read_address_space_limit() -> int | None:
 
 
 def _read_cgroup_limits() -> list[int]:
-    """The limits of the process's control groups, and of those above them: of version 2, and of version 1."""
+    """Return the memory limits of the process's control groups and their parents, versions 1 and 2."""
     try:
         lines = _OWN_CGROUP.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -73,6 +77,7 @@ def _read_cgroup_limits() -> list[int]:
 
 
 def _read_group_limit(group: Path, *, is_version_1: bool) -> list[int]:
+    """Return the limit of one control group as a list, empty if it has none."""
     if is_version_1:
         memory_and_swap, memory = (
             _read_number(group / "memory.memsw.limit_in_bytes"),
@@ -87,7 +92,7 @@ def _read_group_limit(group: Path, *, is_version_1: bool) -> list[int]:
 
 
 def _read_number(path: Path) -> int | None:
-    """What a file of a control group says; None where there is none, or no limit."""
+    """Read a number from a control group file; None if there is no file or no limit."""
     try:
         text = path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:

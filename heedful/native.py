@@ -1,4 +1,4 @@
-"""The optional library of native code, `heedful-native`: whether it is here, and what it needs of a tensor."""
+"""Access to the optional native library, the package `heedful-native`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _INTERFACE_VERSION: Final = 1
 
 @cache
 def load_library() -> Any | None:
-    """The package `heedful_native`; None where it is not installed.
+    """Import the package `heedful_native`; return None if it is not installed.
 
     Raises:
-        RunError: it is installed and cannot be used.
+    RunError: it is installed but cannot be used.
     """
     try:
         module = import_module("heedful_native")
@@ -39,7 +39,7 @@ def load_library() -> Any | None:
 
 
 def find_library_for(tensor: Tensor) -> Any | None:
-    """The library, if it is here and can compute with a tensor: in single precision, on a CPU, without a gradient."""
+    """Return the native library if it is installed and supports the tensor: fp32, on a CPU, without gradient."""
     if (
         tensor.dtype != torch.float32
         or tensor.device.type != "cpu"
@@ -50,5 +50,5 @@ def find_library_for(tensor: Tensor) -> Any | None:
 
 
 def data_pointer(tensor: Tensor | None) -> int | None:
-    """Where the numbers of a dense tensor begin; None of nothing."""
+    """Return the address of a tensor's data; None for None."""
     return None if tensor is None else tensor.data_ptr()

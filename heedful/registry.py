@@ -1,7 +1,8 @@
-"""Which tasks there are, where each is defined, and what installed packages add.
+"""Registry of tasks and model architectures, with those of installed packages.
 
-A task is its recipe, whose module waits until it is asked for. Packages add theirs by entry points of the group
-`heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and families of models by those of
+A task is defined by its recipe class, whose module is imported on demand. Packages add tasks by entry points of the
+group
+`heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and model architectures by those of
 `heedful.architectures`.
 """
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
 
 DEFAULT_TASK: Final = "translation"
-"""The task of a recipe that names none."""
+"""Task of a recipe that does not name one."""
 _BUILTIN_TASKS: Final[Mapping[str, str]] = {
     "translation": "heedful.tasks.translation.recipe:TranslationRecipe",
     "conversation": "heedful.tasks.conversation.recipe:ConversationRecipe",
@@ -57,35 +58,39 @@ _TASK_SYNONYMS: Final[Mapping[str, str]] = {
     )
     for word in words.split()
 }
-"""What tasks are called elsewhere."""
+"""Other names of tasks."""
 
 
 @cache
 def list_tasks() -> Mapping[str, str]:
-    """Where the recipe of each task is, as "module:name"; nobody can take the name of one of ours."""
+    """Return the location of each task's recipe class as "module:name"; built-in names cannot be replaced."""
     return {point.name: point.value for point in entry_points(group="heedful.tasks")} | dict(_BUILTIN_TASKS)
 
 
 @cache
 def load_installed_architectures() -> tuple[type[Any], ...]:
-    """The families of models that installed packages add, as the classes of their tables."""
+    """Load the config classes of model architectures that installed packages add."""
     points = entry_points(group="heedful.architectures")
     return tuple(load_object(point.value, context=f"model.kind = {point.name!r}") for point in points)
 
 
 def suggest_task(word: str) -> str | None:
-    """The task that somebody means by a word which is none; None where that cannot be told."""
+    """Return the task that an unknown name probably means; None if there is no good match."""
     return _TASK_SYNONYMS.get(word.lower()) or closest_match(word, list_tasks())
 
 
 def get_recipe_class(task: str) -> type[Recipe]:
-    """The recipe of a task."""
+    """Return the recipe class of a task."""
     recipe_class: type[Recipe] = load_object(list_tasks()[task], context=f"task = {task!r}")
     return recipe_class
 
 
 def load_object(location: str, *, context: str) -> Any:
-    """What stands at "module:name"; `RecipeError` where what an installed package says of itself is not true."""
+    """Import the object at "module:name".
+
+    Raises:
+    RecipeError: the package that declares it cannot be imported; `context` begins the message.
+    """
     module, _, name = location.partition(":")
     try:
         return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""What flows between the rooms: tokens in, memory between encoder and decoder, and the rows of a state."""
+"""Tensor structures shared by all modules: token batches, encoder memory, and row operations on decoder states."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Nest = TypeVar("Nest")
 Item = TypeVar("Item")
 
 SOURCE: Final = "source"
-"""What a memory is called where it is the only one."""
+"""Name of a memory that is the only one."""
 
 BeamOutcome = Literal["lived", "ended", "pruned"]
-"""Of a token that a beam tried: went on; ended the text and was kept; was ranked too low to go on."""
+"""Outcome of a candidate token in beam search: lived on, ended the text and was kept, or was pruned."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Everything textual that enters a model: what each token is, and where it is.
+    """Batch of tokens: what each token is, and where it is.
 
-    `positions` is -1 where there is no token. Padding, causality, windows and every kind of position encoding follow
-    from it, so a model never needs to know which id means padding. `factors` are numbers of what is known of a token
-    besides, such as the case of its word.
+    `positions` is -1 where there is no token. Padding, causality, windows and every position encoding follow from it,
+    so a
+    model need not know which id is padding. `factors` are additional features of a token, such as the case of its word.
     """
 
     ids: Int[Tensor, "B T"]
@@ -36,12 +36,12 @@ class Tokens:
 
     @classmethod
     def from_ids(cls, ids: Int[Tensor, "B T"], *, pad: int) -> Tokens:
-        """Tokens counted from 0 in each row, skipping every `pad` (left or right)."""
+        """Build tokens with positions counted from 0 in each row, skipping every `pad` (left or right)."""
         is_token = ids != pad
         return cls(ids, torch.where(is_token, is_token.cumsum(1) - 1, -1))
 
     def slice_columns(self, start: int, stop: int | None = None) -> Tokens:
-        """The columns from `start` up to `stop`; ids keep their positions."""
+        """Return the columns from `start` up to `stop`; tokens keep their positions."""
         segments = None if self.segments is None else self.segments[:, start:stop]
         factors = None if self.factors is None else self.factors[:, start:stop]
         return Tokens(self.ids[:, start:stop], self.positions[:, start:stop], segments, factors)
@@ -49,7 +49,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class FeatureBatch:
-    """What enters a model and is no text: a vector for each frame, and where it is; -1 where there is none."""
+    """Batch of input vectors that are not text: a vector for each frame, and its position; -1 where there is none."""
 
     vectors: Float[Tensor, "B T d"]
     positions: Int[Tensor, "B T"]
@@ -58,57 +58,57 @@ class FeatureBatch:
 @final
 @dataclass(frozen=True)
 class SequenceLayout:
-    """Slots that follow each other, as words or stored facts do; as many as there are."""
+    """Layout of slots in a sequence, such as words or stored facts."""
 
     def accepts(self, num_slots: int) -> bool:
-        """Always."""
+        """Return True: any number of slots is possible."""
         return True
 
     def with_slots(self, num_slots: int) -> SequenceLayout:
-        """The shape of so many slots."""
+        """Return the layout for this number of slots."""
         return self
 
 
 @final
 @dataclass(frozen=True)
 class GridLayout:
-    """The regions of a picture, row after row; what a smaller picture of a batch lacks is at -1."""
+    """Layout of the regions of a picture, row by row; missing regions of smaller pictures have position -1."""
 
     rows: int
     columns: int
 
     def accepts(self, num_slots: int) -> bool:
-        """A slot for each region."""
+        """Return whether there is a slot for each region."""
         return num_slots == self.rows * self.columns
 
     def with_slots(self, num_slots: int) -> GridLayout:
-        """The shape of so many slots, which are as many as before."""
+        """Return this layout; the number of slots must be unchanged."""
         return self
 
 
 @final
 @dataclass(frozen=True)
 class FrameLayout:
-    """The frames of a clip in their order; what a shorter clip of a batch lacks is at -1."""
+    """Layout of the frames of a clip in order; missing frames of shorter clips have position -1."""
 
     count: int
 
     def accepts(self, num_slots: int) -> bool:
-        """A slot for each frame."""
+        """Return whether there is a slot for each frame."""
         return num_slots == self.count
 
     def with_slots(self, num_slots: int) -> FrameLayout:
-        """The shape of so many slots."""
+        """Return the layout for this number of frames."""
         return FrameLayout(num_slots)
 
 
 MemoryLayout: TypeAlias = SequenceLayout | GridLayout | FrameLayout
-"""How the slots of a memory lie, which whoever draws attention to it wants to know."""
+"""Layout of the slots of a memory, for drawing attention."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Everything a decoder can look at: encoded words, regions, stored facts; -1 in `positions` is an empty slot."""
+    """Encoder output that a decoder attends to: words, regions or facts; empty slots have position -1."""
 
     keys: Float[Tensor, "B S d_key"]
     values: Float[Tensor, "B S d_value"]
@@ -120,7 +120,7 @@ class Memory:
         assert self.layout.accepts(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.layout}"
 
     def concat(self, others: Sequence[Memory]) -> Memory:
-        """With the rows of others, which have the same shape, but that clips may be of any length."""
+        """Concatenate the rows of several memories of the same layout; clips may differ in length."""
         parts = (self, *others)
         num_slots = max(part.positions.size(1) for part in parts)
         layout = self.layout.with_slots(num_slots)
@@ -138,16 +138,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class MultiStepLimits:
-    """Until when the rows of a greedy search go on, and by what.
+    """Limits of several greedy decoding steps in one call.
 
     Attributes:
-        positions: of the next token of each row.
-        lengths: tokens of each row so far.
-        limits: the most that it may have.
-        done: rows that do not go on.
-        eos: the token that ends a row.
-        suppressed_ids: tokens that are not taken.
-        max_steps: tokens that are wanted of each row, at most.
+    positions: position of the next token of each row.
+    lengths: number of tokens of each row so far.
+    limits: largest number of tokens of each row.
+    done: rows that are not decoded.
+    eos: the token that ends a row.
+    forbidden: tokens that must not be taken.
+    steps: largest number of tokens to decode in each row.
     """
 
     positions: Int[Tensor, " B"]
@@ -161,14 +161,14 @@ class MultiStepLimits:
 
 @dataclass(frozen=True)
 class MultiStepOutput:
-    """Tokens that rows went on by, step by step.
+    """Tokens of several decoding steps, step by step.
 
     Attributes:
-        ids: of the tokens.
-        log_probabilities: by the model, before anything was forbidden.
-        positions: at which they stand; -1 in rows that were done.
-        done: rows that do not go on now.
-        failed_row: the first row that had no token to go on by, or -1.
+    ids: of the tokens.
+    log_probabilities: by the model, before tokens were forbidden.
+    positions: of the tokens; -1 in rows that were done.
+    done: rows that have ended.
+    failed: the first row without a possible token, or -1.
     """
 
     ids: Int[Tensor, "n B"]
@@ -179,18 +179,18 @@ class MultiStepOutput:
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]
-"""One memory, or several by name: the regions and the motion of a clip, the facts of each hop."""
+"""One memory, or several by name: regions and motion of a clip, the facts of each hop."""
 
 
 def as_mapping(value: Item | Mapping[str, Item] | None) -> Mapping[str, Item]:
-    """One thing of each name; a single thing is called `source`, and None is nothing."""
+    """Return a mapping by name; a single value gets the name `source`, None gives an empty mapping."""
     if value is None:
         return {}
     return value if isinstance(value, Mapping) else {SOURCE: value}
 
 
 def select_memories(memories: Memories | None, names: Iterable[str]) -> Mapping[str, Memory]:
-    """The memories by name, in the order of these names, which have to be theirs."""
+    """Return the memories in the order of these names, which must be exactly theirs."""
     memory_by_name, expected = as_mapping(memories), tuple(names)
     assert memory_by_name.keys() == set(expected), (
         f"this looks at {_join_names(expected)}; given: {_join_names(memory_by_name)}"
@@ -199,21 +199,23 @@ def select_memories(memories: Memories | None, names: Iterable[str]) -> Mapping[
 
 
 def _join_names(names: Iterable[str]) -> str:
+    """Join names with commas."""
     return ", ".join(names) or "nothing"
 
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Which old row each new row of a state continues.
+    """Selection of state rows: the old row that each new row continues.
 
-    Rows come in groups of `width` consecutive rows (the beams of one sentence). Because a new row may only continue an
-    old row of its own group, whatever the rows of a group share need not be copied when they are rearranged.
+    Rows come in groups of `width` consecutive rows (the beams of one sentence). A new row continues a row of its own
+    group, so
+    what the rows of a group share need not be copied when they are reordered.
 
     Attributes:
         origin: the old row that each new row continues, [B].
         groups: the old group of each new group, [G]; None keeps all groups in their order.
         width: rows in each new group; B = G * width.
-        ignores_groups: rows are picked regardless of groups; each new row is a group of its own.
+        free: rows are selected regardless of groups; each new row is a group of its own.
     """
 
     origin: Int[Tensor, " B"]
@@ -223,46 +225,47 @@ class RowSelection:
 
     @classmethod
     def from_indices(cls, origin: Int[Tensor, " B"]) -> RowSelection:
-        """Rows picked freely; nothing stays shared."""
+        """Select rows by index, regardless of groups; nothing stays shared."""
         return cls(origin, ignores_groups=True)
 
     @classmethod
     def expand(cls, num_groups: int, width: int, *, device: torch.device) -> RowSelection:
-        """Each of `num_groups` rows becomes `width` rows that continue it."""
+        """Select each of `num_groups` rows `width` times."""
         return cls(torch.arange(num_groups, device=device).repeat_interleave(width), None, width)
 
     @classmethod
     def within_groups(cls, choice: Int[Tensor, "G width"]) -> RowSelection:
-        """Within each group, row j continues the group's row `choice[:, j]`."""
+        """Select rows within each group: new row j continues row `choice[:, j]` of its group."""
         num_groups, width = choice.shape
         first_rows = torch.arange(num_groups, device=choice.device).unsqueeze(1) * width
         return cls((choice + first_rows).flatten(), None, width)
 
     @classmethod
     def keep_groups(cls, groups: Int[Tensor, " G"], width: int) -> RowSelection:
-        """Whole groups, the others dropped."""
+        """Select whole groups, dropping the others."""
         offsets = torch.arange(width, device=groups.device)
         return cls((groups.unsqueeze(1) * width + offsets).flatten(), groups, width)
 
     def source_groups(self, width: int) -> Int[Tensor, " G"] | None:
-        """The old group of each new group, if groups had `width` rows; None when groups stay where they are."""
+        """Return the old group of each new group if groups had `width` rows; None if groups stay in place."""
         return self.origin // width if self.ignores_groups else self.groups
 
 
 @runtime_checkable
 class SupportsReorder(Protocol):
-    """A part of a state that knows a cheaper way to rearrange its rows than copying them."""
+    """Part of a state that can reorder its rows more cheaply than by copying."""
 
     def reorder(self, rows: RowSelection) -> Any:
-        """This part with the rows of `rows`."""
+        """Return this part with the selected rows."""
         ...
 
 
 def select_rows(state: Nest, rows: RowSelection | Int[Tensor, " B"]) -> Nest:
-    """A state whose row i continues row `rows[i]` of this one: beam search, finished rows, shuffled batches.
+    """Return a state whose row i continues row `rows[i]` of the given one.
 
-    A state is any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors. Parts with a `reorder`
-    method of their own are asked to do it themselves.
+    Used for beam search, for dropping finished rows, and for shuffled batches. A state is any nest of frozen
+    dataclasses, tuples,
+    dictionaries and batch-first tensors. Parts with a `reorder` method select their rows themselves.
     """
     selection = RowSelection.from_indices(rows) if isinstance(rows, Tensor) else rows
     result: Nest = _select_nested(state, selection)
@@ -270,6 +273,7 @@ def select_rows(state: Nest, rows: RowSelection | Int[Tensor, " B"]) -> Nest:
 
 
 def _select_nested(state: Any, rows: RowSelection) -> Any:
+    """Select rows of one part of a state."""
     if isinstance(state, Tensor):
         return state.index_select(0, rows.origin)
     if isinstance(state, tuple):
@@ -286,18 +290,19 @@ def _select_nested(state: Any, rows: RowSelection) -> Any:
 
 @runtime_checkable
 class SupportsConcat(Protocol):
-    """A part of a state whose rows cannot simply be laid under each other, because it grew or is shared."""
+    """Part of a state whose rows cannot be concatenated tensor by tensor, because it has grown or is shared."""
 
     def concat(self, others: Sequence[Any]) -> Any:
-        """The rows of this part, then those of the others, which are of its kind."""
+        """Return the rows of this part, followed by those of the others, which have the same class."""
         ...
 
 
 def concat_rows(states: Sequence[Nest]) -> Nest:
-    """One state with the rows of all, in this order: the inverse of `select_rows`.
+    """Concatenate the rows of several states, in this order: the inverse of `select_rows`.
 
-    The states may have begun at different times: where one has read less than another, or looks at less, there is
-    nothing (position -1). States whose rows come in groups need groups of one width.
+    The states may have begun at different times: where one has read or attends to less than another, it is padded with
+        position
+    -1. States with grouped rows must have groups of equal width.
     """
     assert states, "there is nothing to join"
     result: Nest = states[0] if len(states) == 1 else _concat_nested(states)
@@ -305,6 +310,7 @@ def concat_rows(states: Sequence[Nest]) -> Nest:
 
 
 def _concat_nested(parts: Sequence[Any]) -> Any:
+    """Concatenate the rows of one part of several states."""
     first, *others = parts
     assert all(type(other) is type(first) for other in others), (
         f"cannot join {', '.join(type(part).__name__ for part in parts)}; without a memory, a state has no rows before "
@@ -330,7 +336,7 @@ def _concat_nested(parts: Sequence[Any]) -> Any:
 
 
 def pad_and_concat(tensors: Sequence[Tensor], *, axis: int, fill: float | int | bool, pad_left: bool = False) -> Tensor:
-    """The rows of all, filled up along another axis where they are shorter: behind what they have, or to its left."""
+    """Concatenate along the batch axis, padding `axis` with `fill` on the right (or left)."""
     max_size = max(tensor.size(axis) for tensor in tensors)
     padded = []
     for tensor in tensors:
@@ -344,7 +350,7 @@ def pad_and_concat(tensors: Sequence[Tensor], *, axis: int, fill: float | int | 
 
 
 def count_used_columns(positions: Int[Tensor, "G K"]) -> int:
-    """How many columns there are up to the last that has something in some row; at least one, if there is one."""
+    """Return the number of columns up to the last one that is used in any row; at least 1 if there is a column."""
     is_used = (positions >= 0).any(0)
     if not len(is_used):
         return 0
@@ -353,7 +359,7 @@ def count_used_columns(positions: Int[Tensor, "G K"]) -> int:
 
 
 def require_same_width(widths: Iterable[int]) -> int:
-    """How many rows are in the groups of states that are joined."""
+    """Return the common group width of states; raises `AssertionError` if they differ."""
     distinct_widths = set(widths)
     assert len(distinct_widths) == 1, (
         f"groups of {sorted(distinct_widths)} rows cannot be joined; select their rows freely first"
@@ -362,18 +368,19 @@ def require_same_width(widths: Iterable[int]) -> int:
 
 
 def move_to_device(value: Nest, device: torch.device | str) -> Nest:
-    """The same nest of dataclasses, tuples, dictionaries and tensors on another device."""
+    """Move all tensors of a nest of dataclasses, tuples and dictionaries to a device."""
     result: Nest = _map_tensors(value, lambda tensor: tensor.to(device, non_blocking=True))
     return result
 
 
 def detach(value: Nest) -> Nest:
-    """The same nest, through which no gradient flows back."""
+    """Detach all tensors of a nest from the autograd graph."""
     result: Nest = _map_tensors(value, Tensor.detach)
     return result
 
 
 def _map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
+    """Apply a function to all tensors of a nest."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, tuple):

@@ -1,3 +1,3 @@
-"""Which version of heedful this is."""
+"""Version of heedful."""
 
 __version__ = "0.1.0"

@@ -7211,8 +7211,8 @@ PERCEIVED = (
     Mutant(
         "perceived: an archive with a password is a failure",
         "data/clips.py",
-        "OverflowError, RuntimeError, struct.error",
-        "OverflowError, struct.error",
+        "OverflowError,\n    RuntimeError,\n    struct.error",
+        "OverflowError,\n    struct.error",
         ("tests/unit/data/test_clips.py::test_archives_that_cannot_be_opened_are_named",),
     ),
     Mutant(

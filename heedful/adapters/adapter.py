@@ -1,4 +1,4 @@
-"""What is put on the layers of a trained Transformer, and learns in the place of its weights."""
+"""Interface of adapters: small trainable modules on the layers of a frozen Transformer."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ from heedful.errors import RecipeError
 
 
 class Adapter(ABC):
-    """One way to adapt a model. The names of what the model has already stay as they are; what is new has its own.
+    """Base class: one method of adapting a model. Existing parameters keep their names; new ones get their own.
 
     Attributes:
-        keeps_modules: whether a trained model computes with it; else its weights become those of a plain model.
+        keeps_modules: whether the trained model keeps the adapter modules; otherwise they are merged into the weights
+            of a plain model.
     """
 
     keeps_modules: ClassVar[bool]
 
     @abstractmethod
     def attach(self, model: nn.Module) -> None:
-        """Gives all layers what is to learn, in place; the model computes what it did, or nearly so.
+        """Add the trainable modules to all layers, in place; the model's function stays the same, or nearly so.
 
         Raises:
-            RecipeError: the model has nothing that it could be put on.
+            RecipeError: the model has no layer that can be adapted.
         """
 
     @abstractmethod
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """The weights of a trained model.
+        """Return the weights of the adapted model.
 
         Args:
-            base: of the model that was adapted, by name.
-            adapter_weights: what was learned: the adapter, and parts that stand beside or instead of those of `base`.
-            origin: where `adapter_weights` comes from, for messages.
+            base: weights of the original model, by name.
+            adapter_weights: trained weights: the adapter, and parameters that are added to or replace those of `base`.
+            origin: origin of `adapter_weights`, for messages.
 
         Raises:
-            RunError: both do not fit each other.
+            RunError: the two do not fit each other.
         """
 
     @abstractmethod
     def is_adapter_parameter(self, name: str) -> bool:
-        """Whether a parameter of this name belongs to the adapter itself."""
+        """Return whether a parameter of this name belongs to the adapter itself."""
 
 
 def iter_layers(model: nn.Module) -> Iterator[TransformerLayer]:
-    """All layers of Transformers in a model, those that several parts share once.
+    """Yield all Transformer layers of a model; shared layers once.
 
     Raises:
         RecipeError: there are none.

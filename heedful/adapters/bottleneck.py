@@ -1,4 +1,4 @@
-"""Bottlenecks behind the sublayers of a Transformer (Houlsby et al. 2019)."""
+"""Bottleneck adapters after the sublayers of a Transformer (Houlsby et al. 2019)."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from heedful.adapters.adapter import Adapter, iter_layers
 from heedful.errors import RunError
 
 _DEVIATION: Final = 1e-2
-"""Of both maps, cut at two deviations (Houlsby et al. 2019, 3.1)."""
+"""Standard deviation of both maps, truncated at two deviations (Houlsby et al. 2019, 3.1)."""
 _NAME_PART: Final = ".behind."
 
 
 class BottleneckLayer(nn.Module):
-    """h + W_up f(W_down h + b_down) + b_up, which is nearly h at first (Houlsby et al. 2019, figure 2).
+    """Bottleneck adapter h + W_up f(W_down h + b_down) + b_up, initially close to the identity (Houlsby et al. 2019,
+    figure 2).
 
     The paper leaves f open; it is GELU here.
 
     Args:
         d_model: width of h.
-        width: between both maps.
+        width: width between both maps.
     """
 
     def __init__(self, d_model: int, width: int) -> None:
@@ -37,7 +38,7 @@ class BottleneckLayer(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, h: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Each token by itself."""
+        """Apply the adapter to each token separately."""
         result: Tensor = h + self.up(self.activation(self.down(h)))
         return result
 
@@ -45,10 +46,10 @@ class BottleneckLayer(nn.Module):
 @final
 @dataclass(frozen=True)
 class BottleneckAdapter(Adapter):
-    """A `BottleneckLayer` behind every sublayer, before the shortcut is added.
+    """A `BottleneckLayer` after every sublayer, before the residual sum.
 
     Attributes:
-        width: of each.
+        width: hidden width of each.
     """
 
     keeps_modules: ClassVar = True
@@ -56,7 +57,7 @@ class BottleneckAdapter(Adapter):
     width: int
 
     def attach(self, model: nn.Module) -> None:
-        """Each residual gets one; see `Adapter.attach`."""
+        """Add a bottleneck to each residual connection; see `Adapter.attach`."""
         for layer in list(iter_layers(model)):
             d_model = layer.attention.query.in_features
             for residual in layer.iter_residuals():
@@ -65,7 +66,7 @@ class BottleneckAdapter(Adapter):
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """What was learned beside the rest; see `Adapter.merge_weights`."""
+        """Return the base weights together with the trained ones; see `Adapter.merge_weights`."""
         for name in adapter_weights:
             prefix = name.partition(_NAME_PART)[0]
             if self.is_adapter_parameter(name) and not any(base_name.startswith(f"{prefix}.") for base_name in base):
@@ -75,5 +76,5 @@ class BottleneckAdapter(Adapter):
         return {**base, **adapter_weights}
 
     def is_adapter_parameter(self, name: str) -> bool:
-        """Whether it belongs to a bottleneck."""
+        """Return whether the parameter belongs to a bottleneck."""
         return _NAME_PART in name

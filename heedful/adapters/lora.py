@@ -1,4 +1,4 @@
-"""Low-rank adaptation (Hu et al. 2021): linear maps whose change has few dimensions."""
+"""Low-rank adaptation of linear maps (LoRA; Hu et al. 2021)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from heedful.blocks.transformer import TransformerLayer
 from heedful.errors import RecipeError, RunError
 
 LoraTarget: TypeAlias = Literal["query", "key", "value", "output", "feed_forward"]
-"""What a linear map of a layer is for; `output` is that behind the heads, `build_feed_forward_classifier` are both of that network."""
+"""Kind of a linear map in a layer; `output` is the map after the heads, `feed_forward` stands for both maps of that
+network."""
 
 _DOWN_WEIGHT_NAME: Final = re.compile(r"(?P<map>.+)\.lora\.(?P<part>[a-z_]+)\.down\.weight")
 _LAST_PART: Final = "value"
-"""The part of a map whose rows stand below those of another part; all others begin with the first row."""
+"""The part of a map whose rows are the last ones; the rows of all other parts begin with the first row."""
 
 
 class LowRankUpdate(nn.Module):
-    """(alpha / r) B A x, with r rows in A; B begins with zeros, so that nothing is added at first (eq. 3).
+    """Low-rank update (alpha / r) B A x, with r rows in A; B is initialised with zeros (eq. 3).
 
-    A begins with normal numbers, of the deviation 1/sqrt(d_input), so that A x is as large as the entries of x.
+    A is initialised with normal numbers of deviation 1/sqrt(d_input), so that A x is as large as the entries of x.
 
     Args:
         d_input: width of x.
-        d_output: width of what is added.
+        d_output: width of the update.
         lora: rank, alpha and dropout of x.
     """
 
@@ -46,19 +47,20 @@ class LowRankUpdate(nn.Module):
         nn.init.zeros_(self.up.weight)
 
     def forward(self, x: Float[Tensor, "*B d_input"]) -> Float[Tensor, "*B d_output"]:
-        """What is added to the map's result."""
+        """Return the update of the map's result."""
         update: Tensor = self.up(self.down(self.dropout(x)))
         return update * self.scale
 
 
 class LoraLinear(nn.Linear):
-    """W x + b, with (alpha / r) B A x added to some of its rows; weight and bias are those of the map it stands for.
+    """Linear map W x + b with (alpha / r) B A x added to some of its rows; weight and bias are those of the wrapped
+    map.
 
     Args:
-        linear: that map.
-        rows_by_part: of each part of the result, in order.
-        target_parts: parts to which something is added.
-        lora: what.
+        linear: the map to wrap.
+        rows_by_part: number of rows of each part of the result, in order.
+        target_parts: parts that get an update.
+        lora: rank, alpha and dropout.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class LoraLinear(nn.Linear):
         )
 
     def forward(self, x: Float[Tensor, "*B d_in"]) -> Float[Tensor, "*B d_out"]:
-        """One vector for each."""
+        """Return one vector for each input vector."""
         outputs = zip(
             self.rows_by_part, torch.split(super().forward(x), [*self.rows_by_part.values()], -1), strict=True
         )
@@ -88,13 +90,13 @@ class LoraLinear(nn.Linear):
 @final
 @dataclass(frozen=True)
 class LoraAdapter(Adapter):
-    """W x + (alpha / r) B A x for some of the linear maps of all layers (Hu et al. 2021, eq. 3).
+    """LoRA, W x + (alpha / r) B A x, on some linear maps of all layers (Hu et al. 2021, eq. 3).
 
     Attributes:
-        rank: r, the dimensions of a change.
-        alpha: what a change is multiplied by, over the rank.
-        dropout: of what A reads, while it learns.
-        targets: roles of the maps.
+        rank: r, rank of an update.
+        alpha: factor of an update, divided by the rank.
+        dropout: dropout of the input of A, in training.
+        targets: kinds of maps to adapt.
     """
 
     keeps_modules: ClassVar = False
@@ -106,11 +108,11 @@ class LoraAdapter(Adapter):
 
     @property
     def scale(self) -> float:
-        """Alpha / r."""
+        """Factor of an update, alpha / r."""
         return self.alpha / self.rank
 
     def attach(self, model: nn.Module) -> None:
-        """Maps of these roles become `LoraLinear`; see `Adapter.attach`."""
+        """Replace the target maps by `LoraLinear`; see `Adapter.attach`."""
         adapted_roles: set[str] = set()
         for layer in list(iter_layers(model)):
             for linear_map in _iter_layer_maps(layer):
@@ -131,7 +133,7 @@ class LoraAdapter(Adapter):
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """W + (alpha / r) B A; see `Adapter.merge_weights`."""
+        """Return W + (alpha / r) B A; see `Adapter.merge_weights`."""
         merged = dict(base)
         merged_names: set[str] = set()
         for name, down in adapter_weights.items():
@@ -152,10 +154,11 @@ class LoraAdapter(Adapter):
         return merged
 
     def is_adapter_parameter(self, name: str) -> bool:
-        """Whether it belongs to A or B."""
+        """Return whether the parameter belongs to A or B."""
         return ".lora." in name
 
     def _require_small_rank(self, linear: nn.Linear) -> None:
+        """Raise `RecipeError` if the rank exceeds the dimensions of a map."""
         max_rank = min(linear.in_features, linear.out_features)
         if self.rank > max_rank:
             raise RecipeError(
@@ -166,7 +169,7 @@ class LoraAdapter(Adapter):
 
 @dataclass(frozen=True, eq=False)
 class _TargetMap:
-    """A linear map of a layer: where it is, the rows of its parts, and the roles of each."""
+    """A linear map of a layer: its module, the rows of its parts, and the target kinds of each part."""
 
     owner: nn.Module
     name: str
@@ -175,12 +178,14 @@ class _TargetMap:
 
     @property
     def linear(self) -> nn.Linear:
+        """The linear map."""
         module = getattr(self.owner, self.name)
         assert isinstance(module, nn.Linear), f"{self.name} is {type(module).__name__}"
         return module
 
 
 def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
+    """Yield all linear maps of a layer."""
     for attention in (layer.attention, *(layer.get_cross_attention(name)[0] for name in layer.memory_names)):
         yield from _iter_attention_maps(attention)
     for name in ("inner", "outer"):
@@ -189,6 +194,7 @@ def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
 
 
 def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
+    """Yield the linear maps of an attention."""
     keys, values = attention.heads * attention.d_k, attention.heads * attention.d_v
     yield _TargetMap(attention, "query", {"query": keys}, {"query": frozenset({"query"})})
     if attention.shared_key_value:
@@ -204,7 +210,7 @@ def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
 
 
 def _has_matching_shape(weight: Tensor, down: Tensor, up: Tensor, *, part: str) -> bool:
-    """Whether B A is of the shape of a weight, or of some of its rows where the weight has parts."""
+    """Return whether B A has the shape of a weight, or of some of its rows if the weight has parts."""
     has_parts = part in ("key", "value")
     return (
         down.dim() == up.dim() == weight.dim() == 2

@@ -1,4 +1,4 @@
-"""How attention compares and chooses, how a model knows where a token is, and who sees whom: as data."""
+"""Configs of attention scores, normalizers, position encodings and mask functions."""
 
 from __future__ import annotations
 
@@ -12,58 +12,67 @@ from heedful.recipes.config import Config, PositiveInt, add_default_kind
 ScoreName = Literal["dot", "scaled_dot", "exp_dot", "general", "concat", "additive", "location"]
 WeightsName = Literal["softmax", "proportional", "straight_through", "linear_chain"]
 POSITIVE_SCORES: Final[frozenset[ScoreName]] = frozenset({"exp_dot"})
-"""Scores that are never negative, so that weights may be in proportion to them."""
+"""Scores that are never negative, so that they may be normalized by their sum."""
 Distance = Annotated[int, Field(ge=0)]
 
 
 def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
+    """Raise `ValueError` if a bias is set for another score than additive."""
     if has_bias and info.data.get("score", "additive") != "additive":
         raise ValueError('is for score = "additive" alone: leave it away')
     return has_bias
 
 
 AlignmentBias = Annotated[bool, AfterValidator(_require_additive_score)]
-"""Stands behind the key `score`."""
+"""Type of the key `alignment_bias`, which must follow the key `score`."""
 
 
 def default_weights(table: dict[str, Any]) -> Any:
-    """The norm that belongs to the score of a table: that of `exp_dot` is p / sum(p), all others take a softmax."""
+    """Return the normalizer that belongs to the score of a table: proportional for `exp_dot`, softmax for all
+    others.
+    """
     return "proportional" if table["score"] in POSITIVE_SCORES else "softmax"
 
 
 class ScoredConfig(Config):
-    """Abstract: how queries are compared with keys, and what becomes of the scores."""
+    """Abstract: how queries are compared with keys, and how scores become weights."""
 
     score: ScoreName = "scaled_dot"
     """how a query is compared with a key"""
     alignment_bias: AlignmentBias = False
-    """add a learned bias inside the tanh of additive scores, which the paper has not"""
+    """add a learned bias inside the tanh of additive scores, which the paper does not have"""
     weights: str = Field(default_factory=default_weights)
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
 
     @classmethod
     def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Additive scores had a bias before there was the key `alignment_bias`, and `exp_dot` took a softmax."""
+        """Return the keys that older recipes implied: additive scores had a bias before the key `alignment_bias`
+        existed, and `exp_dot` used a softmax.
+        """
         return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """Weights that do not suit the score: exponentials of exponentials, or shares of what may be negative."""
+        """Warn about normalizers that do not suit the score: exponentials of exponentials, or proportions of
+        negative numbers.
+        """
         if self.weights == "proportional" and self.score not in POSITIVE_SCORES:
             yield (
-                f'{prefix}weights = "proportional" divides by the sum of the scores, and {prefix}score = "{self.score}" '
+                f'{prefix}weights = "proportional" divides by the sum of the scores, and {prefix}score = '
+                f'"{self.score}" '
                 f"may be negative: the sum may vanish and weights leave the range from 0 to 1; set {prefix}weights = "
                 f'"softmax", or {prefix}score = "exp_dot"'
             )
         if self.weights != "proportional" and self.score in POSITIVE_SCORES:
             yield (
                 f'{prefix}weights = "{self.weights}" takes exponentials of the exponentials of {prefix}score = '
-                f'"{self.score}", whose gradients overflow where states are wide: set {prefix}weights = "proportional", '
+                f'"{self.score}", whose gradients overflow where states are wide: set {prefix}weights = '
+                '"proportional", '
                 f'or {prefix}score = "dot"'
             )
 
 
 class HeadsConfig(ScoredConfig):
-    """How each head weighs what it sees; the defaults are the paper's and have fast kernels."""
+    """How each head weighs keys; the defaults are the paper's and have fast kernels."""
 
     weights: WeightsName = Field(default_factory=default_weights)
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
@@ -82,27 +91,29 @@ class LearnedConfig(Config):
 
     kind: Literal["learned"] = "learned"
     length: PositiveInt = 512
-    """positions that have a vector: more than data.max_length; of a language model, at least data.length"""
+    """number of positions with a vector: more than data.max_length; for a language model, at least data.length"""
     offset: Distance = 0
-    """rows of the table in front of them that nothing reads, 2 in BART"""
+    """unused rows at the start of the table, 2 in BART"""
 
 
 class UnitIntervalConfig(Config):
-    """0 at the first token and 1 at the last: a rejected idea of the lectures, for comparison; pre-norm hides it."""
+    """Positions from 0 at the first token to 1 at the last: a rejected idea of the lectures, for comparison;
+    pre-norm hides it.
+    """
 
     kind: Literal["unit_interval"] = "unit_interval"
     of: Literal["sentence", "longest"] = "sentence"
-    """where 1 is: at the end of each sentence, as in the lectures, or at data.max_length; in a decoder, which cannot
-    know how long its sentence will be, always at data.max_length"""
+    """where 1 is: at the end of each sentence, as in the lectures, or at data.max_length; in a decoder, which does not
+    know the length of its sentence, always at data.max_length"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Encoders, too, counted to the longest sentence."""
+        """Return the keys that older recipes implied: encoders, too, counted to the longest sentence."""
         return {"of": "longest"}
 
 
 class IntegerConfig(Config):
-    """The position itself: a rejected idea of the lectures, for comparison; pre-norm hides it."""
+    """The position as an integer: a rejected idea of the lectures, for comparison; pre-norm hides it."""
 
     kind: Literal["integer"] = "integer"
     first: Literal[0, 1] = 1
@@ -110,7 +121,7 @@ class IntegerConfig(Config):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Tokens were counted from 0."""
+        """Return the keys that older recipes implied: tokens were counted from 0."""
         return {"first": 0}
 
 
@@ -131,19 +142,19 @@ class ShawConfig(Config):
 
 
 class NoPositionsConfig(Config):
-    """No position encoding at all."""
+    """No position encoding."""
 
     kind: Literal["none"] = "none"
 
 
 class EverythingConfig(Config):
-    """Every token sees every other."""
+    """Every token sees every other token."""
 
     kind: Literal["everything"] = "everything"
 
 
 class WindowConfig(Config):
-    """A token sees its neighbours only: the restricted self-attention of Vaswani et al. 2017, section 4."""
+    """A token sees only its neighbours: the restricted self-attention of Vaswani et al. 2017, section 4."""
 
     kind: Literal["window"] = "window"
     before: Distance

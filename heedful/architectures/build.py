@@ -1,4 +1,4 @@
-"""From configs to models: the front doors, which know no family."""
+"""Build models from configs of any architecture family."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _DEFAULT_LENGTH: Final = 512
 
 
 def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """A freshly initialised model; `torch.device("meta")` as the default device builds it without memory."""
+    """Build a newly initialised encoder-decoder model; with `torch.device("meta")` as the default device it needs
+    no memory.
+    """
     model: SequenceToSequence[Tokens] = _call_builder(config, sizes)
     return model
 
@@ -40,13 +42,13 @@ def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes
 def build_memory_decoder(
     config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _DEFAULT_LENGTH
 ) -> tuple[Decoder, nn.Linear]:
-    """A freshly initialised decoder that looks at memories, and the map from its outputs to logits.
+    """Build a newly initialised decoder that attends to memories, and its output layer.
 
     Args:
         config: its architecture.
-        vocabulary: entries.
-        slots: widths of each memory's slots, by its name; summaries are as wide.
-        longest: tokens of the longest text, and slots of the longest memory; see below.
+        vocabulary: number of entries.
+        slots: slot width of each memory, by its name; summaries have the same width.
+        longest: tokens of the longest text, and slots of the longest memory; see `build_language_model`.
     """
     decoder_and_output: tuple[Decoder, nn.Linear] = _call_builder(
         config, vocabulary=vocabulary, slots=slots, longest=longest
@@ -55,7 +57,7 @@ def build_memory_decoder(
 
 
 def build_conditional_model(config: ConditionalArchitecture, sizes: DataSizes) -> ConditionalModel[Tokens]:
-    """A freshly initialised model that writes given a text, whichever way it reads that; see above."""
+    """Build a newly initialised model that generates text given a source, encoder-decoder or decoder-only."""
     model: ConditionalModel[Tokens] = _call_builder(config, sizes)
     return model
 
@@ -63,20 +65,20 @@ def build_conditional_model(config: ConditionalArchitecture, sizes: DataSizes) -
 def build_language_model(
     config: LanguageArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH
 ) -> LanguageModel:
-    """A freshly initialised decoder that looks at nothing but its own past.
+    """Build a newly initialised language model, a decoder without a memory.
 
     Args:
         config: its architecture.
-        vocabulary: entries.
-        longest: tokens of the longest text; parts that have something for each place and no length of their own, such
-            as location scores, are made for as many.
+        vocabulary: number of entries.
+        longest: tokens of the longest text; parts with parameters per position and no length of their own, such as
+            location scores, are built for this length.
     """
     model: LanguageModel = _call_builder(config, vocabulary=vocabulary, longest=longest)
     return model
 
 
 def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH) -> Encoder[Tokens]:
-    """A freshly initialised encoder without a head, as pre-training and fine-tuning share it; see above."""
+    """Build a newly initialised encoder without a head, as pre-training and fine-tuning share it."""
     encoder: Encoder[Tokens] = _call_builder(config, vocabulary=vocabulary, longest=longest)
     return encoder
 
@@ -84,7 +86,7 @@ def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int 
 def build_frame_encoder(
     config: FrameEncoderArchitecture, *, bands: int, longest: int = _DEFAULT_LENGTH
 ) -> Encoder[FeatureBatch]:
-    """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
+    """Build a newly initialised encoder of sound frames; `longest` is the maximum number of memory slots."""
     encoder: Encoder[FeatureBatch] = _call_builder(config, bands=bands, longest=longest)
     return encoder
 
@@ -97,7 +99,7 @@ def build_tagger(
     longest: int = _DEFAULT_LENGTH,
     encoder: Encoder[Tokens] | None = None,
 ) -> TokenClassifier:
-    """A freshly initialised classifier on every token of an encoder: a new one unless one is given; see above."""
+    """Build a token classifier with a newly initialised head on a given encoder, or on a new one."""
     if encoder is None:
         encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
     return TokenClassifier(encoder, output=build_xavier_linear(config.d_output, tags))
@@ -111,9 +113,9 @@ def build_text_classifier(
     longest: int,
     encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
-    """A freshly initialised head on what an encoder says of the whole text.
+    """Build a text classifier with a newly initialised head on the summary of the text.
 
-    The encoder is a new one unless one is given, which keeps its own summary; only Transformers are shared.
+    The encoder is a new one unless one is given, which keeps its own pooler; only Transformers can be given.
     """
     options = {} if encoder is None else {"encoder": encoder}
     model: TextClassifier = _call_builder(config, vocabulary=vocabulary, outputs=outputs, longest=longest, **options)
@@ -121,4 +123,5 @@ def build_text_classifier(
 
 
 def _call_builder(config: ArchitectureConfig, *sizes: DataSizes, **options: Any) -> Any:
+    """Import and call the function that `config.built_by` names."""
     return load_object(config.built_by, context=f"model.kind = {config.kind!r}")(config, *sizes, **options)

@@ -1,4 +1,4 @@
-"""From names to scores and choices."""
+"""Build scores, normalizers and weight functions from configs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from heedful.attention import (
 def build_score(
     config: ScoredConfig, *, d_query: int, d_key: int, d_hidden: int, longest: int
 ) -> scores.AttentionScore:
-    """A score of queries and keys of these widths; `longest` is how many positions `LocationScore` knows."""
+    """Build the score for queries and keys of these widths; `longest` is the number of positions of a location
+    score.
+    """
     builders: dict[ScoreName, Callable[[], scores.AttentionScore]] = {
         "dot": scores.DotScore,
         "scaled_dot": scores.ScaledDotScore,
@@ -34,7 +36,7 @@ def build_score(
 
 
 def build_normalizer(name: WeightsName) -> Normalizer:
-    """A way to make weights of scores."""
+    """Build the normalizer of this name."""
     builders: dict[WeightsName, Callable[[], Normalizer]] = {
         "softmax": lambda: softmax,
         "proportional": lambda: normalize_by_sum,
@@ -45,7 +47,7 @@ def build_normalizer(name: WeightsName) -> Normalizer:
 
 
 def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> WeightFunction | None:
-    """How heads of this width weigh keys; None is the usual way."""
+    """Build the weight function of heads of this width; None for scaled softmax, the default."""
     if (config.score, config.weights) == ("scaled_dot", "softmax"):
         return None
     score = build_score(config, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)

@@ -1,4 +1,4 @@
-"""From the tables of what looks at clips to the encoder."""
+"""Build the encoder of video clips from its configs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def build_clip_encoder(
     encode_times: bool,
     d_features: int | None = None,
 ) -> FrameEncoder:
-    """What makes a memory of the frames of clips, with fresh weights.
+    """Build a newly initialised encoder that makes a memory of the frames of clips.
 
     Args:
-        vision: what looks at each frame.
-        motion: what looks at neighbours; None leaves it out.
+        vision: image network for each frame.
+        motion: motion network over neighbouring frames; None for none.
         d_model: width of the slots.
-        encode_times: whether frames are told apart by when they are shown, in sinusoids.
-        d_features: how wide the vectors are that others made of the frames, instead of `vision`.
+        encode_times: whether to add sinusoids of the frame number.
+        d_features: width of precomputed frame vectors, which replace `vision`.
     """
     return FrameEncoder(
         build_vision_backbone(vision) if d_features is None else None,

@@ -1,4 +1,4 @@
-"""From the config of a convolutional model to the model."""
+"""Build a convolutional model from its config."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tensors import Tokens
 
 _EMBEDDING_STD = 0.1
-"""Of all embeddings at first (Gehring et al. 2017, 3.5)."""
+"""Initial standard deviation of all embeddings (Gehring et al. 2017, 3.5)."""
 
 
 def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """A freshly initialised convolutional model; works on the meta device."""
+    """Build a newly initialised convolutional model; works on the meta device."""
     table = partial(build_embedding, d_model=config.d_model, deviation=_EMBEDDING_STD)
     target = table(sizes.target)
     source = target if config.tie == "three_way" else table(sizes.source)
@@ -58,6 +58,7 @@ def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> 
 
 
 def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention:
+    """Build the cross-attention of a decoder layer."""
     d = config.d_model
     score = build_score(config, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
     return Attention(score, build_normalizer(config.weights))
@@ -66,10 +67,12 @@ def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention
 def _build_embedding(
     config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
+    """Build the token embedding with learned positions."""
     position = LearnedPosition(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
     return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
 
 
 def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
+    """Return the dilation of each layer."""
     return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))

@@ -1,4 +1,4 @@
-"""From the table of a language model that answers to the model."""
+"""Build a decoder-only conditional model from its config."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heedful.models.decoder_only import DecoderOnly
 
 
 def build_decoder_only(config: DecoderOnlyConfig, sizes: DataSizes) -> DecoderOnly:
-    """A freshly initialised one; source and target have one vocabulary, that of the target."""
+    """Build a newly initialised decoder-only model; source and target share the vocabulary of the target."""
     longest = config.count_positions(sizes.max_length, sizes.max_length)
     model = build_language_model(config.decoder, vocabulary=sizes.target, longest=longest)
     return DecoderOnly(model.decoder, output=model.output)

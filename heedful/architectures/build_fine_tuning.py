@@ -1,4 +1,4 @@
-"""From the tables of a fine-tuning run to its model, to what of it stands still, and to the rates of its layers."""
+"""Build classifiers and span models for fine-tuning from their configs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from heedful.models.token_classifier import TokenClassifier
 from heedful.tensors import Tokens
 
 _DEVIATION: Final = 0.2
-"""Of the embeddings that windows read: small enough that what a text has not taught them says little."""
+"""Initial standard deviation of the embeddings of window classifiers: small, so that words without training have little
+influence."""
 
 
 def build_transformer_classifier(
@@ -45,7 +46,7 @@ def build_transformer_classifier(
     longest: int,
     encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
-    """What an encoder has in common with a pre-trained one is initialised alike, and so is the output."""
+    """Build a text classifier on a Transformer encoder; new parts are initialised like the encoder."""
     pooler = (
         FirstTokenPooler(config.d_model) if encoder is None and isinstance(config.summary, FirstTokenConfig) else None
     )
@@ -72,7 +73,7 @@ def build_transformer_classifier(
 def build_recurrent_classifier(
     config: RecurrentClassifierConfig, *, vocabulary: int, outputs: int, longest: int
 ) -> TextClassifier:
-    """A recurrent network reads texts of any length."""
+    """Build a text classifier on a recurrent encoder, which reads texts of any length."""
     encoder = build_recurrent_encoder(config, vocabulary=vocabulary, longest=longest)
     width = encoder.stack.d_output
     summary: MeanPooler | SelfAttentivePooler | None
@@ -101,7 +102,7 @@ def build_window_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - windows stand wherever there are tokens
 ) -> TextClassifier:
-    """Windows read texts of any length."""
+    """Build a text classifier on convolution windows, which read texts of any length."""
     table = build_embedding(vocabulary, config.d_model, deviation=_DEVIATION)
     encoder = WindowEncoder(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
@@ -127,7 +128,7 @@ def build_window_classifier(
 
 
 def _add_ngram_classifier(classifier: TextClassifier, config: BagConfig | None, *, vocabulary: int) -> TextClassifier:
-    """The same with votes of n-grams beside, which the output adds to its own."""
+    """Add an n-gram classifier whose log-probabilities the output layer adds to its own logits."""
     if config is None:
         return classifier
     old_output = classifier.output
@@ -148,7 +149,7 @@ def build_siamese_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - words are compared wherever they stand
 ) -> TextClassifier:
-    """A reader of two texts that compares them; it reads texts of any length."""
+    """Build a classifier of text pairs with a siamese encoder, which reads texts of any length."""
     table = build_embedding(vocabulary, config.d_model, deviation=1.0)  # large, so that a step changes little of it
     encoder = PairEncoder(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
@@ -166,23 +167,25 @@ def build_conditional_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - a recurrent network has no end
 ) -> TextClassifier:
-    """A reader of two texts with a head; it reads texts of any length."""
+    """Build a classifier of text pairs with a conditional encoder, which reads texts of any length."""
     encoder = build_conditional_encoder(config, vocabulary=vocabulary)
     return TextClassifier(encoder, output=build_xavier_linear(config.d_model, outputs), dropout=config.dropout)
 
 
 def _build_self_attentive_pooler(config: SelfAttentiveConfig, d_model: int) -> SelfAttentivePooler:
+    """Build the pooler with several hops."""
     return SelfAttentivePooler(d_model, hops=config.hops, d_alignment=config.d_alignment)
 
 
 def _build_hidden_layer(width: int, d_hidden: int | None) -> nn.Linear | None:
+    """Build the hidden layer before the output, or None."""
     return None if d_hidden is None else build_xavier_linear(width, d_hidden)
 
 
 def build_span_classifier(
     config: EncoderConfig, *, vocabulary: int, longest: int, encoder: Encoder[Tokens] | None = None
 ) -> TokenClassifier:
-    """A freshly initialised head, begin and end of an answer, on each token of an encoder: a new one unless given."""
+    """Build a token classifier with two outputs, start and end of an answer, on a given encoder or on a new one."""
     if encoder is None:
         encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     output = nn.Linear(config.d_model, 2)

@@ -1,4 +1,4 @@
-"""What stands before every encoder of frames."""
+"""Build the subsampling front end of frame encoders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heedful.tensors import FeatureBatch
 def build_subsampled_encoder(
     config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
 ) -> SubsampledEncoder:
-    """The encoder behind freshly initialised convolutions that make vectors of this width."""
+    """Put a newly initialised convolutional subsampling, with vectors of this width, before an encoder."""
     subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
     return SubsampledEncoder(
         subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)
@@ -20,5 +20,6 @@ def build_subsampled_encoder(
 
 
 def _build_spec_augment(config: HidingConfig) -> SpecAugment:
+    """Build the SpecAugment module."""
     bands, frames = (config.band_masks, config.bands), (config.frame_masks, config.frames)
     return SpecAugment(bands=bands, frames=frames, share=config.share)

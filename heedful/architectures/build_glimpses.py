@@ -1,4 +1,4 @@
-"""From the tables of `architectures.glimpses` to models."""
+"""Build image classifiers from configs of `architectures.glimpses`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CELLS: Final[Mapping[str, type[RecurrentCell]]] = {"rectified": ReLUCell, "lstm
 
 
 def build_picture_classifier(config: PictureArchitecture, *, picture: PictureShape, classes: int) -> PictureClassifier:
-    """A freshly initialised model of any family.
+    """Build a newly initialised image classifier of any family.
 
     Args:
         config: its architecture.
-        picture: channels, height and width of what is looked at.
-        classes: that there are.
+        picture: channels, height and width of the images.
+        classes: number of classes.
     """
     build = load_object(config.built_by, context=f"model.kind = {config.kind!r}")
     model: PictureClassifier = build(config, picture=picture, classes=classes)
@@ -42,7 +42,7 @@ def build_picture_classifier(config: PictureArchitecture, *, picture: PictureSha
 
 
 def build_glimpse_classifier(config: GlimpsesConfig, *, picture: PictureShape, classes: int) -> GlimpseClassifier:
-    """Of pictures of any height and width."""
+    """Build a glimpse classifier, for pictures of any height and width."""
     retina = Retina(config.patch, config.scales)
     network = GlimpseNetwork(retina, channels=picture[0], d_glimpse=config.d_glimpse, d_output=config.d_model)
     is_learned = config.policy == "learned"
@@ -53,7 +53,9 @@ def build_glimpse_classifier(config: GlimpsesConfig, *, picture: PictureShape, c
 def build_convolutional_classifier(
     config: WholePictureConvolutionConfig, *, picture: PictureShape, classes: int
 ) -> WholePictureClassifier:
-    """Filters, a layer and the output; `RecipeError` where a filter is larger than the picture."""
+    """Build a convolutional classifier of whole pictures; raise `RecipeError` if a filter is larger than the
+    picture.
+    """
     channels, *sides = picture
     if config.width > min(sides):
         raise RecipeError(f"model.width = {config.width}: a filter must fit into a picture of {sides[0]} x {sides[1]}")
@@ -74,7 +76,7 @@ def build_convolutional_classifier(
 def build_feed_forward_classifier(
     config: WholePictureFeedForwardConfig, *, picture: PictureShape, classes: int
 ) -> WholePictureClassifier:
-    """Layers and the output."""
+    """Build a fully connected classifier of whole pictures."""
     channels, height, width = picture
     widths = [channels * height * width, *[config.d_model] * config.layers]
     hidden = [

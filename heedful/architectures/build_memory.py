@@ -1,4 +1,4 @@
-"""From the table of a memory network to the model."""
+"""Build memory networks from their configs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from heedful.models.memory_network_decoder import MemoryNetworkDecoder
 
 
 def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
-    """A freshly initialised one.
+    """Build a newly initialised memory network.
 
     Args:
-        config: the table.
-        vocabulary: words, answers before all others.
-        answers: how many there are.
-        facts: most of them in a story.
+        config: its config.
+        vocabulary: number of words; the first ids are answers.
+        answers: number of answers.
+        facts: maximum number of facts in a story.
     """
     width, hops = config.d_model, config.hops
     tying: WeightTying = AdjacentTying(hops) if config.tie == "adjacent" else LayerWiseTying()
@@ -50,7 +50,7 @@ def build_memory_network_language_model(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - it has ages, and no positions
 ) -> LanguageModel:
-    """A freshly initialised one, for texts of any length."""
+    """Build a newly initialised memory network as a language model, for texts of any length."""
     decoder = MemoryNetworkDecoder(
         vocabulary,
         config.d_model,

@@ -1,4 +1,4 @@
-"""From the table of what looks at pictures to the network."""
+"""Build image networks from their configs."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from heedful.registry import load_object
 
 
 def build_vision_backbone(config: VisionConfig) -> VisionBackbone:
-    """The network with fresh weights."""
+    """Build an image network with new weights."""
     network: VisionBackbone = load_object(config.built_by, context=f"model.pictures.kind = {config.kind!r}")(config)
     return network
 
 
 def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> VisionBackbone:
-    """The same network with the weights that the table names.
+    """Load the weights that the config names into an image network.
 
     Raises:
-        DataError: there is no such file, or it cannot be read.
-        RunError: it holds another network.
+        DataError: the file does not exist or cannot be read.
+        RunError: the file holds another network.
     """
     load_object(config.read_by, context=f"model.pictures.kind = {config.kind!r}")(network, config.weights_file)
     return network
 
 
 def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
-    """What makes a memory of the annotations of pictures of this size, in slots `d_model` wide."""
+    """Build the encoder that makes a memory of image annotations, with slots `d_model` wide, for images of this
+    size.
+    """
     rows = -(-size // config.region_stride) if config.places else None
     return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)
 
 
 def build_small_backbone(config: ConvolutionalVisionConfig) -> SmallVisionBackbone:
-    """One that learns with the rest."""
+    """Build a small image network to be trained with the rest of the model."""
     return SmallVisionBackbone(config.widths, extra_convolutions=config.more)
 
 
 def build_resnet(config: ResNetConfig) -> ResNet:
-    """A residual network."""
+    """Build a residual network."""
     return ResNet(config.depth, stride=config.stride)
 
 
 def build_efficientnet_lite0(config: EfficientNetLite0Config) -> EfficientNetLite0:
-    """EfficientNet-lite0."""
+    """Build an EfficientNet-lite0."""
     return EfficientNetLite0(stride=config.stride)

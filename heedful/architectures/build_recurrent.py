@@ -1,4 +1,4 @@
-"""From the table of a recurrent model to the model."""
+"""Build recurrent models from their configs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _INITIALIZERS: dict[str, Initializer] = {
 
 
 def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """A freshly initialised recurrent model."""
+    """Build a newly initialised recurrent encoder-decoder model."""
     target = build_embedding(sizes.target, config.d_embedding)
     source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_embedding)
     d_memory, copies_state = config.d_model * (1 + config.bidirectional), config.start == "carried"
@@ -104,7 +104,9 @@ def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> Sequence
 def build_recurrent_memory_decoder(
     config: RecurrentMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[Decoder, nn.Linear]:
-    """A freshly initialised decoder, and the map to logits; `longest` is of what it looks at, in slots."""
+    """Build a newly initialised recurrent decoder and its output layer; `longest` is the maximum number of memory
+    slots.
+    """
     table, d_summary = build_embedding(vocabulary, config.d_embedding), sum(slots.values())
     decoder = _build_decoder(
         config,
@@ -126,7 +128,7 @@ def build_recurrent_language_model(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - a recurrent network has no end
 ) -> LanguageModel:
-    """A freshly initialised recurrent language model, for texts of any length."""
+    """Build a newly initialised recurrent language model, for texts of any length."""
     table = build_embedding(vocabulary, config.d_embedding)
     layers = [UnidirectionalLayer(cell) for cell in _build_cells(config, config.d_embedding, count=config.layers)]
     decoder = decoders.RecurrentDecoder(
@@ -144,7 +146,7 @@ def build_recurrent_encoder(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> encoders.RecurrentEncoder:
-    """A freshly initialised recurrent encoder without a head; its summary is where it ends, in both directions."""
+    """Build a newly initialised recurrent encoder without a head; its summary is the final state of both directions."""
     table = build_embedding(vocabulary, config.d_embedding)
     return encoders.RecurrentEncoder(
         TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
@@ -162,7 +164,7 @@ def build_recurrent_frame_encoder(
     bands: int,
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> SubsampledEncoder:
-    """A freshly initialised reader of frames; its summary is where it ends, in both directions."""
+    """Build a newly initialised recurrent encoder of frames; its summary is the final state of both directions."""
     encoder = encoders.RecurrentEncoder(
         VectorEmbedding(dropout=config.embedding_dropout),
         RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
@@ -175,9 +177,10 @@ def build_recurrent_frame_encoder(
 
 
 def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
-    """A freshly initialised reader of two texts, without a head."""
+    """Build a newly initialised conditional encoder of text pairs, without a head."""
 
     def build_stack() -> RecurrentStack:
+        """Build the recurrent stack of one text."""
         widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
         return RecurrentStack(
             [UnidirectionalLayer(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout
@@ -196,6 +199,7 @@ def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> 
 def _build_layers(
     config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, num_layers: int
 ) -> list[RecurrentLayer]:
+    """Build the recurrent layers of an encoder."""
     layers: list[RecurrentLayer] = []
     width = config.d_embedding
     for _ in range(num_layers):
@@ -212,11 +216,13 @@ def _build_embedding(
     config: RecurrentDecodingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
     # A paper's numbers are what its network reads, not multiplied by anything.
+    """Build the token embedding; scaled only with modern initialisation."""
     scaled = config.initialisation == "modern"
     return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)
 
 
 def _build_encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
+    """Build the encoder with the summary that the decoder needs."""
     if config.start == "carried":
         pool_states = encoders.take_all_layers
     elif not config.bidirectional:
@@ -244,7 +250,7 @@ def _build_decoder(
     build_start: Callable[[list[RecurrentCell]], decoders.StateInit],
     longest: int,
 ) -> Decoder:
-    """The decoder that reads memories of such slots, whose summaries side by side are `d_summary` wide."""
+    """Build the decoder for memories with these slot widths; their concatenated summaries are `d_summary` wide."""
     reading_config, d_context = config.reading, sum(slots.values())
     if isinstance(reading_config, ContextConfig):
         at_every_step = reading_config.enters == "every_step"
@@ -281,12 +287,14 @@ def _build_decoder(
 
 
 def _build_mask_function(reading: BahdanauConfig | LuongConfig) -> MaskFunction:
+    """Build the mask function of attention to the source."""
     if isinstance(reading, LuongConfig) and reading.window == "monotonic":
         return sliding_window(reading.reach, reading.reach)
     return bidirectional
 
 
 def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
+    """Build the attention to a memory."""
     d_hidden = reading.d_alignment or d_query
     score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
     normalizer = (
@@ -296,12 +304,14 @@ def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key:
 
 
 def _build_local_window(reading: BahdanauConfig | LuongConfig, d_query: int) -> LocalWindow | None:
+    """Build the predicted window of local attention, or None."""
     if isinstance(reading, LuongConfig) and reading.window == "predicted":
         return PredictedWindow(d_query, d_query, reach=reading.reach)
     return None
 
 
 def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -> Readout:
+    """Build the readout of the decoder."""
     if config.readout == "state":
         return StateReadout(config.d_model, dropout=config.dropout)
     activation = Maxout() if config.readout == "maxout" else nn.Tanh()
@@ -309,8 +319,10 @@ def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -
 
 
 def _build_cells(config: LayersConfig, d_input: int, *, count: int) -> list[RecurrentCell]:
+    """Build a stack of cells; the lowest reads inputs `d_input` wide."""
     return [_build_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
 
 
 def _build_cell(config: LayersConfig, d_input: int) -> RecurrentCell:
+    """Build one cell."""
     return _CELLS[config.cell](d_input, config.d_model)

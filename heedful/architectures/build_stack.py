@@ -1,4 +1,4 @@
-"""From the table of a Transformer to the model."""
+"""Build Transformers from their configs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _INITIALIZERS: dict[str, Initializer] = {"xavier": init_modern, "gpt2": init_gpt
 
 
 def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """A freshly initialised encoder-decoder Transformer."""
+    """Build a newly initialised encoder-decoder Transformer."""
     longest = sizes.max_length + 1
     target = build_embedding(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
@@ -96,7 +96,7 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
 def build_transformer_memory_decoder(
     config: TransformerMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[TransformerDecoder, nn.Linear]:
-    """A freshly initialised decoder, and the map to logits; `longest` is of its texts, in tokens."""
+    """Build a newly initialised Transformer decoder and its output layer; `longest` is the maximum number of tokens."""
     assert set(slots.values()) <= {config.d_model}, f"slots of {slots} numbers; all must have {config.d_model}"
     table, cross_attentions = build_embedding(vocabulary, config.d_model), dict.fromkeys(slots, config.cross_attention)
     stack = TransformerStack(
@@ -109,7 +109,7 @@ def build_transformer_memory_decoder(
 
 
 def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
-    """A freshly initialised decoder-only Transformer; `longest` is of its texts, in tokens."""
+    """Build a newly initialised decoder-only Transformer; `longest` is the maximum number of tokens."""
     table = build_embedding(vocabulary, config.d_model)
     stack = TransformerStack(
         _build_embedding(config, table, longest=longest, full_texts=False),
@@ -126,7 +126,7 @@ def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, 
 def build_transformer_encoder(
     config: EncoderConfig, *, vocabulary: int, longest: int, summary: Pooler | None = None
 ) -> TransformerEncoder:
-    """A freshly initialised encoder-only Transformer, without any head; `longest` is of its texts, in tokens."""
+    """Build a newly initialised encoder-only Transformer without a head; `longest` is the maximum number of tokens."""
     table = build_embedding(vocabulary, config.d_model)
     stack = TransformerStack(
         _build_embedding(config, table, longest=longest, full_texts=True),
@@ -140,7 +140,7 @@ def build_transformer_encoder(
 
 
 def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> SubsampledEncoder:
-    """A freshly initialised reader of frames; `longest` is of its memories, in slots."""
+    """Build a newly initialised Transformer encoder of frames; `longest` is the maximum number of memory slots."""
     stack = TransformerStack(
         VectorEmbedding(
             position=_build_absolute_position(config, longest=longest, full_texts=True),
@@ -155,14 +155,14 @@ def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: in
 
 
 def get_initializer(config: DecoderConfig | EncoderConfig) -> Initializer:
-    """What training begins with."""
+    """Return the initializer that a config names."""
     return _INITIALIZERS[config.initialisation]
 
 
 def _build_embedding(
     config: StackConfig, table: nn.Embedding, *, longest: int, full_texts: bool, factors: Sequence[int] = ()
 ) -> TokenEmbedding:
-    """`full_texts` says whether it always gets texts from begin to end, as a decoder does not."""
+    """Build the token embedding; `full_texts` says whether it always reads complete texts, which a decoder does not."""
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
         segments = build_embedding(config.segments, config.d_model)
@@ -182,6 +182,7 @@ def _build_embedding(
 def _build_layer(
     config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({})
 ) -> TransformerLayer:
+    """Build a Transformer layer with cross-attention to the given memories."""
     relative = _build_relative_position(config)
     attention = _build_attention(config, config.self_attention, longest=longest, relative=relative)
     feed_forward = FeedForward(
@@ -203,7 +204,7 @@ def _build_layer(
 
 
 def build_activation(config: StackConfig) -> nn.Module:
-    """What stands between two maps."""
+    """Build the activation of feed-forward networks."""
     builders: dict[Activation, Callable[[], nn.Module]] = {
         "relu": lambda: nn.ReLU(inplace=True),
         "gelu": nn.GELU,
@@ -216,6 +217,7 @@ def build_activation(config: StackConfig) -> nn.Module:
 def _build_attention(
     config: StackConfig, heads: HeadsConfig, *, longest: int, relative: RelativePosition | None
 ) -> MultiHeadAttention:
+    """Build a multi-head attention."""
     return MultiHeadAttention(
         config.d_model,
         config.heads,
@@ -229,6 +231,7 @@ def _build_attention(
 
 
 def _build_aggregation(config: StackConfig) -> HeadAggregation:
+    """Build the combination of heads."""
     match config.aggregation:
         case "mean":
             return MeanAggregation()
@@ -240,19 +243,23 @@ def _build_aggregation(config: StackConfig) -> HeadAggregation:
 
 
 def _residual_factory(config: StackConfig) -> Callable[[], ResidualConnection]:
+    """Return a function that creates residual connections."""
     residual_type = PostNorm if config.residual == "post_norm" else PreNorm
     return lambda: residual_type(config.d_model, config.dropout, epsilon=_get_epsilon(config), bias=_has_bias(config))
 
 
 def _build_final_norm(config: StackConfig) -> nn.Module | None:
+    """Build the norm after the last layer, for pre-norm stacks only."""
     return _build_norm(config) if config.residual == "pre_norm" else None
 
 
 def _build_norm(config: StackConfig) -> nn.LayerNorm:
+    """Build a layer norm."""
     return nn.LayerNorm(config.d_model, eps=_get_epsilon(config), bias=_has_bias(config))
 
 
 def _get_epsilon(config: StackConfig) -> float:
+    """Return the epsilon of norms."""
     return config.norm_epsilon if isinstance(config, SingleStackConfig) else 1e-5
 
 
@@ -261,6 +268,7 @@ def _has_bias(config: StackConfig) -> bool:
 
 
 def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
+    """Build the absolute position encoding, or None."""
     match config.positions:
         case SinusoidalConfig():
             return SinusoidalPosition(config.d_model)
@@ -276,6 +284,7 @@ def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: b
 
 
 def _build_relative_position(config: StackConfig) -> RelativePosition | None:
+    """Build the relative position encoding, or None."""
     match config.positions:
         case RotaryConfig():
             return RotaryPosition(config.d_key)
@@ -286,6 +295,7 @@ def _build_relative_position(config: StackConfig) -> RelativePosition | None:
 
 
 def _build_mask_function(config: EverythingConfig | WindowConfig | CausalConfig | CausalWindowConfig) -> MaskFunction:
+    """Build the mask function that a config names."""
     match config:
         case EverythingConfig():
             return bidirectional

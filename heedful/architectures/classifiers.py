@@ -1,4 +1,4 @@
-"""Architectures of classifiers, as data: encoders with a summary of the whole text, and readers of pairs."""
+"""Configs of text classifiers: encoders with a pooler, and encoders of text pairs."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ class FirstTokenConfig(Config):
 
 
 class EndsConfig(Config):
-    """Where a recurrent encoder ends; of a bidirectional one, both ends side by side."""
+    """Final state of a recurrent encoder; of a bidirectional one, both final states concatenated."""
 
     kind: Literal["ends"] = "ends"
 
 
 class MeanConfig(Config):
-    """The mean over all tokens."""
+    """Mean over all tokens."""
 
     kind: Literal["mean"] = "mean"
 
 
 class SelfAttentiveConfig(Config):
-    """What several hops take from the tokens, side by side (Lin et al. 2017); `training.decorrelation` pushes them
-    apart."""
+    """Concatenated contexts of several learned hops (Lin et al. 2017); `training.decorrelation` penalises similar
+    hops.
+    """
 
     kind: Literal["self_attentive"] = "self_attentive"
     hops: PositiveInt = 30
-    """r, how many queries look at the text, each learned"""
+    """r, number of learned queries over the text"""
     d_alignment: PositiveInt = 350
     """d_a, hidden width of the scores"""
 
 
 class StrongestConfig(Config):
-    """What windows found most strongly anywhere in the text, beside the mean of the embeddings."""
+    """Maximum of each window feature over the text, concatenated with the mean of the embeddings."""
 
     kind: Literal["strongest"] = "strongest"
 
@@ -59,36 +60,36 @@ WindowSummaryConfig = Annotated[
 
 
 class BagConfig(Config):
-    """Logistic regression of n-grams (TF-IDF), which is solved before training and votes beside the model."""
+    """Logistic regression of n-grams (TF-IDF), which is solved before training and added to the model's prediction."""
 
     longest: Annotated[int, Field(ge=1, le=5)] = 2
-    """tokens in an n-gram at most"""
+    """maximum number of tokens in an n-gram"""
     buckets: PositiveInt = 65536
-    """n-grams of each length above 1 that have weights of their own; where there are more of them, some share theirs"""
+    """n-grams of each length above 1 with weights of their own; if there are more, some share their weights"""
     inverse_penalty: Annotated[float, Field(gt=0)] = 10.0
-    """C: how much the texts count beside the penalty |W|^2 / 2"""
+    """C: weight of the texts relative to the penalty |W|^2 / 2"""
     weight: Annotated[float, Field(gt=0)] = 3.0
-    """what the logarithms of its probabilities are multiplied by, where those of the model count once"""
+    """factor of its log-probabilities relative to those of the model"""
 
 
 class SummarisedConfig(Config):
-    """Abstract: a text becomes one vector, and that a class or a number."""
+    """Abstract: a text is pooled to one vector, and that is classified or regressed."""
 
     summary: Config
-    """how the text becomes one vector"""
+    """how the text is pooled to one vector"""
     d_hidden: PositiveInt | None = None
-    """width of a layer with ReLU between that vector and the output; there is none if not given"""
+    """width of a layer with ReLU between that vector and the output; no such layer if not given"""
     bag: BagConfig | None = None
-    """logistic regression of n-grams that votes for classes beside; there is none if not given"""
+    """additional logistic regression of n-grams; none if not given"""
 
     @property
     def has_hops(self) -> bool:
-        """Whether the summary has hops that may look alike."""
+        """Whether the pooler has several hops, which may need decorrelation."""
         return isinstance(self.summary, SelfAttentiveConfig)
 
     @property
     def ngram_inverse_penalty(self) -> float | None:
-        """C of the logistic regression that votes beside, where there is one."""
+        """C of the additional n-gram classifier, or None without one."""
         return None if self.bag is None else self.bag.inverse_penalty
 
 
@@ -98,20 +99,20 @@ class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchite
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_transformer_classifier"
 
     summary: EncoderSummaryConfig = FirstTokenConfig()
-    """how the text becomes one vector"""
+    """how the text is pooled to one vector"""
 
 
 class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, ClassifierArchitecture):
-    """Recurrent layers over a text with a classifier of the whole."""
+    """Recurrent encoder with a classifier of whole texts."""
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_recurrent_classifier"
 
     summary: RecurrentSummaryConfig = EndsConfig()
-    """how the text becomes one vector"""
+    """how the text is pooled to one vector"""
 
 
 class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchitecture):
-    """Convolutions over a text, of which the strongest find of each feature counts (Kim 2014), beside its mean word."""
+    """Convolution windows with max-pooling (Kim 2014), concatenated with the mean embedding, and a classifier."""
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_window_classifier"
 
@@ -119,20 +120,21 @@ class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchite
     d_model: PositiveInt = 64
     """width of the embeddings"""
     widths: Annotated[tuple[Annotated[int, Field(ge=1, le=20)], ...], Field(min_length=1, strict=False)] = (2, 3)
-    """tokens in a window, for each kind of windows"""
+    """window widths, in tokens"""
     features: PositiveInt = 48
-    """how many things windows of each width look for"""
+    """number of filters of each window width"""
     dropout: Probability = 0.5
     """dropout of the text's vector"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""
     summary: WindowSummaryConfig = StrongestConfig()
-    """how the text becomes one vector"""
+    """how the text is pooled to one vector"""
 
 
 class SiameseConfig(EmbeddedConfig, ClassifierArchitecture):
-    """One encoder reads both texts of a pair; n-grams in common, aligned tokens and summaries are compared (Conneau et
-    al. 2017; Parikh et al. 2016)."""
+    """Siamese encoder of text pairs: common n-grams, aligned tokens and summaries are compared (Conneau et al.
+    2017; Parikh et al. 2016).
+    """
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_siamese_classifier"
     requires_pairs: ClassVar[bool] = True
@@ -141,15 +143,17 @@ class SiameseConfig(EmbeddedConfig, ClassifierArchitecture):
     d_model: PositiveInt = 64
     """width of the embeddings"""
     features: PositiveInt = 64
-    """width of the layer that all comparisons enter"""
+    """width of the layer above all comparisons"""
     dropout: Probability = 0.5
-    """dropout of the vectors that are compared, and of that layer"""
+    """dropout of the compared vectors, and of that layer"""
     embedding_dropout: Probability = 0.3
     """dropout of the embeddings"""
 
 
 class ConditionalConfig(EmbeddedConfig, ClassifierArchitecture):
-    """An LSTM reads the second text with what the memory of another one kept of the first (Rocktäschel et al. 2016)."""
+    """Conditional encoding: an LSTM reads the second text, starting from the memory of another one that read the
+    first (Rocktäschel et al. 2016).
+    """
 
     built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_conditional_classifier"
     requires_pairs: ClassVar[bool] = True
@@ -162,8 +166,9 @@ class ConditionalConfig(EmbeddedConfig, ClassifierArchitecture):
     layers: PositiveInt = 1
     """layers on top of each other, over each of the texts"""
     attention: Literal["none", "last", "word_by_word"] = "word_by_word"
-    """what looks at the outputs for the first text: nothing, the last output for the second, or each of its words"""
+    """attention to the outputs for the first text: none, by the last output for the second text, or by each of its
+    words"""
     dropout: Probability = 0.1
-    """dropout between layers, of the outputs and before the output"""
+    """dropout between layers, of their outputs and before the output layer"""
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings; dropout if not given"""

@@ -1,4 +1,4 @@
-"""What looks at the neighbours of a clip's frames, as data."""
+"""Config of the motion network over neighbouring frames of a clip."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from heedful.recipes.config import Config, PositiveInt
 
 
 class MotionConfig(Config):
-    """Convolutions over 3 frames and 3 x 3 places, of stride 2 in space, normed by groups of channels of each frame."""
+    """Convolutions over 3 frames and 3 x 3 pixels, of spatial stride 2, with group norm over the channels of each
+    frame.
+    """
 
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (8, 16, 32)
-    """channels behind each halving of the frames; each layer sees one frame further to both sides"""
+    """channels after each halving of the frames; each layer sees one more frame on both sides"""

@@ -1,4 +1,4 @@
-"""What a convolutional model is, as data."""
+"""Config of convolutional sequence-to-sequence models."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     d_hidden: PositiveInt = Field(default_factory=lambda given: given["d_model"])
     """width of everything between the convolutions; d_model if not given"""
     kernel_width: PositiveInt = 3
-    """tokens in a window; odd, so that the encoder's windows have a middle"""
+    """tokens in a window; odd, so that the encoder's windows have a centre"""
     encoder_layers: PositiveInt = 4
     """layers of the encoder"""
     decoder_layers: PositiveInt = 3
-    """layers of the decoder; each looks at the source"""
+    """layers of the decoder; each attends to the source"""
     dilation: PositiveInt = 1
     """factor by which the distance between the tokens of a window grows with each layer; 2 as in ByteNet"""
     dilation_cycle: PositiveInt = 5
-    """layers after which that distance starts again at 1"""
+    """number of layers after which that distance starts again at 1"""
     score: ScoreName = "dot"
     """how a decoder layer compares a token with a memory slot"""
     weights: WeightsName = Field(default_factory=default_weights)
@@ -43,20 +43,21 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings with their positions; dropout if not given"""
     positions_length: PositiveInt = 512
-    """positions that have a learned vector; must exceed data.max_length"""
+    """number of learned positions; must exceed data.max_length"""
     weight_norm: bool = True
-    """learn the length of each weight vector apart from its direction (Salimans and Kingma 2016)"""
+    """learn the length of each weight vector separately from its direction (Salimans and Kingma 2016)"""
     output_bias: bool = True
     """add a learned bias to the logits"""
 
     @field_validator("kernel_width")
     @classmethod
     def _require_odd_width(cls, kernel_width: int) -> int:
+        """Raise `ValueError` if the kernel width is even."""
         if kernel_width % 2 == 0:
             raise ValueError("must be odd, so that the encoder's windows have a middle")
         return kernel_width
 
     @property
     def length_limit(self) -> LengthLimit:
-        """As many places as there are learned positions."""
+        """Maximum number of positions: the number of learned ones."""
         return LengthLimit("model.positions_length", self.positions_length)

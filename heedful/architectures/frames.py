@@ -1,4 +1,4 @@
-"""Encoders of frames, as data: what of a sound is hidden while training, how it is shortened, and who reads it."""
+"""Configs of encoders of sound frames: augmentation, subsampling and the network."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ Masks = Annotated[int, Field(ge=0)]
 
 
 class HidingConfig(Config):
-    """What is hidden of each sound while training (SpecAugment, Park et al. 2019, without time warping)."""
+    """Masking of sound frames while training (SpecAugment, Park et al. 2019, without time warping)."""
 
     band_masks: Masks = 2
-    """masks over frequency"""
+    """number of masks over frequency"""
     bands: Masks = 8
-    """of the bands, the most that one of them hides"""
+    """maximum number of bands that one mask covers"""
     frame_masks: Masks = 2
-    """masks over time"""
+    """number of masks over time"""
     frames: Masks = 40
-    """of the frames, the most that one of them hides"""
+    """maximum number of frames that one mask covers"""
     share: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """and no more than this share of them"""
+    """maximum share of the frames that one mask covers"""
 
 
 def _default_decoder(table: Mapping[str, Any]) -> MemoryDecoderConfig | None:
-    """A Transformer's decoder as wide as the encoder."""
+    """Return a Transformer decoder as wide as the encoder, or None for pure CTC."""
     if table["ctc_weight"] == 1:
         return None
     return TransformerMemoryDecoderConfig(d_model=table["d_model"])
 
 
 class FrameEncoderArchitecture(ArchitectureConfig):
-    """A reader of frames, and what writes from its memories.
+    """Abstract: an encoder of frames, and the decoder that reads its memory.
 
-    `built_by(config, bands=, length_limit=)` gives an `Encoder[FeatureBatch]` of outputs `d_output` wide; `length_limit` is of its
-    memories, in slots. What writes belongs to the task.
+    `built_by(config, bands=, longest=)` returns an `Encoder[FeatureBatch]` with outputs `d_output` wide; `longest` is
+    the maximum number of memory slots. The task builds the decoder.
     """
 
     d_model: PositiveInt = 256
-    """width of what stands between the layers"""
+    """width of the layers"""
     ctc_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """share of connectionist temporal classification in what is minimised, and in what texts are ranked by (Watanabe et
-    al. 2017): 0 writes by attention alone, 1 by CTC alone, without a decoder"""
+    """weight of connectionist temporal classification in the loss and in the ranking of texts (Watanabe et al. 2017): 0
+    uses attention only, 1 uses CTC only, without a decoder"""
     decoder: MemoryDecoderConfig | None = Field(default_factory=_default_decoder)
-    """what writes by attention; a Transformer if not given, nothing with ctc_weight = 1; its d_model is that of the
-    encoder if not given"""
+    """the attention decoder; a Transformer if not given, none with ctc_weight = 1; its d_model is that of the encoder
+    if not given"""
 
     @field_validator("decoder", mode="before")
     @classmethod
     def _set_decoder_width(cls, table: Any, info: ValidationInfo) -> Any:
-        """As wide as the encoder, unless it says otherwise."""
+        """Use the width of the encoder for the decoder if none is given."""
         if not isinstance(table, Mapping) or "d_model" in table or "d_model" not in info.data:
             return table
         return {**table, "d_model": info.data["d_model"]}
@@ -67,6 +67,7 @@ class FrameEncoderArchitecture(ArchitectureConfig):
     @field_validator("decoder")
     @classmethod
     def _check_decoder(cls, decoder: MemoryDecoderConfig | None, info: ValidationInfo) -> MemoryDecoderConfig | None:
+        """Raise an error if the decoder does not fit `ctc_weight`."""
         weight = info.data.get("ctc_weight")
         if weight == 1 and decoder is not None:
             raise ValueError("writes nothing with model.ctc_weight = 1: leave it away, or set a lower weight")
@@ -81,17 +82,17 @@ class FrameEncoderArchitecture(ArchitectureConfig):
 
     @property
     def d_output(self) -> int:
-        """Width of what is said of each slot."""
+        """Width of the encoder's outputs."""
         return self.d_model
 
 
 class ShortenedConfig(FrameEncoderArchitecture):
-    """Abstract: two convolutions before the encoder make one slot of four frames."""
+    """Abstract: two convolutions before the encoder turn four frames into one slot."""
 
     channels: PositiveInt = 32
-    """of both convolutions over time and frequency, each of stride 2"""
+    """channels of both convolutions over time and frequency, each of stride 2"""
     hide: HidingConfig | None = None
-    """what is hidden while training (SpecAugment); nothing if not given"""
+    """masks while training (SpecAugment); none if not given"""
 
 
 class FrameTransformerConfig(StackConfig, ShortenedConfig):
@@ -102,28 +103,30 @@ class FrameTransformerConfig(StackConfig, ShortenedConfig):
     layers: PositiveInt = 4
     """layers on top of each other"""
     residual: Literal["post_norm", "pre_norm"] = "pre_norm"
-    """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
+    """whether the normalisation precedes each sublayer, with one more after the last, or follows it"""
     visibility: EncoderVisibilityConfig = EverythingConfig()
     """which slots a slot sees"""
     scale_embedding: bool = False
-    """multiply what the convolutions make by the root of d_model"""
+    """multiply the outputs of the convolutions by the root of d_model"""
 
 
 class FrameRecurrentConfig(LayersConfig, ShortenedConfig):
-    """Recurrent layers, such as the listener of Chan et al. 2016 (convolutions take the place of its pyramid)."""
+    """Recurrent encoder of frames, such as the listener of Chan et al. 2016 (with convolutions instead of its
+    pyramid).
+    """
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_frame_encoder"
 
     d_embedding: PositiveInt = Field(default_factory=lambda given: given["d_model"])
-    """width of what the convolutions make; d_model if not given"""
+    """width of the outputs of the convolutions; d_model if not given"""
     layers: PositiveInt = 2
     """layers on top of each other"""
     bidirectional: bool = True
-    """whether the sound is read from both ends"""
+    """whether the sound is read in both directions"""
 
     @property
     def d_output(self) -> int:
-        """That of both directions."""
+        """Width of the outputs of both directions."""
         return self.d_model * (1 + self.bidirectional)
 
 

@@ -1,4 +1,4 @@
-"""Models that tell classes of pictures, as data: glimpse after glimpse, or all at once."""
+"""Configs of image classifiers: glimpse by glimpse, or the whole image at once."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from heedful.recipes.recipe import ArchitectureConfig
 
 
 class PictureArchitecture(ArchitectureConfig):
-    """A classifier of pictures; `built_by(config, picture=(channels, height, width), classes=)` builds it.
+    """Abstract: an image classifier; `built_by(config, picture=(channels, height, width), classes=)` builds it.
 
-    It gives a `PictureClassifier`.
+    It returns a `PictureClassifier`.
     """
 
     @property
     def num_glimpses(self) -> int:
-        """Places that are drawn in a look at a picture; none where it is seen whole."""
+        """Number of sampled locations per image; 0 if the whole image is read at once."""
         return 0
 
 
 class GlimpsesConfig(PictureArchitecture):
-    """A recurrent network that looks at one place after the other (Mnih et al. 2014)."""
+    """A recurrent network that attends to one location after the other (Mnih et al. 2014)."""
 
     built_by: ClassVar = "heedful.architectures.build_glimpses:build_glimpse_classifier"
 
     kind: Literal["glimpses"] = "glimpses"
     d_model: PositiveInt = 256
-    """width of the core, and of a glimpse as a vector"""
+    """width of the core, and of an encoded glimpse"""
     d_glimpse: PositiveInt = 128
-    """width of what was seen, and of where, before they become one vector"""
+    """width of the encoded patches, and of the encoded location, before they are combined"""
     glimpses: PositiveInt = 6
-    """how often it looks; the first place is drawn from the whole picture"""
+    """number of glimpses; the first location is drawn from the whole picture"""
     patch: PositiveInt = 8
-    """numbers along a side of what is seen, at each scale"""
+    """numbers along a side of a patch, at each scale"""
     scales: PositiveInt = 1
-    """patches around a place, each twice as wide as the one before, and half as sharp"""
+    """patches around a location, each twice as wide as the one before, and half as sharp"""
     cell: Literal["rectified", "lstm"] = "rectified"
     """the core: relu(W x + U h + b) as in the paper, or an LSTM"""
     policy: Literal["learned", "random"] = "learned"
-    """who says where to look: a network that learns by REINFORCE, or chance"""
+    """how locations are chosen: by a network trained with REINFORCE, or at random"""
     spread: Annotated[float, Field(gt=0)] = 0.1
-    """standard deviation of places around what the learned policy says, where the picture is 2 wide"""
+    """standard deviation of locations around the output of the learned policy, where the picture is 2 wide"""
 
     @property
     def num_glimpses(self) -> int:
-        """One place for each glimpse."""
+        """One location for each glimpse."""
         return self.glimpses
 
 
 class WholePictureConvolutionConfig(PictureArchitecture):
-    """Filters over the whole picture, then a layer: the paper's convolutional network."""
+    """One convolution over the whole picture, then a layer: the paper's convolutional network."""
 
     built_by: ClassVar = "heedful.architectures.build_glimpses:build_convolutional_classifier"
 
@@ -61,13 +61,13 @@ class WholePictureConvolutionConfig(PictureArchitecture):
     d_model: PositiveInt = 256
     """width of the layer above the filters"""
     filters: PositiveInt = 8
-    """how many there are"""
+    """number of filters"""
     width: PositiveInt = 10
     """pixels along a side of a filter"""
     stride: PositiveInt = 5
-    """pixels from a filter's place to the next one"""
+    """pixels from one filter position to the next"""
     dropout: Probability = 0.0
-    """of what the output reads"""
+    """dropout of the input of the output layer"""
 
 
 class WholePictureFeedForwardConfig(PictureArchitecture):
@@ -81,7 +81,7 @@ class WholePictureFeedForwardConfig(PictureArchitecture):
     layers: PositiveInt = 2
     """layers below the output"""
     dropout: Probability = 0.0
-    """of what each layer gives"""
+    """dropout of the output of each layer"""
 
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""What families of models promise to the tasks that use them, as data.
+"""Interfaces between architecture families and tasks, as configs.
 
 Installed packages add families by entry points of the group `heedful.architectures`, as in
-`averaging = "own.model:AveragingConfig"`; which tasks may use one is told by the class that it is a child of. All of
-these classes are abstract.
+`averaging = "own.model:AveragingConfig"`; the base class of a family decides which tasks may use it. All of these
+classes are abstract.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from heedful.registry import load_installed_architectures
 
 @dataclass(frozen=True)
 class DataSizes:
-    """What a model must know of its data: entries of both vocabularies, the longest sentence in tokens, and entries of
-    each factor of source tokens.
+    """Sizes that a model takes from its data: entries of both vocabularies, the longest sentence in tokens, and
+    entries of each factor of source tokens.
     """
 
     source: int
@@ -32,149 +32,154 @@ class DataSizes:
 
 
 class ConditionalArchitecture(ArchitectureConfig):
-    """What writes given a source; `built_by(config, sizes)` gives a `ConditionalModel`."""
+    """Abstract: generates text given a source; `built_by(config, sizes)` returns a `ConditionalModel`."""
 
     @property
     def samples_attention(self) -> bool:
-        """Whether attention is left to chance, so that it must learn by REINFORCE."""
+        """Whether attention is sampled, so that it must be trained by REINFORCE."""
         return False
 
     is_single_text: ClassVar[bool] = False
     """Whether source and target are read as one text."""
 
     def count_positions(self, source_length: int, target_length: int) -> int:
-        """How many places positions must have for a source and a target of so many tokens."""
+        """Return the number of positions needed for a source and a target of these lengths."""
         return source_length + target_length if self.is_single_text else max(source_length, target_length)
 
 
 class TranslationArchitecture(LayeredConfig, ConditionalArchitecture):
-    """An encoder and a decoder; `built_by(config, sizes)` gives a `SequenceToSequence`."""
+    """Abstract: an encoder and a decoder; `built_by(config, sizes)` returns a `SequenceToSequence`."""
 
     has_heads: ClassVar[bool] = False
-    """Whether attention has several heads that may look alike."""
+    """Whether attention has several heads, which may need decorrelation."""
     supports_factors: ClassVar[bool] = False
     """Whether source tokens may have factors (`DataSizes.factors`)."""
 
     @property
     def shares_embeddings(self) -> bool:
-        """Whether both languages share a table of embeddings, and so need one vocabulary."""
+        """Whether both languages share an embedding table, and so need one vocabulary."""
         return False
 
 
 class TiedArchitecture(TranslationArchitecture):
-    """A table of embeddings for each language, which may be one, and may start from word vectors."""
+    """Abstract: an embedding table for each language, which may be shared, and may start from word vectors."""
 
     supports_factors: ClassVar[bool] = True
 
     tie: Literal["three_way", "two_way", "none"] = "three_way"
-    """which tables are one: decoder input and output (two_way), the encoder's as well (three_way), or none"""
+    """which embedding tables are shared: decoder input and output (two_way), the encoder's as well (three_way), or
+    none"""
     source_vectors: InputPath | None = None
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
     """pre-trained word vectors that the target embeddings start from"""
     freeze_vectors: FreezeVectors = False
-    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
+    """keep pre-trained word vectors fixed, while all other pieces are trained"""
 
     @property
     def shares_embeddings(self) -> bool:
-        """Whether both languages share a table of embeddings."""
+        """Whether both languages share an embedding table."""
         return self.tie == "three_way"
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
-        """Those of both languages."""
+        """Files of word vectors for both languages."""
         paths = {"source_vectors": self.source_vectors, "target_vectors": self.target_vectors}
         return {key: path for key, path in paths.items() if path is not None}
 
     @property
     def freezes_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
+        """Whether pre-trained word vectors stay fixed."""
         return self.freeze_vectors
 
     def drop_initial_vectors(self) -> Self:
-        """Without the files of word vectors."""
+        """Return a copy without the files of word vectors."""
         return self.model_copy(update={"source_vectors": None, "target_vectors": None, "freeze_vectors": False})
 
 
 class EmbeddedConfig(Config):
-    """Abstract: one table of embeddings, which may start from word vectors."""
+    """Abstract: one embedding table, which may start from word vectors."""
 
     vectors: InputPath | None = None
     """pre-trained word vectors (word2vec or GloVe text) that the embeddings start from"""
     freeze_vectors: FreezeVectors = False
-    """keep words that have a pre-trained vector as they are, while all other pieces learn"""
+    """keep pre-trained word vectors fixed, while all other pieces are trained"""
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
-        """The one file."""
+        """The file of word vectors, if there is one."""
         return {} if self.vectors is None else {"vectors": self.vectors}
 
     @property
     def freezes_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
+        """Whether pre-trained word vectors stay fixed."""
         return self.freeze_vectors
 
     def drop_initial_vectors(self) -> Self:
-        """Without the file of word vectors."""
+        """Return a copy without the file of word vectors."""
         return self.model_copy(update={"vectors": None, "freeze_vectors": False})
 
 
 class MemoryDecoderArchitecture(ArchitectureConfig):
-    """A decoder that looks at memories, whoever makes them: of pictures, clips, sounds.
+    """Abstract: a decoder that attends to memories of pictures, clips or sounds.
 
-    `built_by(config, vocabulary=, slots=, length_limit=)` gives a `Decoder` and the map from its outputs to logits; `slots`
-    are the widths of each memory's slots, by its name, and its summary is as wide.
+    `built_by(config, vocabulary=, slots=, longest=)` returns a `Decoder` and its output layer; `slots` are the slot
+    widths of each memory, by its name, and its summary has the same width.
     """
 
     @property
     def d_slot(self) -> int | None:
-        """How wide slots must be; None where any width will do."""
+        """Required width of the slots; None if any width is possible."""
         return None
 
     @property
     def samples_attention(self) -> bool:
-        """Whether attention is left to chance, and to REINFORCE."""
+        """Whether attention is sampled, so that it must be trained by REINFORCE."""
         return False
 
 
 class LanguageArchitecture(ArchitectureConfig):
-    """A decoder alone; `built_by(config, vocabulary=, length_limit=)` gives a `LanguageModel`."""
+    """Abstract: a decoder without a memory; `built_by(config, vocabulary=, longest=)` returns a `LanguageModel`."""
 
     is_unbounded: ClassVar[bool] = False
-    """Whether it reads on for ever, however short the pieces were that it learned from."""
+    """Whether it can read texts of any length, regardless of the training length."""
 
 
 class EncoderArchitecture(ArchitectureConfig):
-    """An encoder alone; `built_by(config, vocabulary=, length_limit=)` gives an `Encoder` of outputs `d_output` wide."""
+    """Abstract: an encoder; `built_by(config, vocabulary=, longest=)` returns an `Encoder` with outputs `d_output`
+    wide.
+    """
 
     adds_special_tokens: ClassVar[bool] = False
-    """Whether texts are read between a begin and an end."""
+    """Whether texts are wrapped in begin and end tokens."""
 
     @property
     def d_output(self) -> int:
-        """Width of what is said of each token."""
+        """Width of the output for each token."""
         return self.d_model
 
 
 class ClassifierArchitecture(ArchitectureConfig):
-    """A reader of whole texts; `built_by(config, vocabulary=, outputs=, length_limit=)` gives a `TextClassifier`."""
+    """Abstract: a classifier of texts; `built_by(config, vocabulary=, outputs=, longest=)` returns a
+    `TextClassifier`.
+    """
 
     requires_pairs: ClassVar[bool] = False
-    """Whether only two texts together can be read."""
+    """Whether it reads only pairs of texts."""
 
     @property
     def has_hops(self) -> bool:
-        """Whether the summary has hops that may look alike."""
+        """Whether the pooler has several hops, which may need decorrelation."""
         return False
 
     @property
     def ngram_inverse_penalty(self) -> float | None:
-        """C of the logistic regression that votes for classes beside; None where none does."""
+        """C of the additional n-gram classifier, or None without one."""
         return None
 
 
 def union_of_families(interface: type[ArchitectureConfig], *built_in: type[ArchitectureConfig]) -> Any:
-    """Any family that keeps a promise, the first one unless a table says otherwise: ours, and installed ones."""
+    """Return the union type of all families of an interface, built-in and installed; the first one is the default."""
     families = (
         *built_in,
         *(

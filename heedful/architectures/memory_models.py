@@ -1,4 +1,4 @@
-"""Models that look at something and write, as data: what their tables have in common."""
+"""Common config of models that encode pictures or clips and generate text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from heedful.recipes.recipe import ArchitectureConfig
 
 
 class MemoryModelArchitecture(ArchitectureConfig):
-    """A memory of what is seen, and a decoder that reads it; abstract."""
+    """Abstract: an encoder of pictures or clips, and a decoder that reads its memory."""
 
     d_model: PositiveInt = 256
     """width of the memory's slots, and of the decoder unless model.decoder.d_model is given"""
     decoder: MemoryDecoderConfig = TransformerMemoryDecoderConfig()
-    """what writes"""
+    """the decoder that generates text"""
 
     @model_validator(mode="before")
     @classmethod
     def _set_decoder_width(cls, table: Any) -> Any:
+        """Use the width of the memory for the decoder if none is given."""
         if not isinstance(table, dict) or not isinstance(table.get("decoder", {}), dict):
             return table
         width = table.get("d_model", cls.model_fields["d_model"].default)
@@ -31,6 +32,7 @@ class MemoryModelArchitecture(ArchitectureConfig):
     @field_validator("decoder")
     @classmethod
     def _check_slot_width(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
+        """Raise an error if the decoder needs slots of another width."""
         width = info.data.get("d_model")
         if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
             raise config_error(
@@ -41,7 +43,7 @@ class MemoryModelArchitecture(ArchitectureConfig):
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """The decoder's."""
+        """Maximum number of positions of the decoder."""
         decoder_limit = self.decoder.length_limit
         return (
             None

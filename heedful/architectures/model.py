@@ -1,4 +1,4 @@
-"""What a model is, as data: the architectures of each task."""
+"""Configs of models, and the union of families for each task."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ else:
 
 
 class DecoderOnlyConfig(ConditionalArchitecture):
-    """A language model that reads source and target as one text (Liu et al. 2018)."""
+    """A decoder-only model that reads source and target as one text (Liu et al. 2018)."""
 
     built_by: ClassVar = "heedful.architectures.build_decoder_only:build_decoder_only"
     is_single_text: ClassVar[bool] = True
@@ -104,23 +104,23 @@ class DecoderOnlyConfig(ConditionalArchitecture):
 
     @property
     def d_model(self) -> int:
-        """The language model's."""
+        """Width of the language model."""
         return self.decoder.d_model
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """The language model's."""
+        """Maximum number of positions of the language model."""
         decoder_limit = self.decoder.length_limit
         return decoder_limit and replace(decoder_limit, key=decoder_limit.key.replace("model.", "model.decoder.", 1))
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
-        """The language model's."""
+        """Files of word vectors of the language model."""
         return {f"decoder.{key}": path for key, path in self.decoder.word_vectors.items()}
 
     @property
     def freezes_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
+        """Whether pre-trained word vectors stay fixed."""
         return self.decoder.freezes_vectors
 
 

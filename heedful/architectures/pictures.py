@@ -1,4 +1,4 @@
-"""What looks at pictures, as data: small networks that learn with the rest, and trained ones."""
+"""Configs of image networks: small ones trained with the model, and pre-trained ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heedful.recipes.config import Config, InputPath, PositiveInt, Probability, 
 
 
 class VisionConfig(Config):
-    """A network that makes an annotation of each region, and how a decoder gets them; abstract.
+    """Abstract: an image network that computes an annotation of each region.
 
     Attributes:
-        built_by: what makes the network with fresh weights, as "module:NAME"; it takes this table.
-        read_by: what gives it those of `weights`; it takes the network and the file. Empty where there are none.
+        built_by: function that builds the network with new weights, as "module:NAME"; it takes this config.
+        read_by: function that loads `weights` into it; it takes the network and the file. Empty without weights.
     """
 
     built_by: ClassVar[str]
@@ -23,9 +23,9 @@ class VisionConfig(Config):
 
     kind: str
     places: bool = True
-    """whether regions are told apart by their rows and columns too"""
+    """whether slots include the row and column of their region"""
     dropout: Probability = 0.0
-    """of the regions"""
+    """dropout of the regions"""
 
     @property
     def region_stride(self) -> int:
@@ -39,29 +39,29 @@ class VisionConfig(Config):
 
     @property
     def weights_file(self) -> Path | None:
-        """The file of trained weights; None where all are learned."""
+        """The file of pre-trained weights; None if all weights are trained."""
         return None
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the network learns nothing, so that it looks at each picture once, before training."""
+        """Whether the network is frozen, so that each picture is encoded only once, before training."""
         return False
 
 
 class ConvolutionalVisionConfig(VisionConfig):
-    """Convolutions of stride 2 and relu, normed by groups of channels; all of it is learned."""
+    """Convolutions of stride 2 with ReLU and group norm; trained from scratch."""
 
     built_by: ClassVar = "heedful.architectures.build_pictures:build_small_backbone"
 
     kind: Literal["convolutional"] = "convolutional"
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (32, 64, 128)
-    """channels behind each halving of the picture"""
+    """channels after each halving of the picture"""
     more: Annotated[int, Field(ge=0)] = 0
-    """further convolutions behind each"""
+    """number of further convolutions after each"""
 
     @property
     def region_stride(self) -> int:
-        """2 for each width."""
+        """A factor of 2 for each width."""
         return int(2 ** len(self.widths))
 
     @property
@@ -71,14 +71,14 @@ class ConvolutionalVisionConfig(VisionConfig):
 
 
 class PretrainedVisionConfig(VisionConfig):
-    """A network that was trained to classify pictures; abstract."""
+    """Abstract: a network that was pre-trained to classify pictures."""
 
     read_by: ClassVar = "heedful.foreign.vision_weights:load_vision_weights"
 
     weights: InputPath
-    """file of its weights, safetensors or a state_dict that torch saved, or the folder of the package that has it"""
+    """file of its weights, safetensors or a state_dict saved by torch, or the folder of the package that contains it"""
     frozen: bool = True
-    """whether it stays as it is; then its annotations are computed once, and kept"""
+    """whether the weights stay fixed; then its annotations are computed once and stored"""
     stride: int = 32
     """pixels from one region to the next"""
 
@@ -89,12 +89,12 @@ class PretrainedVisionConfig(VisionConfig):
 
     @property
     def weights_file(self) -> Path:
-        """The file."""
+        """The file of weights."""
         return self.weights
 
     @property
     def is_frozen(self) -> bool:
-        """Where it is frozen."""
+        """Whether the weights are frozen."""
         return self.frozen
 
 
@@ -111,7 +111,7 @@ class ResNetConfig(PretrainedVisionConfig):
 
     @property
     def d_annotation(self) -> int:
-        """By depth and stride."""
+        """Channels by depth and stride."""
         return {8: 128, 16: 256, 32: 512}[self.stride] * (4 if self.depth >= 50 else 1)
 
 
@@ -126,7 +126,7 @@ class EfficientNetLite0Config(PretrainedVisionConfig):
 
     @property
     def d_annotation(self) -> int:
-        """By stride."""
+        """Channels by stride."""
         return {16: 112, 32: 1280}[self.stride]
 
 

@@ -1,4 +1,4 @@
-"""Models whose sizes papers tell, as configs."""
+"""Models of papers whose sizes are known, as configs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class PublishedModel:
 
     Attributes:
         config: its architecture.
-        vocabulary: entries.
-        reported_parameters: its parameters as the paper, or those who gave its weights away, count them, in millions.
-        source: who says so.
+        vocabulary: number of entries.
+        reported_parameters: its parameters in millions, as the paper or the publisher of its weights counts them.
+        source: reference for this count.
     """
 
     config: TransformerConfig | DecoderConfig | EncoderConfig
@@ -30,10 +30,12 @@ class PublishedModel:
 
 
 def _bert_config(layers: int, d_model: int, heads: int) -> EncoderConfig:
+    """Return the config of a BERT of this size."""
     return EncoderConfig(layers=layers, d_model=d_model, heads=heads, positions=LearnedConfig(length=512))
 
 
 def _gpt_config(layers: int, d_model: int, heads: int, *, length: int) -> DecoderConfig:
+    """Return the config of a GPT of this size."""
     positions = LearnedConfig(length=length)
     return DecoderConfig(layers=layers, d_model=d_model, heads=heads, activation="gelu_tanh", positions=positions)
 
@@ -44,8 +46,8 @@ _GPT1 = DecoderConfig(
 _GOPHER = DecoderConfig(
     layers=80, d_model=16384, heads=128, activation="gelu_tanh", positions=NoPositionsConfig(), bias=False
 )
-"""Its norms have gains alone (RMSNorm), and its positions are those of Transformer-XL, whose maps of 16384 x 16384 in
-each layer no stack of ours has: 21,475 million."""
+"""Gopher; its norms have only gains (RMSNorm), and its positions are those of Transformer-XL, whose maps of 16384 x
+16384 in each layer are not modelled here: 21,475 million."""
 _TRANSFORMER_BASE = TransformerConfig(d_model=512, heads=8, encoder_layers=6, decoder_layers=6)
 _TRANSFORMER_BIG = TransformerConfig(d_model=1024, heads=16, encoder_layers=6, decoder_layers=6)
 _GOPHER_SOURCE = (
@@ -81,4 +83,4 @@ PUBLISHED_MODELS: Final[Mapping[str, PublishedModel]] = MappingProxyType(
         ),
     }
 )
-"""By name; BERT's with its map of the first token, which next sentences are told by."""
+"""Published models by name; BERT's include the pooler of the first token for next-sentence prediction."""

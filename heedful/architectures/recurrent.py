@@ -1,4 +1,4 @@
-"""The table [model] of recurrent models."""
+"""Configs of recurrent models."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ class ContextConfig(Config):
 
     kind: Literal["context"] = "context"
     enters: Literal["start", "every_step"] = "every_step"
-    """whether that vector only makes the first state, or enters every step as well"""
+    """whether that vector only makes the initial state, or is an input of every step as well"""
 
 
 class _KindConfig(Config):
-    """Abstract: one of several tables; the kind stands before all other keys."""
+    """Abstract: one of several tables, in which the key `kind` comes first."""
 
     kind: str
 
 
 class _AttentiveConfig(ScoredConfig, _KindConfig):
-    """Abstract: attention of a state to the memory."""
+    """Abstract: attention of a decoder state to the memory."""
 
     weights: ReadingWeightsName = Field(default_factory=default_weights)
     """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
     d_alignment: PositiveInt | None = None
     """hidden width of additive and concat scores; model.d_model if not given"""
     gate: bool = False
-    """whether the state says, from 0 to 1, how much of what was found is read at all (Xu et al. 2015, 4.2.1)"""
+    """whether the state computes a gate from 0 to 1 for the context (Xu et al. 2015, 4.2.1)"""
     expected: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """with weights = "sampled": share of the steps that in training take the softmax itself (there 0.5, of captions)"""
+    """with weights = "sampled": share of the steps that use the softmax itself in training (0.5 in the paper, for
+    captions)"""
 
     @field_validator("expected")
     @classmethod
     def _require_sampled_weights(cls, expected: float, info: ValidationInfo) -> float:
+        """Raise `ValueError` if `expected` is set without sampled weights."""
         if expected and info.data.get("weights", "sampled") != "sampled":
             raise ValueError('is for weights = "sampled" alone: leave it away')
         return expected
@@ -70,11 +72,12 @@ class LuongConfig(_AttentiveConfig):
     score: ScoreName = "general"
     """how a state is compared with a memory slot"""
     window: Literal["global", "monotonic", "predicted"] = "global"
-    """which slots are seen: all, those around the same place (local-m), or a bell around a learned place (local-p)"""
+    """which slots are seen: all, those around the same position (local-m), or a Gaussian window around a learned
+    position (local-p)"""
     reach: PositiveInt = 10
-    """D, how many slots a window reaches to both sides"""
+    """D, number of slots on both sides of the centre of a window"""
     input_feeding: bool = True
-    """whether the attentional vector enters the next step"""
+    """whether the attentional vector is an input of the next step"""
 
 
 ReadingConfig = Annotated[
@@ -83,7 +86,7 @@ ReadingConfig = Annotated[
 
 
 class LayersConfig(ArchitectureConfig):
-    """Abstract: what every model of recurrent layers has."""
+    """Abstract: keys of every recurrent model."""
 
     kind: Literal["recurrent"] = "recurrent"
     d_model: PositiveInt = 256
@@ -99,7 +102,7 @@ class LayersConfig(ArchitectureConfig):
 
 
 class RecurrentDecodingConfig(LayersConfig):
-    """Abstract: recurrent layers that write, and look at what was read."""
+    """Abstract: a recurrent decoder that reads a source."""
 
     if TYPE_CHECKING:  # each in an order in which they can be checked
         reading: ReadingConfig
@@ -108,12 +111,12 @@ class RecurrentDecodingConfig(LayersConfig):
 
     @property
     def samples_attention(self) -> bool:
-        """Whether attention is left to chance, and to REINFORCE."""
+        """Whether attention is sampled, so that it must be trained by REINFORCE."""
         return not isinstance(self.reading, ContextConfig) and self.reading.weights == "sampled"
 
 
 class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
-    """Recurrent sequence to sequence, without and with attention.
+    """Recurrent sequence-to-sequence model, with or without attention.
 
     `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
     """
@@ -121,7 +124,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_model"
 
     d_embedding: PositiveInt = Field(default_factory=lambda given: given["d_model"])
-    """width of the embeddings and of what the output reads; d_model if not given"""
+    """width of the embeddings and of the input of the output layer; d_model if not given"""
     cell: Literal["elman", "gru", "lstm"] = "gru"
     """the vanilla recurrent network, or one with gates"""
     encoder_layers: PositiveInt = 1
@@ -129,25 +132,26 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     decoder_layers: PositiveInt = 1
     """layers of the decoder"""
     bidirectional: bool = True
-    """whether the encoder reads from both ends"""
+    """whether the encoder reads in both directions"""
     source_order: Literal["as_written", "reversed", "doubled"] = "as_written"
     """how the source is read: the two tricks that helped before there was attention"""
     reading: ReadingConfig = BahdanauConfig()
     """how the decoder uses the source"""
     start: Literal["bridge", "carried"] = "bridge"
-    """what the decoder begins with: the tanh of a map of the encoder's last state, or in each layer all that the same
-    layer of the encoder remembers, unchanged"""
+    """initial state of the decoder: the tanh of a linear map of the encoder's last state, or a copy of the state of the
+    same layer of the encoder"""
     readout: Literal["maxout", "tanh", "state"] = "maxout"
-    """what the output reads: maxout or tanh of state, embedding and context, or the state alone; of Luong's decoder
-    always the attentional vector, a tanh"""
+    """input of the output layer: maxout or tanh of state, embedding and context, or the state alone; for Luong's
+    decoder always the attentional vector, a tanh"""
     dropout: Probability = 0.1
     """dropout between layers, of the encoder's outputs and before the output"""
     initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
-    """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
+    """initial values: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
 
     @field_validator("reading")
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
+        """Raise an error if the score needs states and slots of equal width and they differ."""
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
             return reading
         raise config_error(
@@ -159,6 +163,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("start")
     @classmethod
     def _check_copied_state(cls, start: str, info: ValidationInfo) -> str:
+        """Raise an error if the encoder's states cannot be copied to the decoder."""
         if start != "carried":
             return start
         if info.data.get("bidirectional"):
@@ -179,6 +184,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("readout")
     @classmethod
     def _check_readout(cls, readout: str, info: ValidationInfo) -> str:
+        """Raise an error if the readout does not fit the attention or the tied tables."""
         if readout == "state" and isinstance(info.data.get("reading"), LuongConfig):
             raise config_error(
                 "model.readout",
@@ -196,7 +202,9 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
 
 
 class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchitecture):
-    """Recurrent layers that look at any memory, or begin with its summary (Vinyals et al. 2015; Xu et al. 2015)."""
+    """Recurrent decoder that attends to any memory, or starts from its summary (Vinyals et al. 2015; Xu et al.
+    2015).
+    """
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_memory_decoder"
 
@@ -205,18 +213,19 @@ class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchite
     reading: ReadingConfig = BahdanauConfig()
     """how the decoder uses its memories"""
     readout: Literal["maxout", "tanh"] = "tanh"
-    """what the output reads: maxout or tanh of state, embedding and context; of Luong's decoder always a tanh"""
+    """input of the output layer: maxout or tanh of state, embedding and context; for Luong's decoder always a tanh"""
     start: Literal["bridge", "mlp"] = "bridge"
-    """what the decoder begins with: the tanh of a map of the summary, or a network of two layers for each part of the
-    state (Xu et al. 2015, 3.1.2)"""
+    """initial state of the decoder: the tanh of a linear map of the summary, or a network of two layers for each part
+    of the state (Xu et al. 2015, 3.1.2)"""
     initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
-    """the numbers that training begins with: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
+    """initial values: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
     tie: bool = True
-    """whether embedding and output are one table"""
+    """whether embedding and output share one table"""
 
     @field_validator("reading")
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig) -> ReadingConfig:
+        """Raise an error if the score needs states and slots of equal width."""
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH:
             return reading
         raise config_error(
@@ -227,7 +236,7 @@ class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchite
 
 
 class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture):
-    """The vanilla recurrent language model: it looks at nothing but its own past (Mikolov et al. 2010)."""
+    """Vanilla recurrent language model (Mikolov et al. 2010)."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_language_model"
     is_unbounded: ClassVar[bool] = True
@@ -235,11 +244,12 @@ class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture)
     layers: PositiveInt = 2
     """layers on top of each other"""
     tie: bool = Field(default_factory=lambda given: given["d_embedding"] == given["d_model"])
-    """whether embedding and output are one table; true if not given where d_embedding = d_model"""
+    """whether embedding and output share one table; true if not given where d_embedding = d_model"""
 
     @field_validator("tie")
     @classmethod
     def _check_tied_widths(cls, tie: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if tables of different widths are tied."""
         d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
         if tie and d_model != d_embedding:
             raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")
@@ -247,16 +257,16 @@ class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture)
 
 
 class RecurrentEncoderConfig(EmbeddedConfig, LayersConfig, EncoderArchitecture):
-    """Recurrent layers over a sentence, with an output for each token."""
+    """Recurrent encoder with an output for each token."""
 
     built_by: ClassVar = "heedful.architectures.build_recurrent:build_recurrent_encoder"
 
     layers: PositiveInt = 1
     """layers on top of each other"""
     bidirectional: bool = True
-    """whether the sentence is read from both ends"""
+    """whether the sentence is read in both directions"""
 
     @property
     def d_output(self) -> int:
-        """That of both directions."""
+        """Width of the outputs of both directions."""
         return self.d_model * (1 + self.bidirectional)

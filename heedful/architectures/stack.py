@@ -1,4 +1,4 @@
-"""Stacks of Transformer layers, as data: what all share, and those of which a model has one."""
+"""Configs of Transformer stacks: common keys, and models with a single stack."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 class StackConfig(ArchitectureConfig):
-    """What every Transformer has.
+    """Abstract: keys of every Transformer.
 
-    Abstract: how many layers there are, and what surrounds them, belongs to the model.
+    The number of layers, and what surrounds them, belong to the model.
     """
 
     has_heads: ClassVar[bool] = True
-    """Whether attention has several heads that may look alike."""
+    """Whether attention has several heads, which may need decorrelation."""
 
     kind: Literal["transformer"] = "transformer"
     d_model: PositiveInt = 256
-    """width of the embeddings and of everything between the layers"""
+    """width of the embeddings and of all layers"""
     heads: PositiveInt = 4
     """attention heads; must divide d_model"""
     d_ff: PositiveInt = Field(default_factory=lambda given: 4 * given["d_model"])
@@ -56,24 +56,25 @@ class StackConfig(ArchitectureConfig):
     embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
     """dropout of the embeddings with their positions; dropout if not given"""
     activation: Activation = "relu"
-    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    """activation of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
     residual: Literal["post_norm", "pre_norm"] = "post_norm"
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
     aggregation: Literal["mean", "concat", "project"] = "project"
-    """how heads are joined: mean, concatenation, or concatenation times W_O (as in the paper)"""
+    """how heads are combined: mean, concatenation, or concatenation times W_O (as in the paper)"""
     self_attention: HeadsConfig = HeadsConfig()
     """how tokens weigh each other"""
     shared_key_value: bool = False
-    """one matrix for keys and values, W_k = W_v; with the mean of heads, keys are then as wide as the model, as values
-    are"""
+    """one matrix for keys and values, W_k = W_v; with the mean of heads, keys are then as wide as the model, like
+    values"""
     positions: PositionsConfig = SinusoidalConfig()
-    """how the model knows where a token is"""
+    """position encoding"""
     scale_embedding: bool = True
     """multiply the embeddings by the root of d_model"""
 
     @field_validator("heads")
     @classmethod
     def _require_divisor(cls, heads: int, info: ValidationInfo) -> int:
+        """Raise `ValueError` if the number of heads does not divide d_model."""
         d_model = info.data.get("d_model")
         if d_model is not None and d_model % heads:
             raise ValueError(f"must divide model.d_model = {d_model} evenly")
@@ -82,6 +83,7 @@ class StackConfig(ArchitectureConfig):
     @field_validator("positions")
     @classmethod
     def _check_position_widths(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
+        """Raise an error if the widths are odd where positions need pairs."""
         d_model, heads = info.data.get("d_model"), info.data.get("heads")
         if d_model is None or heads is None:
             return positions
@@ -110,25 +112,26 @@ class StackConfig(ArchitectureConfig):
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """How many places the positions have; None where they have no end."""
+        """Maximum number of positions; None if unlimited."""
         if not isinstance(self.positions, LearnedConfig):
             return None
         return LengthLimit("model.positions.length", self.positions.length)
 
 
 def _compute_d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
+    """Return the width of a query and a key of each head."""
     return d_model if shared and aggregation == "mean" else d_model // heads
 
 
 class SingleStackConfig(EmbeddedConfig, StackConfig):
-    """Abstract: an encoder or a decoder without the other, as GPT and BERT have it."""
+    """Abstract: an encoder-only or decoder-only Transformer, as BERT and GPT."""
 
     layers: PositiveInt = 4
     """layers on top of each other"""
     activation: Activation = "gelu"
-    """between the two maps of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    """activation of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
     positions: LearnedPositionsConfig = LearnedConfig()
-    """how the model knows where a token is"""
+    """position encoding"""
     scale_embedding: bool = False
     """multiply the embeddings by the root of d_model"""
     bias: bool = True
@@ -138,7 +141,7 @@ class SingleStackConfig(EmbeddedConfig, StackConfig):
 
 
 class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
-    """A Transformer's decoder that looks at any memory, or at several, one after the other in each layer."""
+    """Transformer decoder that attends to any memory, or to several, one after the other in each layer."""
 
     built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_memory_decoder"
 
@@ -151,46 +154,46 @@ class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
     residual: Literal["post_norm", "pre_norm"] = "pre_norm"
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
     tie: bool = True
-    """whether embedding and output are one table"""
+    """whether embedding and output share one table"""
 
     @property
     def d_slot(self) -> int:
-        """That of the model."""
+        """Required slot width: that of the model."""
         return self.d_model
 
 
 class DecoderConfig(SingleStackConfig, LanguageArchitecture):
-    """The decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
+    """Decoder-only Transformer: each token sees those before it (Radford et al. 2019, GPT-2)."""
 
     built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_language_model"
 
     residual: Literal["post_norm", "pre_norm"] = "pre_norm"
-    """whether the normalisation precedes each sublayer, with one more behind the last, or follows it"""
+    """whether the normalisation precedes each sublayer, with one more after the last, or follows it"""
     visibility: DecoderVisibilityConfig = CausalConfig()
     """which tokens a token sees"""
     tie: bool = True
-    """whether embedding and output are one table"""
+    """whether embedding and output share one table"""
     output_bias: bool = False
     """add a learned bias to the logits"""
     initialisation: Literal["gpt2", "xavier"] = "gpt2"
-    """what training begins with: normal numbers of deviation 0.02, smaller where a sublayer joins the shortcut, or
-    Xavier's rule"""
+    """initial values: normal numbers of deviation 0.02, smaller where a sublayer joins the residual stream, or Xavier's
+    rule"""
 
 
 class EncoderConfig(SingleStackConfig, EncoderArchitecture):
-    """The encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
+    """Encoder-only Transformer: each token sees all others (Devlin et al. 2019, BERT)."""
 
     built_by: ClassVar = "heedful.architectures.build_stack:build_transformer_encoder"
     adds_special_tokens: ClassVar[bool] = True
-    """As in pre-training."""
+    """Texts are wrapped in begin and end tokens, as in pre-training."""
 
     visibility: EncoderVisibilityConfig = EverythingConfig()
     """which tokens a token sees"""
     segments: PositiveInt = 2
-    """kinds of parts that a text may have, each with a vector that is added to its tokens; with 1 nothing is added"""
+    """number of text segments, each with a vector that is added to its tokens; with 1 nothing is added"""
     embedding_norm: bool = True
     """normalise the sum of embeddings"""
     norm_epsilon: Epsilon = 1e-12
     """added to the variance that a norm divides by"""
     initialisation: Literal["bert", "xavier"] = "bert"
-    """what training begins with: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""
+    """initial values: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""

@@ -1,4 +1,4 @@
-"""Attention as mathematics: scores, choices, positions, multi-head attention; knows tensors only.
+"""Attention mechanisms on plain tensors: scores, normalizers, positions and multi-head attention.
 
 >>> import torch
 >>> from heedful.attention import AdditiveScore, Attention

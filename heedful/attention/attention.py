@@ -1,4 +1,4 @@
-"""Attention with one score: score, choose, combine; of many rows to one memory, and in many hops at once."""
+"""Attention with a single score, and multi-hop attention with shared keys and values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from heedful.tensors import Memory, RowSelection, count_used_columns, pad_and_co
 
 
 class Attention(TraceableAttention):
-    """c = sum_i v_i choose_i(score(q, k_i)): what a query takes from a memory (Hu 2018, eq. 1-3).
+    """Attention c = sum_i v_i choose_i(score(q, k_i)) with one score and one normalizer (Hu 2018, eq. 1-3).
 
     Args:
-        score: how well each key answers the query.
-        choose: how scores become weights.
-        focus: where a query looks in the first place; None is everywhere that is visible.
+        score: measures how well each key matches the query.
+        choose: turns scores into weights.
+        focus: restricts and reweights the keys that a query may attend to; None uses all visible keys.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Attention(TraceableAttention):
         self.focus = focus
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"choose={format_callable(self.choose)}"
 
     def forward(
@@ -44,7 +44,7 @@ class Attention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_value"]:
-        """The context of each query; `key` comes from `self.score.project`."""
+        """Compute the context of each query; `key` comes from `self.score.project`."""
         weights = self._compute_weights(self.score(query, key), query, visible=visible)
         probed_weights: Tensor = self.probe(weights)
         return probed_weights @ value
@@ -57,7 +57,7 @@ class Attention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> AttentionTrace:
-        """All that lies between the queries and their contexts, which are those of `forward`."""
+        """Return all intermediate values of the call; the contexts are those of `forward`."""
         scores = self.score(query, key)
         weights = self._compute_weights(scores, query, visible=visible)
         parts = (tensor.unsqueeze(1) for tensor in (query, key, value, scores, weights, weights @ value))
@@ -75,6 +75,7 @@ class Attention(TraceableAttention):
     def _compute_weights(
         self, scores: Float[Tensor, "B Q K"], query: Float[Tensor, "B Q d_query"], *, visible: Bool[Tensor, "B Q K"]
     ) -> Float[Tensor, "B Q K"]:
+        """Turn scores into attention weights, restricted by the focus if there is one."""
         if self.focus is None:
             return self.choose(scores, visible)
         emphasis: Tensor = self.focus(query, visible)
@@ -83,7 +84,7 @@ class Attention(TraceableAttention):
 
 @dataclass(frozen=True)
 class PreparedMemory:
-    """A memory ready to be attended to, kept once for the rows of a group (see `heedful.tensors.RowSelection`)."""
+    """A memory with projected keys, stored once for all rows of a group (see `heedful.tensors.RowSelection`)."""
 
     keys: Float[Tensor, "G S d_key"]
     values: Float[Tensor, "G S d_value"]
@@ -92,11 +93,11 @@ class PreparedMemory:
 
     @classmethod
     def from_memory(cls, attention: Attention, memory: Memory) -> PreparedMemory:
-        """What a memory is to this attention: keys are projected once."""
+        """Project the keys of a memory for this attention."""
         return cls(attention.score.project(memory.keys, memory.positions), memory.values, memory.positions)
 
     def reorder(self, rows: RowSelection) -> PreparedMemory:
-        """With other rows; what they look at is copied only where groups are picked or dropped."""
+        """Select rows; keys and values are copied only where whole groups are picked or dropped."""
         groups, width = rows.source_groups(self.width), rows.width
         if groups is None:
             return PreparedMemory(self.keys, self.values, self.positions, width)
@@ -104,7 +105,7 @@ class PreparedMemory:
         return PreparedMemory(keys, values, positions, width)
 
     def concat(self, others: Sequence[PreparedMemory]) -> PreparedMemory:
-        """With the groups of others, whose memories may be longer or shorter."""
+        """Concatenate the groups of several prepared memories, padding the shorter ones."""
         parts = [part.trim_padding() for part in (self, *others)]
         return PreparedMemory(
             pad_and_concat([part.keys for part in parts], axis=1, fill=0.0),
@@ -114,7 +115,7 @@ class PreparedMemory:
         )
 
     def trim_padding(self) -> PreparedMemory:
-        """Without the last slots that are empty in all groups."""
+        """Drop the trailing slots that are empty in all groups."""
         slots = count_used_columns(self.positions)
         return PreparedMemory(self.keys[:, :slots], self.values[:, :slots], self.positions[:, :slots], self.width)
 
@@ -126,7 +127,7 @@ class PreparedMemory:
         positions: Int[Tensor, "B Q"],
         mask_function: MaskFunction = bidirectional,
     ) -> Float[Tensor, "B Q d_value"]:
-        """What queries at these positions take; those of a group side by side."""
+        """Compute the contexts of queries at these positions; the rows of a group share one product."""
         rows, queries, width = query.shape
         groups = rows // self.width
         group_positions = positions.reshape(groups, self.width * queries)
@@ -138,13 +139,13 @@ class PreparedMemory:
 
 
 class MultiHopAttention(TraceableAttention):
-    """M = A H with A = softmax(Q K^T): each hop weighs the same keys by a query of its own (Lin et al. 2017, eq. 6).
+    """Self-attentive sums M = A H with A = softmax(Q K^T), one query per hop (Lin et al. 2017, eq. 6).
 
-    A hop is to this attention what a head is to others, but all hops share keys and values, so that their sums can be
-    told apart by what they look at alone.
+    A hop corresponds to a head of other attentions, but all hops share keys and values, so their contexts differ only
+    by their weights.
 
     Args:
-        hops: r, how many there are.
+        hops: r, the number of hops.
     """
 
     def __init__(self, hops: int) -> None:
@@ -152,7 +153,7 @@ class MultiHopAttention(TraceableAttention):
         self.hops = self.heads = hops
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"hops={self.hops}"
 
     def forward(
@@ -163,7 +164,9 @@ class MultiHopAttention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_context"]:
-        """The sums of all hops side by side; a query is those of all hops side by side, d_query = hops * d_key."""
+        """Return the contexts of all hops concatenated; `query` holds the queries of all hops, d_query = hops *
+        d_key.
+        """
         weights: Tensor = self.probe(self._weigh_by_hop(query, key, visible)[-1])
         return (weights @ value.unsqueeze(1)).transpose(1, 2).flatten(2)
 
@@ -175,7 +178,7 @@ class MultiHopAttention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> AttentionTrace:
-        """All that lies between the queries and their sums, which are those of `forward`."""
+        """Return all intermediate values of the call; the contexts are those of `forward`."""
         queries, scores, weights = self._weigh_by_hop(query, key, visible)
         return AttentionTrace(
             query=queries,
@@ -190,7 +193,7 @@ class MultiHopAttention(TraceableAttention):
     def _weigh_by_hop(
         self, query: Float[Tensor, "B Q d_query"], key: Float[Tensor, "B K d_key"], visible: Bool[Tensor, "B Q K"]
     ) -> tuple[Float[Tensor, "B hops Q d_key"], Float[Tensor, "B hops Q K"], Float[Tensor, "B hops Q K"]]:
-        """Queries, scores and weights of each hop."""
+        """Return the queries, scores and weights of each hop."""
         queries = query.view(*query.shape[:2], self.hops, -1).transpose(1, 2)
         scores = queries @ key.unsqueeze(1).transpose(-2, -1)
         return queries, scores, softmax(scores, visible.unsqueeze(1))

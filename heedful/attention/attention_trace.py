@@ -1,4 +1,4 @@
-"""An attention, slowly: everything between its queries and its contexts."""
+"""Attention with all intermediate values, from queries to contexts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from heedful.attention.hooks import AttentionRole, HookPoint
 
 @dataclass(frozen=True)
 class AttentionTrace:
-    """What an attention computes on its way; a single attention has one head.
+    """Intermediate values of one attention call; an attention without heads has one head.
 
     Attributes:
-        query: as it is compared with keys.
-        key: likewise, as the score projects it.
-        value: what is summed.
-        scores: scaled and with their bias, of all keys, also of hidden ones.
-        visible: who may see whom.
-        weights: of the values.
-        context: the weighted sums.
-        scale: what the plain score was multiplied by.
-        bias: what relative positions add to the scaled score, or the rest of a chain; None where nothing is added.
-        edges: of queries that form a chain, how probable it is that one chooses a key and the next one another.
+        query: queries as they are compared with keys.
+        key: keys as the score projects them.
+        value: the values to sum.
+        scores: scaled scores with their bias, for all keys including hidden ones.
+        visible: which query may see which key.
+        weights: attention weights.
+        context: weighted sums of values.
+        scale: factor of the plain score.
+        bias: what relative positions, or the rest of a chain, add to the scaled score; None if nothing is added.
+        edges: for queries that form a chain, the probability of each pair of keys in consecutive steps.
     """
 
     query: Float[Tensor, "B H Q d_k"]
@@ -42,9 +42,9 @@ class AttentionTrace:
 
 
 class TraceableAttention(nn.Module, ABC):
-    """An attention whose weights pass through its `probe`, and that can say what it computes.
+    """Base class of attentions whose weights pass through `probe` and that can return their intermediate values.
 
-    What looks for the attentions of a model asks for this class.
+    Code that searches a model for its attentions looks for this class.
     """
 
     heads = 1
@@ -55,14 +55,14 @@ class TraceableAttention(nn.Module, ABC):
 
     @abstractmethod
     def compute_trace(self, *args: Any, **kwargs: Any) -> AttentionTrace:
-        """All that lies between queries and contexts, for the arguments of a call."""
+        """Return all intermediate values for the arguments of a call of `forward`."""
 
 
 def assign_roles(module: nn.Module, role: AttentionRole) -> None:
-    """Says who looks at what in the attentions of a part that have not been told yet.
+    """Assign a role to all attentions of a module that have none yet.
 
-    So whoever knows best comes first: a layer says which of its attentions look at a memory, the decoder above says of
-    all others that they look at what was read before.
+    The most specific caller comes first: a layer marks its cross-attentions, then the decoder marks all others as
+    self-attention.
     """
     for child in module.modules():
         if isinstance(child, TraceableAttention) and child.probe.role is None:

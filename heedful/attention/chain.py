@@ -1,4 +1,4 @@
-"""Attention whose queries choose together: a Markov chain over keys, one for each query in turn."""
+"""Attention whose queries choose jointly: a Markov chain over keys with one step per query."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from heedful.attention.normalizers import softmax
 
 
 class ChainAttention(TraceableAttention):
-    """p(z_q = k), where z is a path that takes one key for each query (Kim et al. 2017, section 4.3).
+    """Attention by the marginals p(z_q = k) of a path z with one key per query (Kim et al. 2017, section 4.3).
 
     p(z) is proportional to exp(sum_q score(q, z_q) + sum_q link(z_q, z_q+1)): a linear-chain conditional random field
-    whose states are keys. As in the authors' code a path with links does not stay where it is, unless there is one key
-    alone. Without links queries know nothing of each other, and each has the softmax of its scores.
+    whose states are keys. As in the authors' code, a path with links never stays at the same key, unless there is only
+    one key. Without links the queries are independent, and each has the softmax of its scores.
     """
 
     def forward(
@@ -29,14 +29,14 @@ class ChainAttention(TraceableAttention):
         visible: Bool[Tensor, "B 1 K"],
         links: Float[Tensor, "B steps K K"] | None = None,
     ) -> Float[Tensor, "B Q d_value"]:
-        """What each query expects to find; zeros where nothing is visible.
+        """Return the expected value of each query; zeros where nothing is visible.
 
         Args:
-            query: one for each step of a path.
-            key: what paths lead through.
-            value: what is found there.
-            visible: which keys there are.
-            links: scores of a key of one step and one of the next, Q - 1 steps.
+            query: one query for each step of a path.
+            key: the states of the chain.
+            value: the values to average.
+            visible: which keys exist.
+            links: transition scores between a key of one step and a key of the next, for Q - 1 steps.
         """
         weights: Tensor = self.probe(_run_forward_backward(query @ key.transpose(1, 2), visible, links).marginals)
         return weights @ value
@@ -50,7 +50,7 @@ class ChainAttention(TraceableAttention):
         visible: Bool[Tensor, "B 1 K"],
         links: Float[Tensor, "B steps K K"] | None = None,
     ) -> AttentionTrace:
-        """All that lies between queries and what they find; `bias` is what the rest of paths adds to a score."""
+        """Return all intermediate values; `bias` is what the rest of the path adds to each score."""
         unary_scores = query @ key.transpose(1, 2)
         paths = _run_forward_backward(unary_scores, visible, links)
         visible_keys = visible.expand_as(unary_scores)
@@ -70,13 +70,13 @@ class ChainAttention(TraceableAttention):
 
 @dataclass(frozen=True)
 class _PathMarginals:
-    """Sums over all paths.
+    """Marginals of the distribution over all paths.
 
     Attributes:
-        log_marginals: log sum exp of the paths through a key, up to a constant of each query.
-        marginals: how probable it is that a path goes through it.
-        log_pair_marginals: log of how probable it is that a path goes through two keys, one after the other; up to a constant.
-        visible: which keys there are.
+        odds: log sum exp over the paths through each key, up to a constant per query.
+        nodes: probability that a path goes through each key.
+        joints: log-probability that a path goes through a pair of keys in consecutive steps, up to a constant.
+        visible: which keys exist.
     """
 
     log_marginals: Float[Tensor, "B Q K"]
@@ -86,7 +86,7 @@ class _PathMarginals:
 
     @property
     def pair_marginals(self) -> Float[Tensor, "B steps K K"]:
-        """How probable it is that a path goes through two keys, one after the other."""
+        """Probability that a path goes through a pair of keys in consecutive steps."""
         pair_visible = (self.visible.unsqueeze(3) & self.visible.unsqueeze(2)).expand_as(self.log_pair_marginals)
         return (
             softmax(self.log_pair_marginals.flatten(2), pair_visible.flatten(2))
@@ -98,7 +98,7 @@ class _PathMarginals:
 def _run_forward_backward(
     scores: Float[Tensor, "B Q K"], visible: Bool[Tensor, "B 1 K"], links: Float[Tensor, "B steps K K"] | None
 ) -> _PathMarginals:
-    """The forward-backward algorithm in log space."""
+    """Run the forward-backward algorithm in log space."""
     queries, keys = scores.shape[1:]
     exact_scores, visible_keys = scores.to(torch.promote_types(scores.dtype, torch.float32)), visible.expand_as(scores)
     if links is None:

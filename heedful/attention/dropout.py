@@ -1,8 +1,8 @@
-"""Dropout whose masks cost little on a CPU.
+"""Dropout with random masks that are cheap to draw on a CPU.
 
-Profiled, drawing one Bernoulli variable per element took a quarter of a training step. A random 64-bit word gives eight
-masks instead, so the probability is rounded to the nearest 1/256; the scale follows the rounded value, so expectations
-are exact.
+Profiling showed that drawing one Bernoulli variable per element took a quarter of a training step. One random 64-bit
+word gives eight masks instead, so the probability is rounded to the nearest 1/256; the scale follows the rounded value,
+so expectations are exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEVELS = 256
 
 
 class Dropout(nn.Module):
-    """Zeroes entries with probability p while training and scales the others by 1 / (1 - p) (Srivastava et al. 2014).
+    """Zero entries with probability p while training and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
     Args:
         p: probability of a zero, 0 <= p < 1; on CPU rounded to 1/256, at most 255/256.
@@ -32,11 +32,11 @@ class Dropout(nn.Module):
         self.p = p
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"p={self.p}"
 
     def forward(self, x: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-        """Thinned and rescaled while training, the same otherwise."""
+        """Drop and rescale entries while training; return the input unchanged otherwise."""
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu":
@@ -45,7 +45,7 @@ class Dropout(nn.Module):
         return x * keep.mul_(scale)
 
     def draw_factors(self, shape: tuple[int, ...], *, reference: Tensor) -> Float[Tensor, "*S"] | None:
-        """What the entries of such a tensor are multiplied by: 0 or 1 / (1 - p); None where nothing is dropped."""
+        """Draw the factors for a tensor of this shape: 0 or 1 / (1 - p); None if nothing is dropped."""
         if not self.training or self.p == 0:
             return None
         if reference.device.type != "cpu":
@@ -54,7 +54,7 @@ class Dropout(nn.Module):
         return keep.mul_(scale)
 
     def add_dropped(self, x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-        """x + dropout(branch), in one pass over memory."""
+        """Return x + dropout(branch) in one pass over memory."""
         if not self.training or self.p == 0:
             return x + branch
         if x.device.type != "cpu":
@@ -65,7 +65,7 @@ class Dropout(nn.Module):
 
 
 def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:
-    """1 where an entry stays and 0 where it goes, from torch's own generator, and the scale of what stays."""
+    """Draw a mask (1 = keep, 0 = drop) from torch's default generator; also return the scale of kept entries."""
     threshold = min(round(p * _LEVELS), _LEVELS - 1)
     size = math.prod(shape)
     random_words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)
@@ -75,7 +75,7 @@ def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple
 
 
 class _AddScaled(torch.autograd.Function):
-    """x + scale * branch * keep without a temporary for the scaled branch."""
+    """Autograd function x + scale * branch * keep without a temporary for the scaled branch."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, branch: Tensor, keep: Tensor, scale: float) -> Tensor:

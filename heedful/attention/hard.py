@@ -1,13 +1,13 @@
-"""Hard attention: a query takes one key, drawn from the softmax, and two ways to learn in spite of the draw.
+"""Hard attention: each query takes one key, sampled from the softmax, with two ways to get a gradient.
 
-Both choices draw while training. Outside training they take the most likely key, so that an evaluation repeats and the
-result of a row does not depend on what else was drawn. The softmax that is drawn from passes through the choice's own
-`HookPoint`, so watching a model shows it beside the draws, and a loss reads what REINFORCE needs from the two::
+Both normalizers sample while training. Outside training they take the most likely key, so that an evaluation is
+reproducible and the result of a row does not depend on other samples. The softmax passes through the normalizer's own
+`HookPoint`, so watching a model shows it beside the samples, and a loss reads what REINFORCE needs from the two::
 
     with watch(model, detach=False) as seen:
         ...
-    drawn = Drawn.of(seen["decoder.attention"][0], seen["decoder.attention.choose"][0])
-    loss = surrogate(drawn, reward=reward, baseline=baseline.value, entropy_weight=0.002).sum()
+    drawn = SampleStatistics.from_weights(seen["decoder.attention"][0], seen["decoder.attention.choose"][0])
+    loss = compute_reinforce_loss(drawn, reward=reward, baseline=baseline.value, entropy_weight=0.002).sum()
     baseline = baseline.update(reward)
 """
 
@@ -24,9 +24,10 @@ from heedful.attention.normalizers import softmax
 
 
 class StraightThrough(nn.Module):
-    """One key for each query, with the gradient that its softmax would have (Bengio et al. 2013).
+    """Take one key per query, with the gradient of the softmax (straight-through estimator, Bengio et al. 2013).
 
-    The gradient is biased but of low variance, and the loss stays as it is. A query that sees nothing takes nothing.
+    The gradient is biased but of low variance, and the loss needs no extra term. A query that sees nothing takes
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -34,21 +35,21 @@ class StraightThrough(nn.Module):
         self.probe = HookPoint()
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """1 for the key that is taken, 0 for the others."""
+        """Return 1 for the selected key and 0 for the others."""
         soft: Tensor = self.probe(softmax(scores, visible))
         selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
         return selected + (soft - soft.detach())
 
 
 class HardSampling(nn.Module):
-    """One key for each query; the gradient is left to a loss by REINFORCE (Xu et al. 2015, section 4.1).
+    """Take one key per query; the gradient comes from a REINFORCE loss (Xu et al. 2015, section 4.1).
 
-    Unbiased, but only together with `compute_reinforce_loss` in the loss: without it nothing behind the scores learns. A query that
+    Unbiased, but only together with `compute_reinforce_loss`: without it nothing behind the scores learns. A query that
     sees nothing takes nothing.
 
     Args:
-        expected: share of the queries that in training get the softmax itself instead of a draw, to quieten the
-            gradient (the paper's 0.5, there for whole sentences).
+        expected: share of the queries that use the softmax itself in training instead of a sample, to reduce the
+            variance of the gradient (the paper's 0.5, there for whole sentences).
     """
 
     def __init__(self, *, expected: float = 0.0) -> None:
@@ -58,11 +59,11 @@ class HardSampling(nn.Module):
         self.probe = HookPoint()
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"expected={self.expected}"
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """1 for the key that is taken, 0 for the others."""
+        """Return 1 for the selected key and 0 for the others, or the softmax for queries that are not sampled."""
         soft: Tensor = self.probe(softmax(scores, visible))
         selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
         if not self.training or self.expected == 0:
@@ -73,11 +74,11 @@ class HardSampling(nn.Module):
 
 @dataclass(frozen=True)
 class SampleStatistics:
-    """What a loss must know of draws.
+    """Log-probability and entropy of hard attention samples, as a REINFORCE loss needs them.
 
     Attributes:
-        log_probability: of each query's draw, with its gradient; 0 where nothing was drawn.
-        entropy: of what each draw came from, in nats.
+        log_probability: of each query's sample, with its gradient; 0 where nothing was sampled.
+        entropy: entropy of the distribution that was sampled from, in nats.
     """
 
     log_probability: Float[Tensor, "*B Q"]
@@ -85,9 +86,9 @@ class SampleStatistics:
 
     @classmethod
     def from_weights(cls, weights: Float[Tensor, "*B Q K"], probabilities: Float[Tensor, "*B Q K"]) -> SampleStatistics:
-        """From the weights of an attention and the probabilities of its choice, as probes saw them.
+        """Compute the statistics from attention weights and the normalizer's probabilities, as recorded by hooks.
 
-        A query with a single weight that is not 0 drew it; any other got an expectation or saw nothing.
+        A query with exactly one nonzero weight sampled that key; any other query used the softmax or saw nothing.
         """
         # The logarithm of a probability that is 0 would be infinite, and its gradient NaN.
         log_probabilities = probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log()
@@ -103,17 +104,18 @@ def compute_reinforce_loss(
     baseline: float | Float[Tensor, "*#B #Q"] = 0.0,
     entropy_weight: float = 0.0,
 ) -> Float[Tensor, "*B Q"]:
-    """Of each draw, a term to add to a loss that is minimised: its gradient is that of -E[reward] - weight * entropy.
+    """Return a loss term per sample whose gradient is that of -E[reward] - entropy_weight * entropy.
 
-    The value itself means nothing. REINFORCE with a baseline (Williams 1992; Xu et al. 2015, eq. 11-12): the baseline
-    leaves the expected gradient alone as long as it does not depend on the draw, and makes it quieter.
+    Only the gradient is meaningful, not the value. REINFORCE with a baseline (Williams 1992; Xu et al. 2015, eq.
+    11-12): the baseline leaves the expected gradient unchanged as long as it does not depend on the sample, and reduces
+    its variance.
 
     Args:
-        samples: log-probabilities and entropies.
-        reward: what each draw earned; no gradient passes. For Xu et al. the log-likelihood of the whole sentence,
-            [B, 1], scaled, together with the baseline, by their lambda_r.
-        baseline: what was to be expected.
-        entropy_weight: how much spread draws are favoured (their lambda_e, 0.002 in their code).
+        samples: log-probabilities and entropies of the samples.
+        reward: reward of each sample; no gradient passes. For Xu et al. the log-likelihood of the whole sentence, [B,
+            1], scaled, together with the baseline, by their lambda_r.
+        baseline: the expected reward.
+        entropy_weight: weight of the entropy bonus (their lambda_e, 0.002 in their code).
     """
     advantage = (reward - baseline).detach()
     return -(advantage * samples.log_probability + entropy_weight * samples.entropy)
@@ -121,20 +123,20 @@ def compute_reinforce_loss(
 
 @dataclass(frozen=True)
 class MovingBaseline:
-    """A mean of past rewards in which old ones fade (Xu et al. 2015: b = 0.9 b + 0.1 reward)."""
+    """Exponential moving average of past rewards (Xu et al. 2015: b = 0.9 b + 0.1 reward)."""
 
     value: float = 0.0
     decay: float = 0.9
 
     def update(self, reward: Float[Tensor, ...]) -> MovingBaseline:
-        """With the mean of newer rewards in it."""
+        """Return the baseline after including the mean of new rewards."""
         return MovingBaseline(self.decay * self.value + (1 - self.decay) * float(reward.detach().mean()), self.decay)
 
 
 def _select_keys(
     probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, sample: bool
 ) -> Bool[Tensor, "*B Q K"]:
-    """The key that each query takes: drawn, or the first of the most likely ones."""
+    """Select one key per query: sampled, or the first of the most likely ones."""
     priority = probabilities
     if sample:
         # Of exponential variables with rates p_i, the i-th is the smallest with probability p_i. One may be 0, and a

@@ -1,4 +1,4 @@
-"""The one place where attention weights exist as such, and what is said of them there: who looks at what."""
+"""Hook points for attention weights, and the role of each attention in its model."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 AttentionKind = Literal["encoder", "decoder", "cross", "summary"]
-"""An encoder's tokens to each other, a decoder's to those before them, a decoder's to what the encoder made, and what
-makes one vector of a text, or of two."""
+"""Kind of an attention: encoder self-attention, decoder self-attention, cross-attention, or attention that summarises
+one or two texts."""
 
 SOURCE_AXIS, READ_AXIS, WRITTEN_AXIS = "source", "read", "written"
-"""The axes of text: what the encoder read; what the decoder had read when it wrote; what it wrote then."""
+"""Axis of the target tokens that the decoder predicts."""
 
 WHOLE_AXIS, PREMISE_AXIS, HYPOTHESIS_AXIS = "whole", "premise", "hypothesis"
-"""The axes of summaries: the text as one, and of two texts the first and the second."""
+"""Axis of the second text of a pair."""
 
 
 @dataclass(frozen=True)
 class AttentionRole:
-    """Who looks at what in an attention.
+    """Role of an attention in its model, with the names of its query axis and key axis.
 
     Attributes:
-        kind: of the attention in its model.
-        queries: name of the axis of those who look.
-        keys: name of the axis of what is looked at.
+        kind: kind of attention.
+        queries: name of the axis of the queries.
+        keys: name of the axis of the keys.
     """
 
     kind: AttentionKind
@@ -43,19 +43,19 @@ CROSS = AttentionRole("cross", WRITTEN_AXIS, SOURCE_AXIS)
 SUMMARY = AttentionRole("summary", WHOLE_AXIS, SOURCE_AXIS)
 
 WeightsHook: TypeAlias = Callable[[Tensor], Tensor | None]
-"""Gets the weights of a call; what it returns takes their place, None leaves them."""
+"""Hook that gets the weights of a call; its result replaces them, None keeps them."""
 
 _ACTIVE_HOOKS: ContextVar[tuple[Mapping[HookPoint, WeightsHook], ...]] = ContextVar("readers", default=())
 
 
 class HookPoint(nn.Module):
-    """An identity that attention weights pass through, so that they can be read or replaced: by a forward hook, which
-    hears the calls of all threads, or inside `intercept_weights`, which hears those of its own.
+    """Identity module for attention weights, so that hooks can read or replace them.
 
-    While nobody reads, attention may use a kernel that never forms the weights.
+    A forward hook sees the calls of all threads; hooks of `intercept_weights` see those of their own thread or task.
+    While there are no hooks, attention may use a kernel that never forms the weights.
 
     Args:
-        role: who looks at what; whoever puts an attention into a model says it (see `declare`).
+        role: role of the attention; set by the module that contains it (see `assign_roles`).
     """
 
     def __init__(self, role: AttentionRole | None = None) -> None:
@@ -63,7 +63,7 @@ class HookPoint(nn.Module):
         self.role = role
 
     def forward(self, weights: Float[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """The same weights, or those that a reader puts in their place."""
+        """Return the weights, or those that a hook returned instead."""
         for hooks in _ACTIVE_HOOKS.get():
             if (hook := hooks.get(self)) is not None and (replacement := hook(weights)) is not None:
                 weights = replacement
@@ -71,15 +71,15 @@ class HookPoint(nn.Module):
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody reads the weights of this thread's calls."""
+        """Whether a hook reads the weights of this thread's calls."""
         return bool(self._forward_hooks) or any(self in hooks for hooks in _ACTIVE_HOOKS.get())
 
 
 @contextmanager
 def intercept_weights(hooks: Mapping[HookPoint, WeightsHook]) -> Iterator[None]:
-    """Inside the block the weights of some attentions are read, in the calls of this thread or asynchronous task alone.
+    """Context manager: call hooks with the weights of these attentions, in this thread or asynchronous task only.
 
-    Readers of blocks around this one go first.
+    Hooks of enclosing blocks are called first.
     """
     _ACTIVE_HOOKS.set((*_ACTIVE_HOOKS.get(), hooks))
     try:
@@ -89,5 +89,5 @@ def intercept_weights(hooks: Mapping[HookPoint, WeightsHook]) -> Iterator[None]:
 
 
 def has_weight_hooks() -> bool:
-    """Whether the weights of some attention are read in this thread or asynchronous task."""
+    """Return whether `intercept_weights` is active in this thread or asynchronous task."""
     return bool(_ACTIVE_HOOKS.get())

@@ -1,4 +1,4 @@
-"""Which kernel computes attention: a measured choice, made here alone, that never changes the result."""
+"""Choice of the fastest attention kernel, based on measurements; the result never changes."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from torch.nn import functional
 from heedful.attention.mask_functions import SlidingWindow
 
 _MIN_FUSED_KEYS = 64
-"""Keys from which torch's fused kernel wins on a CPU where no gradient is asked for."""
+"""Number of keys from which torch's fused kernel is faster on a CPU without gradients."""
 _LONG_KEYS = 2048
-"""Keys up to which explicit products are known to train faster in bf16 on a CPU; weights of more need much memory."""
+"""Number of keys up to which explicit products train faster in bf16 on a CPU; weights of more keys need much memory."""
 _SHORT_KEYS = 16
-"""Keys below which torch's softmax over fp32 on a CPU leaves its vectorised code: 15 cost 15 times what 16 do."""
+"""Number of keys below which torch's fp32 softmax on a CPU leaves its vectorised code: 15 keys cost 15 times as much as
+16."""
 _MANY_SCORES = 4096
-"""Scores from which that costs more than the four operations that avoid it."""
+"""Number of scores from which that costs more than the four operations that avoid it."""
 
 
 _MIN_BLOCK_QUERIES = 32
-"""Queries that a block of a band has at least: products of fewer rows are not worth their calls."""
+"""Minimum number of queries in a block of a band: products of fewer rows are not worth the overhead."""
 _MIN_BAND_KEYS, _MIN_BAND_GAIN = 256, 2
-"""Keys from which a band may be worth its copies, and how many times fewer of them a query must then meet."""
+"""Required ratio of all keys to the keys per block of a band."""
 
 
 def is_tracing() -> bool:
-    """Whether the program is being written down, as an export does.
+    """Return whether torch is tracing or compiling, as an export does.
 
-    Tensors have no values then that could be looked at, and their sizes stand for all others, so nothing may be chosen
-    by either.
+    Tensors have no concrete values then, and their sizes are symbolic, so no decision may depend on either.
     """
     return torch.compiler.is_compiling()
 
 
 def choose_block_size(queries: int, *, window: SlidingWindow) -> tuple[int, int]:
-    """Queries and keys of a block of a band; at most half of its scores are hidden where windows are wide."""
+    """Return the number of queries and keys of a block of a band.
+
+    At most half of the scores are hidden where windows are wide.
+    """
     reach = window.before + window.after
     size = min(max(_MIN_BLOCK_QUERIES, 1 << max(reach - 1, 1).bit_length() - 1), queries)
     return size, size + reach
 
 
 def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
-    """Whether a window is computed block by block, not as a mask over all keys (docs/performance.md)."""
+    """Return whether a window is faster block by block than as a mask over all keys (docs/performance.md)."""
     if is_tracing():
         return False
     _, keys_per_block = choose_block_size(queries, window=window)
@@ -52,7 +55,7 @@ def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
 
 
 def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], dropout: float) -> bool:
-    """Whether torch's fused kernel is the faster one for these shapes on this device (docs/performance.md).
+    """Return whether torch's fused kernel is faster for these shapes on this device (docs/performance.md).
 
     On a CPU its dropout falls back to plain operations, which are slower than those here, and its gradient in bf16
     takes two to 16 times as long as theirs.
@@ -67,7 +70,7 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_
 
 
 def needs_grad(query: Float[Tensor, "B H Q d_k"]) -> bool:
-    """Whether a gradient will be asked for."""
+    """Return whether a gradient will be needed."""
     return torch.is_grad_enabled() and query.requires_grad
 
 
@@ -80,7 +83,7 @@ def fused_attention(
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q d_v"]:
-    """softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights."""
+    """Compute softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights."""
     if visible is not None and fully_masked is not None:
         visible = visible | fully_masked  # some kernels give NaN for a row that is masked entirely
     if visible is not None:
@@ -99,10 +102,10 @@ def explicit_attention(
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
     factors: Float[Tensor, "B H Q K"] | None,
 ) -> Float[Tensor, "B H Q d_v"]:
-    """The same with weights that are formed, and multiplied by `factors` (dropout), in one node of the graph.
+    """Compute softmax(scale q k) v with explicit weights, multiplied by `factors` (dropout), in one autograd node.
 
-    Its gradient copies each of the three once and passes over the weights as often as it must; that of the single
-    operations also masks the gradient of the scores, which is zero there already.
+    Its gradient copies each input once and passes over the weights as often as necessary; that of the single operations
+    would also mask the gradient of the scores, which is zero there already.
     """
     node = _ExplicitAttention.apply
     result: Tensor = node(query, key, value, scale, hidden, fully_masked, factors)  # type: ignore[no-untyped-call]  # torch's
@@ -110,7 +113,7 @@ def explicit_attention(
 
 
 class _ExplicitAttention(torch.autograd.Function):
-    """Gradients of softmax(s q k) v: with g that of a context, dw = g v and ds = w (dw - sum(dw w))."""
+    """Autograd function softmax(s q k) v: with g the gradient of a context, dw = g v and ds = w (dw - sum(dw w))."""
 
     @staticmethod
     def forward(  # noqa: PLR0917 -- autograd passes by position
@@ -142,13 +145,16 @@ class _ExplicitAttention(torch.autograd.Function):
 
 
 def _apply_factors(weights: Tensor, factors: Tensor | None) -> Tensor:
+    """Multiply weights by dropout factors, if there are any."""
     return weights if factors is None else weights * factors
 
 
 def scaled_dot_products(
     query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], *, scale: float
 ) -> Float[Tensor, "B H Q K"]:
-    """scale * q . k, scaled inside the product; torch's own matmul would pass over the result once more."""
+    """Compute scale * q . k with the scale inside the product; torch's own matmul would pass over the result once
+    more.
+    """
     batch, heads, queries, _ = query.shape
     unused_input = query.new_empty(1)  # beta=0: it is not read
     keys = key.flatten(0, 1).transpose(1, 2)
@@ -157,7 +163,7 @@ def scaled_dot_products(
 
 
 def weighted_sum(weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "B H K d_v"]) -> Float[Tensor, "B H Q d_v"]:
-    """Each query's sum of values by its weights."""
+    """Sum the values with each query's weights."""
     batch, heads, queries, _ = weights.shape
     context = torch.bmm(weights.flatten(0, 1), value.flatten(0, 1))
     return context.view(batch, heads, queries, value.size(3))
@@ -169,7 +175,7 @@ def masked_softmax(
     hidden: Bool[Tensor, "B 1 Q K"] | None,
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
 ) -> Float[Tensor, "B H Q K"]:
-    """`heedful.attention.normalizers.softmax` for scores that may be overwritten."""
+    """Compute `heedful.attention.normalizers.softmax` in place; the scores may be overwritten."""
     if hidden is None:
         return _fast_softmax(scores)
     weights = _fast_softmax(_fill_hidden(scores, hidden))
@@ -177,7 +183,7 @@ def masked_softmax(
 
 
 def _fill_hidden(scores: Tensor, hidden: Tensor) -> Tensor:
-    """The lowest number where something is hidden, in place."""
+    """Set hidden scores to the lowest number, in place."""
     lowest = torch.finfo(scores.dtype).min
     if is_tracing() or scores.numel() < _MANY_SCORES:
         return scores.masked_fill_(hidden, lowest)
@@ -186,12 +192,12 @@ def _fill_hidden(scores: Tensor, hidden: Tensor) -> Tensor:
 
 
 def _deduplicate_mask(mask: Tensor) -> Tensor:
-    """One row of a mask that is the same for all rows."""
+    """Return a single row of a mask that is the same for all rows."""
     return mask[:1] if mask.stride(0) == 0 else mask
 
 
 def _is_slow_softmax(scores: Tensor) -> bool:
-    """Whether torch's softmax would leave its vectorised code, and that matters."""
+    """Return whether torch's softmax would leave its vectorised code for these scores."""
     if is_tracing():
         return False
     short = scores.size(-1) < _SHORT_KEYS and scores.numel() >= _MANY_SCORES
@@ -199,7 +205,7 @@ def _is_slow_softmax(scores: Tensor) -> bool:
 
 
 def _fast_softmax(scores: Tensor) -> Tensor:
-    """Over the keys, by whichever way is faster."""
+    """Compute the softmax over the keys in the faster of two ways."""
     if not _is_slow_softmax(scores):
         return scores.softmax(-1)
     if not (torch.is_grad_enabled() and scores.requires_grad):
@@ -209,12 +215,13 @@ def _fast_softmax(scores: Tensor) -> Tensor:
 
 
 def _short_softmax(scores: Tensor) -> Tensor:
+    """Compute the softmax over few keys with element-wise operations."""
     exponent = torch.sub(scores, scores.amax(-1, keepdim=True)).exp_()
     return exponent.div_(exponent.sum(-1, keepdim=True))
 
 
 class _ShortSoftmax(torch.autograd.Function):
-    """Softmax over few keys in element-wise operations; its gradient is w (g - sum(g w))."""
+    """Autograd function for the softmax over few keys; its gradient is w (g - sum(g w))."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:
@@ -229,7 +236,7 @@ class _ShortSoftmax(torch.autograd.Function):
 
 
 def _softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
-    """w (g - sum(g w)), by whichever way is faster."""
+    """Compute w (g - sum(g w)) in the faster of two ways."""
     if not _is_slow_softmax(weights):
         # what autograd itself calls for a softmax; there is no public name for it
         return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)

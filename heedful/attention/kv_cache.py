@@ -1,4 +1,4 @@
-"""The keys and values that queries meet: a cache is those that one passes on."""
+"""Projected keys and values; a cache is a KVCache that is passed on from step to step."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from heedful.attention.shared_buffer import SharedCapacity, grow_capacity
 
 @dataclass(frozen=True)
 class AppendBuffer:
-    """A tuple of tensors that grow along axis 2: appending costs what is appended, and every older value stays valid.
+    """Tensors that grow along axis 2: appending costs only the new part, and older values stay valid.
 
-    A state that is the longest on its room writes behind itself; any other (two continuations of one state, in one
-    thread or in several) first takes a copy. So sharing is never visible.
+    The longest state on a buffer writes in place; any other one (two continuations of one state, in one thread or in
+    several) first takes a copy. So sharing is never visible.
     """
 
     tensors: tuple[Tensor, ...]
@@ -28,16 +28,16 @@ class AppendBuffer:
 
     @classmethod
     def from_tensors(cls, *tensors: Tensor) -> AppendBuffer:
-        """Storage that starts with these tensors, [B, H, length, width]."""
+        """Create a buffer that starts with these tensors, [B, H, length, width]."""
         length = tensors[0].size(2)
         return cls(tensors, SharedCapacity(length, length), length)
 
     def to_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors, up to this state's length."""
+        """Return the tensors up to this state's length."""
         return tuple(tensor.narrow(2, 0, self.length) for tensor in self.tensors)
 
     def append(self, *new_tensors: Tensor) -> AppendBuffer:
-        """A state longer by `new_tensors`."""
+        """Return a buffer that is longer by the new tensors."""
         size = new_tensors[0].size(2)
         end = self.length + size
         tensors, capacity = self.tensors, self.capacity
@@ -50,6 +50,7 @@ class AppendBuffer:
 
 
 def _copy_to_length(tensor: Tensor, length: int) -> Tensor:
+    """Copy a tensor into a new one of this length along axis 2."""
     shape = list(tensor.shape)
     shape[2] = length
     result = tensor.new_empty(shape)
@@ -59,11 +60,11 @@ def _copy_to_length(tensor: Tensor, length: int) -> Tensor:
 
 @dataclass(frozen=True)
 class PendingSelection:
-    """Which keys of which groups are wanted: a note that is followed when they are next read, so that copies are one.
+    """A lazy selection of keys and groups, applied when they are next read, so that several selections cost one copy.
 
     Attributes:
-        groups: the stored group of each group; None where they are as they were.
-        columns: of each group the columns of its keys; None where they are as they were.
+        groups: index of the stored group for each selected group; None keeps all groups.
+        columns: columns of the selected keys of each group; None keeps all columns.
     """
 
     groups: Int[Tensor, " G_picked"] | None = None
@@ -71,13 +72,13 @@ class PendingSelection:
 
     @property
     def is_identity(self) -> bool:
-        """Whether there is nothing to copy."""
+        """Whether all keys of all groups are selected, so that nothing must be copied."""
         return self.groups is None and self.columns is None
 
     def compose(
         self, groups: Int[Tensor, " G_then"] | None, columns: Int[Tensor, "G_then K_then"] | None
     ) -> PendingSelection:
-        """Of what is picked these groups, and of these these columns; None is all."""
+        """Select groups, and columns of these, from what is already selected; None means all."""
         new_groups, new_columns = self.groups, self.columns
         if groups is not None:
             new_groups = groups if new_groups is None else new_groups.index_select(0, groups)
@@ -88,19 +89,19 @@ class PendingSelection:
 
 
 ALL_KEYS = PendingSelection()
-"""All keys of all groups."""
+"""The selection of all keys of all groups."""
 
 
 @dataclass(frozen=True)
 class KVCache:
-    """What can be attended to, already projected; a cache is the KeyValues that one passes."""
+    """Projected keys and values of one attention."""
 
     key: Float[Tensor, "G H K d_k"]
     value: Float[Tensor, "G H K d_v"]
     buffer: AppendBuffer | None = None
 
     def extend(self, newer: KVCache) -> KVCache:
-        """With newer keys and values behind; in place where no gradient is asked for and nothing is written down."""
+        """Append newer keys and values; in place unless gradients are enabled or the model is traced."""
         if torch.is_grad_enabled() or kernels.is_tracing():
             return KVCache(torch.cat((self.key, newer.key), 2), torch.cat((self.value, newer.value), 2))
         buffer = (self.buffer or AppendBuffer.from_tensors(self.key, self.value)).append(newer.key, newer.value)
@@ -108,20 +109,20 @@ class KVCache:
         return KVCache(key, value, buffer)
 
     def to_contiguous(self) -> KVCache:
-        """Stored head by head, so that what is attended to again and again needs no copies."""
+        """Store keys and values contiguously by head, so that repeated attention needs no copies."""
         return KVCache(self.key.contiguous(), self.value.contiguous())
 
     def has_room(self, num_keys: int) -> bool:
-        """Whether so many may be put behind without a copy, as far as it is known."""
+        """Return whether this many keys can be appended without a copy, as far as known."""
         return self.buffer is not None and self.buffer.length + num_keys <= self.buffer.capacity.size
 
     def new_empty(self, num_groups: int) -> KVCache:
-        """No keys and values, for so many groups."""
+        """Create an empty cache for this many groups."""
         key, value = (part.new_empty(num_groups, part.size(1), 0, part.size(3)) for part in (self.key, self.value))
         return KVCache(key, value)
 
     def apply_selection(self, selection: PendingSelection, *, spare_keys: int = 0) -> KVCache:
-        """What is wanted, and where columns are picked room for so many keys behind them."""
+        """Apply a selection; where columns are selected, reserve room for this many further keys."""
         if selection.columns is not None:
             return self.concat_groups([(self, selection)], pad_left=True, spare_keys=spare_keys)
         if selection.groups is None:
@@ -132,9 +133,9 @@ class KVCache:
     def concat_groups(
         cls, caches: Sequence[tuple[KVCache, PendingSelection]], *, pad_left: bool, spare_keys: int = 0
     ) -> KVCache:
-        """What is wanted of all, group after group, and room for so many keys behind that.
+        """Concatenate the selected groups of several caches and reserve room for further keys.
 
-        Where one has fewer keys there is something behind them or to their left that nobody may look at.
+        Shorter caches are padded on the right, or on the left; padding must be hidden by the mask.
         """
         spare_keys = 0 if torch.is_grad_enabled() else spare_keys
         columns_by_cache = [part._selected_columns(picks) for part, picks in caches]
@@ -154,13 +155,14 @@ class KVCache:
         return cls(key, value, buffer)
 
     def _get_storage(self) -> tuple[Tensor, Tensor]:
-        """All there is, or what is no key where there is none, since something has to be there."""
+        """Return the stored tensors, or one dummy key if there are none."""
         key, value = (self.key, self.value) if self.buffer is None else self.buffer.tensors
         if key.size(2):
             return key, value
         return key.new_zeros(1, 1, 1, key.size(3)), value.new_zeros(1, 1, 1, value.size(3))
 
     def _selected_columns(self, selection: PendingSelection) -> Int[Tensor, "G_picked K_picked"]:
+        """Return the selected columns of each group."""
         if selection.columns is not None:
             return selection.columns
         groups = self.key.size(0) if selection.groups is None else len(selection.groups)
@@ -169,7 +171,7 @@ class KVCache:
     def _flat_indices(
         self, groups: Int[Tensor, " G_picked"] | None, columns: Int[Tensor, "G_picked K_all"]
     ) -> Int[Tensor, " places"]:
-        """Where in storage, head by head, the keys of groups are at columns of each."""
+        """Return the indices into flattened storage, head by head, of these columns of these groups."""
         keys, heads = self._get_storage()[0].size(2), self.key.size(1)
         if not self.key.size(2):
             return columns.new_zeros(columns.numel() * heads)
@@ -180,7 +182,7 @@ class KVCache:
 
 
 def _gather_rows(tensors: Sequence[Tensor], indices: Sequence[Int[Tensor, " _"]]) -> Float[Tensor, "places d"]:
-    """What is at some places of each, one behind the other; copied once, where no gradient is asked for."""
+    """Concatenate the rows at these indices of several tensors; copied once where gradients are disabled."""
     flat = [tensor.reshape(-1, tensor.size(3)) for tensor in tensors]
     if torch.is_grad_enabled() or kernels.is_tracing():
         return torch.cat([tensor.index_select(0, rows) for tensor, rows in zip(flat, indices, strict=True)])

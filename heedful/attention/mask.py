@@ -1,4 +1,4 @@
-"""Who looks at what in one call: computed once for a stack, used by all its layers."""
+"""Attention masks and cache layouts: computed once per call of a stack and used by all its layers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from heedful.tensors import RowSelection, pad_and_concat, require_same_width
 
 @dataclass(frozen=True)
 class CacheLayout:
-    """Where the keys of a cache or memory are, and which rows may use them.
+    """Positions of the keys in a cache or memory, and which rows may use each key.
 
-    Rows of a state come in groups of `width` that share their keys (see `heedful.tensors.RowSelection`): the memory of a
-    sentence is kept once for all its beams, and what the beams wrote stays where it was written. Which of the group's
-    keys a row descends from is the ancestry table `key_mask`; rearranging beams rearranges this table, not the keys.
+    Rows of a state come in groups of `width` that share their keys (see `heedful.tensors.RowSelection`): the memory of
+    a sentence is stored once for all its beams, and keys that a beam wrote stay where they are. `key_mask` records
+    which of the group's keys each row descends from; reordering beams reorders this table, not the keys.
 
     Attributes:
         positions: position of each key, -1 where there is none, [G, K].
-        key_mask: which keys each row may use, [B, K] with B = G * width; None when all may use all.
+        key_mask: which keys each row may use, [B, K] with B = G * width; None if all rows may use all keys.
         width: rows in a group.
     """
 
@@ -33,7 +33,7 @@ class CacheLayout:
     width: int = 1
 
     def extend(self, positions: Int[Tensor, "G wQ"]) -> CacheLayout:
-        """With the keys that each row has just written, which are its own alone."""
+        """Append the keys that each row has just written; only that row may use them."""
         all_positions = torch.cat((self.positions, positions), 1) if self.positions.size(1) else positions
         if self.width == 1:
             return CacheLayout(all_positions)
@@ -43,7 +43,7 @@ class CacheLayout:
         return CacheLayout(all_positions, torch.cat((self.dense_key_mask(), new_mask), 1), self.width)
 
     def reorder(self, rows: RowSelection) -> CacheLayout:
-        """With other rows; keys that a freely picked row did not own are marked as absent."""
+        """Select rows; for freely picked rows, keys that the row may not use become absent."""
         groups = rows.source_groups(self.width)
         positions = self.positions if groups is None else self.positions.index_select(0, groups)
         owned = None if self.key_mask is None else self.key_mask.index_select(0, rows.origin)
@@ -52,11 +52,10 @@ class CacheLayout:
         return CacheLayout(positions, owned, rows.width)
 
     def needed_columns(self) -> Int[Tensor, "G K_needed"] | None:
-        """The columns of keys that some row of their group may use, in order; to their left, where a group needs fewer
-        than another, columns of others. None where some group needs them all.
+        """Return the columns of keys that some row of each group may use, in order; None if a group needs all columns.
 
-        What beams wrote that no beam descends from any more is not needed: of T tokens in each of w beams little more
-        than T.
+        Groups that need fewer columns are padded on the left with unneeded ones. Keys of beams without descendants are
+        not needed: of T tokens in each of w beams, little more than T remain.
         """
         groups, keys = self.positions.shape
         if not groups or not keys:
@@ -68,13 +67,14 @@ class CacheLayout:
         return is_used.byte().sort(dim=1, stable=True).indices[:, keys - max_used :]
 
     def select_columns(self, columns: Int[Tensor, "G K_needed"]) -> CacheLayout:
-        """Of those columns that `needed_columns` gave."""
+        """Keep only these columns, which `needed_columns` returned."""
         positions = torch.where(self._find_used_keys(), self.positions, -1).gather(1, columns)
         if self.key_mask is None:
             return CacheLayout(positions, None, self.width)
         return CacheLayout(positions, self.key_mask.gather(1, columns.repeat_interleave(self.width, 0)), self.width)
 
     def _find_used_keys(self) -> Bool[Tensor, "G K"]:
+        """Mark the keys that some row of the group may use."""
         exists = self.positions >= 0
         if self.key_mask is None:
             return exists
@@ -82,7 +82,7 @@ class CacheLayout:
 
     @classmethod
     def concat_groups(cls, layouts: Sequence[CacheLayout], *, pad_left: bool) -> CacheLayout:
-        """The groups of all; where one has fewer keys, there are none behind them or to their left."""
+        """Concatenate the groups of several layouts; shorter ones are padded on the right, or on the left."""
         width = require_same_width(part.width for part in layouts)
         positions = pad_and_concat([part.positions for part in layouts], axis=1, fill=-1, pad_left=pad_left)
         if all(part.key_mask is None for part in layouts):
@@ -94,23 +94,23 @@ class CacheLayout:
         )
 
     def first_columns(self, count: int) -> Int[Tensor, "G first"]:
-        """So many, from the first on, of each group."""
+        """Return the indices of the first `count` columns of each group."""
         return torch.arange(count, device=self.positions.device).expand(len(self.positions), -1)
 
     def truncate(self, count: int) -> CacheLayout:
-        """Only so many, and none behind them."""
+        """Keep only the first columns."""
         owned = None if self.key_mask is None else self.key_mask[:, :count]
         return CacheLayout(self.positions[:, :count], owned, self.width)
 
     def dense_key_mask(self) -> Bool[Tensor, "B K"]:
-        """The table of ancestry, even where all rows may use all keys."""
+        """Return the table of usable keys, even where all rows may use all keys."""
         if self.key_mask is not None:
             return self.key_mask
         groups, keys = self.positions.shape
         return torch.ones(groups * self.width, keys, dtype=torch.bool, device=self.positions.device)
 
     def build_mask(self, positions: Int[Tensor, "G wQ"], mask_function: MaskFunction) -> AttentionMask:
-        """What queries at `positions`, those of a group side by side, see of these keys."""
+        """Build the mask of queries at `positions` (rows of a group side by side) over these keys."""
         if isinstance(mask_function, SlidingWindow) and self.width == 1:
             band = BandedMask.from_positions(mask_function, positions, key_positions=self.positions)
             if band is not None:
@@ -126,21 +126,21 @@ class CacheLayout:
         return AttentionMask.from_visible(positions, key_positions=self.positions, visible=visible)
 
     def _rows_are_identical(self, positions: Int[Tensor, "G Q"]) -> bool:
-        """Whether all rows are known to see the same: those of queries and of keys are one row in memory."""
+        """Return whether all rows are known to have the same mask, because they share one row in memory."""
         return self.key_mask is None and positions.stride(0) == 0 and self.positions.stride(0) == 0
 
 
 @dataclass(frozen=True)
 class AttentionMask:
-    """What each query sees.
+    """Which keys each query may see.
 
     Attributes:
-        positions: of the queries, [G, Q].
-        key_positions: of the keys, [G, K].
-        visible: who sees whom, broadcast over heads, [G, 1, Q, K]; None when everybody sees everything.
-        hidden: the opposite, so that no layer has to turn it round.
-        fully_masked: queries that see nothing at all, [G, 1, Q, 1]; None when there are none.
-        band: who sees whom where that is few and near; the three above are then None.
+        positions: positions of the queries, [G, Q].
+        key_positions: positions of the keys, [G, K].
+        visible: True where a query sees a key, broadcast over heads, [G, 1, Q, K]; None if nothing is hidden.
+        hidden: the inverse, computed once for all layers.
+        fully_masked: queries that see nothing at all, [G, 1, Q, 1]; None if there are none.
+        band: block-sparse form of a narrow window; the three fields above are then None.
     """
 
     positions: Int[Tensor, "G Q"]
@@ -151,7 +151,7 @@ class AttentionMask:
     band: BandedMask | None = None
 
     def to_dense(self) -> AttentionMask:
-        """The same without a band: all keys, most of them hidden."""
+        """Return the same mask over all keys, without a band."""
         if self.band is None:
             return self
         visible = self.band.window(self.positions.unsqueeze(2), self.key_positions.unsqueeze(1))
@@ -165,10 +165,10 @@ class AttentionMask:
         key_positions: Int[Tensor, "G K"],
         visible: Bool[Tensor, "#G Q K"],
     ) -> AttentionMask:
-        """Sight from a mask, of each row or of all alike.
+        """Create a mask from a boolean tensor, per row or shared by all rows.
 
-        On the CPU the mask is looked at, and dropped where it hides nothing; elsewhere looking would make the
-        program wait for the device, and while the program is written down there is nothing to look at.
+        On the CPU the values are inspected, and the tensor is dropped if it hides nothing. On other devices that would
+        wait for the device, and while tracing there are no values.
         """
         mask = visible.unsqueeze(1)
         can_inspect = mask.device.type == "cpu" and not kernels.is_tracing()
@@ -184,17 +184,17 @@ class AttentionMask:
 
 @dataclass(frozen=True)
 class BandedMask:
-    """A window over tokens that stand in line, cut into N blocks of S queries and the W keys that these may see.
+    """A sliding window over consecutive tokens, cut into N blocks of S queries and the W keys that they may see.
 
-    Blocks are rows of their own, so attention to them is attention as anywhere else, and restricted self-attention
-    costs what its window is wide, not what the text is long: O(n r d) (Vaswani et al. 2017, table 1).
+    Blocks are separate rows, so ordinary attention applies to them, and the cost of restricted self-attention depends
+    on the width of its window, not on the length of the text: O(n r d) (Vaswani et al. 2017, table 1).
 
     Attributes:
-        window: who sees whom.
-        num_queries: Q, the last ones of the tokens in line.
-        query_columns: the query at each place of each block, [N S]; where the last block has too many, the last one again.
-        key_columns: the key at each place of each block, [N W]; beyond the ends of the line, any.
-        block_mask: who sees whom in each block.
+        window: the mask function.
+        num_queries: Q, the number of queries, which are the last tokens.
+        query_columns: column of the query at each place of each block, [N S]; the last block repeats the last query.
+        key_columns: column of the key at each place of each block, [N W]; arbitrary beyond the ends.
+        block_mask: mask inside each block.
     """
 
     window: SlidingWindow
@@ -207,9 +207,10 @@ class BandedMask:
     def from_positions(
         cls, window: SlidingWindow, positions: Int[Tensor, "G Q"], *, key_positions: Int[Tensor, "G K"]
     ) -> BandedMask | None:
-        """The band, if it is worth its while and the position of each token is its column but for a shift of its row.
+        """Create the band, or return None if it is not faster or positions are not consecutive columns (up to a shift
+        per row).
 
-        Positions are looked at on every device: the mask that this may save is larger than the wait is long.
+        Positions are inspected on every device: the mask that this saves costs more than the wait.
         """
         queries, keys = positions.size(1), key_positions.size(1)
         if not kernels.prefer_band(queries, keys, window=window):
@@ -235,15 +236,15 @@ class BandedMask:
         )
 
     def split_queries(self, heads: Float[Tensor, "G H Q d"]) -> Float[Tensor, "GN H S d"]:
-        """The queries of each block."""
+        """Gather the queries of each block."""
         return _gather_blocks(heads, self.query_columns, size=self.block_mask.positions.size(1))
 
     def split_keys(self, heads: Float[Tensor, "G H K d"]) -> Float[Tensor, "GN H W d"]:
-        """The keys or values that queries of each block may see."""
+        """Gather the keys or values that the queries of each block may see."""
         return _gather_blocks(heads, self.key_columns, size=self.block_mask.key_positions.size(1))
 
     def merge_blocks(self, contexts: Float[Tensor, "GN H S d_v"]) -> Float[Tensor, "G H Q d_v"]:
-        """The contexts of all queries, of those of each block."""
+        """Merge the contexts of all blocks into the original order of queries."""
         heads, width = contexts.size(1), contexts.size(3)
         rows = contexts.transpose(1, 2).reshape(-1, self.query_columns.numel(), heads, width)
         return rows[:, : self.num_queries].transpose(1, 2)
@@ -252,13 +253,14 @@ class BandedMask:
 def _gather_blocks(
     heads: Float[Tensor, "G H T d"], columns: Int[Tensor, " Nsize"], *, size: int
 ) -> Float[Tensor, "GN H size d"]:
+    """Gather columns into blocks of this size, as rows of their own."""
     rows, count, _, width = heads.shape
     blocks = heads.index_select(2, columns).view(rows, count, -1, size, width)
     return blocks.transpose(1, 2).reshape(-1, count, size, width)
 
 
 def _positions_match_columns(positions: Int[Tensor, "G Q"], key_positions: Int[Tensor, "G K"]) -> bool:
-    """Whether column minus position is one number for all tokens of a row; queries are the last of the columns."""
+    """Return whether column minus position is constant in each row; queries are the last columns."""
     columns = torch.arange(key_positions.size(1), device=positions.device)
     all_positions = torch.cat((key_positions, positions), 1)
     shift = torch.cat((columns, columns[columns.numel() - positions.size(1) :])) - all_positions

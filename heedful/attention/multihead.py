@@ -1,4 +1,4 @@
-"""Multi-head attention: projections, and the three ways to join heads."""
+"""Multi-head attention: projections, and three ways to combine heads."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ from heedful.attention.weight_functions import ScaledSoftmax, WeightFunction
 
 
 class HeadAggregation(nn.Module, ABC):
-    """How the contexts of the heads become one vector."""
+    """Combines the contexts of all heads into one vector."""
 
     @abstractmethod
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
-        """One vector for each query."""
+        """Return one vector for each query."""
 
 
 class MeanAggregation(HeadAggregation):
-    """c = (1/J) sum_j c_j: every head is as wide as the model."""
+    """Mean over heads, c = (1/J) sum_j c_j; every head is as wide as the model."""
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
-        """The mean over heads."""
+        """Average over heads."""
         return contexts.mean(2)
 
 
 class ConcatAggregation(HeadAggregation):
-    """c = [c_1 ... c_J], the lecture's encoder: each head keeps its own part of the vector."""
+    """Concatenation of heads, c = [c_1 ... c_J], as in the lecture's encoder; each head keeps its part of the
+    vector.
+    """
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
-        """The heads side by side."""
+        """Concatenate the heads."""
         return contexts.flatten(2)
 
 
 class ProjectionAggregation(HeadAggregation):
-    """c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2)."""
+    """Concatenation of heads times W_O, c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2)."""
 
     def __init__(self, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -52,21 +54,20 @@ class ProjectionAggregation(HeadAggregation):
             nn.init.zeros_(self.output.bias)
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
-        """The heads side by side, mixed by W_O."""
+        """Concatenate the heads and multiply by W_O."""
         mixed: Tensor = self.output(contexts.flatten(2))
         return mixed
 
 
 class HeadedAttention(TraceableAttention):
-    """Several attentions side by side, whose queries, keys and values are there already; who makes them is a child's
-    business.
+    """Attention with several heads over given queries, keys and values; subclasses define the projections.
 
     Args:
         heads: number of heads.
         d_k: width of a query and of a key.
         d_v: width of a value.
-        relative: what attention does with positions; nothing unless given.
-        weigher: how queries weigh keys; the softmax of scaled dot products unless given.
+        relative: relative position encoding; none if not given.
+        weigher: computes weights from queries and keys; softmax of scaled dot products if not given.
         dropout: probability of dropping a weight.
     """
 
@@ -87,11 +88,11 @@ class HeadedAttention(TraceableAttention):
         self.dropout = Dropout(dropout)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"
 
     def _build_trace(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
-        """All that lies between queries and contexts, where everybody's sight is whole."""
+        """Return all intermediate values; `mask` must be dense."""
         scores, bias = self._compute_scores(query, memory, mask=mask)
         weights = self.weigher.normalize(scores.clone(), mask=mask)
         visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if mask.visible is None else mask.visible[:, 0]
@@ -108,6 +109,7 @@ class HeadedAttention(TraceableAttention):
         )
 
     def _attend(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
+        """Compute contexts with the fastest kernel that supports this mask, these hooks and these positions."""
         if mask.band is not None:
             return self._attend_in_blocks(query, memory, mask=mask, band=mask.band)
         can_fuse = self.weigher.fusable and not self.relative.touches_scores and not self.probe.is_watched
@@ -140,18 +142,19 @@ class HeadedAttention(TraceableAttention):
         return self._combine_values(weights, memory, mask=mask)
 
     def _compute_scores(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> tuple[Tensor, Tensor | None]:
-        """Fresh scores, and the bias that is in them."""
+        """Return new scores and the position bias included in them."""
         scores = self.weigher.score(query, memory.key)
         bias = self.relative.score_bias(query, mask.positions, mask.key_positions)
         return (scores if bias is None else scores + bias), bias
 
     def _combine_values(self, weights: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
+        """Sum values by weights and add the position bias of values."""
         context = kernels.weighted_sum(weights, memory.value)
         value_bias = self.relative.value_bias(weights, mask.positions, mask.key_positions)
         return context if value_bias is None else context + value_bias
 
     def _attend_in_blocks(self, query: Tensor, memory: KVCache, *, mask: AttentionMask, band: BandedMask) -> Tensor:
-        """Block by block, unless somebody wants to see the weights, which are then those of all keys."""
+        """Attend block by block; with hooks on the weights, attend to all keys instead."""
         if self.probe.is_watched:
             return self._attend(query, memory, mask=mask.to_dense())
         block_cache = KVCache(band.split_keys(memory.key), band.split_keys(memory.value))
@@ -159,19 +162,19 @@ class HeadedAttention(TraceableAttention):
 
 
 class MultiHeadAttention(HeadedAttention):
-    """Several attentions side by side, by scaled dot products unless told otherwise (Vaswani et al. 2017, 3.2.2).
+    """Multi-head attention, with scaled dot products by default (Vaswani et al. 2017, 3.2.2).
 
-    The projections of all heads are one matrix for queries and one for keys with values; these are initialised as if
+    The projections of all heads are one matrix for queries and one for keys with values; they are initialised as if
     they were separate.
 
     Args:
-        d_model: width of what asks and of the result.
+        d_model: width of queries and of the result.
         heads: number of heads; divides d_model.
-        d_memory: width of what is attended to; the same as d_model unless given.
-        aggregation: how heads are joined; W_O unless given. `MeanAggregation` makes each value d_model wide, and with W_k = W_v
-            each query and key as well.
-        relative: what attention does with positions; nothing unless given.
-        weigher: how queries weigh keys; the softmax of scaled dot products unless given.
+        d_memory: width of the attended memory; d_model if not given.
+        aggregation: combines the heads; W_O if not given. `MeanAggregation` makes each value d_model wide, and with
+            W_k = W_v each query and key as well.
+        relative: relative position encoding; none if not given.
+        weigher: computes weights from queries and keys; softmax of scaled dot products if not given.
         shared_key_value: the lecture's simplification W_k = W_v.
         dropout: probability of dropping a weight.
         bias: whether projections have a bias.
@@ -202,6 +205,7 @@ class MultiHeadAttention(HeadedAttention):
         self._init_weights()
 
     def _init_weights(self) -> None:
+        """Initialise each projection by Xavier's rule and biases with zeros."""
         nn.init.xavier_uniform_(self.query.weight)
         keys = self.heads * self.d_k
         nn.init.xavier_uniform_(self.key_value.weight[:keys])
@@ -217,7 +221,7 @@ class MultiHeadAttention(HeadedAttention):
         values: Float[Tensor, "G K d_memory"],
         positions: Int[Tensor, "G K"],
     ) -> KVCache:
-        """Projects what can be attended to; done once per token or per memory."""
+        """Project keys and values; done once per token or per memory."""
         d_keys, linear = self.heads * self.d_k, self.key_value
         if self.shared_key_value:
             key = linear(keys)
@@ -232,17 +236,18 @@ class MultiHeadAttention(HeadedAttention):
     def forward(
         self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask
     ) -> Float[Tensor, "G Q d_model"]:
-        """What each query takes from the memory."""
+        """Attend from `x` to projected keys and values; return one vector per query."""
         query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
         context = self._attend(query, memory, mask=mask)
         aggregated: Tensor = self.aggregation(context.transpose(1, 2))
         return aggregated
 
     def compute_trace(self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
-        """All that lies between the queries and their contexts, which are those of `forward`."""
+        """Return all intermediate values of the call; the contexts are those of `forward`."""
         mask = mask.to_dense()
         query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
         return self._build_trace(query, memory, mask=mask)
 
     def _split_heads(self, x: Tensor, width: int) -> Tensor:
+        """Split the last axis into heads and move them to axis 1."""
         return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)

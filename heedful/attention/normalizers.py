@@ -1,8 +1,8 @@
-"""From scores to weights: how a query divides its attention among the keys it sees.
+"""Normalizers turn scores into attention weights.
 
-A choice is any function of scores and visibility, and a module where it has parameters or draws: `softmax` and
-`normalize_by_sum` here, `StraightThrough` and `HardSampling` in `hard`, `LinearChain` and `DependencyTree` in `structured`.
-A `LocalWindow` narrows and weighs what a query sees before and after the choice.
+A normalizer is any function of scores and a visibility mask; it is a module where it has parameters or draws samples:
+`softmax` and `normalize_by_sum` here, `StraightThrough` and `HardSampling` in `hard`, `LinearChain` and
+`DependencyTree` in `structured`. A `LocalWindow` restricts and reweights the keys before and after normalization.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 Normalizer = Callable[[Float[Tensor, "*B Q K"], Bool[Tensor, "*B Q K"]], Float[Tensor, "*B Q K"]]
-"""From scores, and from who is visible, to weights."""
+"""Maps scores and a visibility mask to attention weights."""
 
 
 def softmax(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-    """Weights over what is visible; a query that sees nothing gets zeros, not NaN."""
+    """Compute the softmax over visible keys; a query that sees nothing gets zeros, not NaN."""
     floor = torch.finfo(scores.dtype).min
     return torch.where(visible, scores, floor).softmax(-1) * visible
 
 
 def normalize_by_sum(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-    """The lecture's norm p / sum(p): weights in proportion to the scores themselves.
+    """Divide nonnegative scores by their sum, p / sum(p), as in the lecture.
 
     Only meaningful for scores that cannot be negative (`ExpDotScore`): with signed scores the sum can vanish and the
     weights leave [0, 1]. A query that sees nothing gets zeros.
@@ -36,34 +36,34 @@ def normalize_by_sum(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B
 
 
 def format_callable(function: object) -> str:
-    """A choice or a visibility as `print` shows it inside of a module."""
+    """Return the name under which `print` shows a normalizer or a mask function."""
     name: str = getattr(function, "__name__", "") or repr(function)
     return type(function).__name__ if isinstance(function, nn.Module) else name
 
 
 class LocalWindow(nn.Module, ABC):
-    """Where a query looks, decided before it scores what it finds there."""
+    """Factors for the attention weights, predicted from the query before any key is scored."""
 
     @abstractmethod
     def forward(self, query: Float[Tensor, "*B Q d_query"], visible: Bool[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Factors of the weights that are to be chosen; where one is 0 the key is hidden from the choice as well."""
+        """Return a factor for each weight; a key whose factor is 0 is also hidden from the normalizer."""
 
 
 class PredictedWindow(LocalWindow):
-    """A window around a predicted place, its weights fading from there as a Gaussian does (Luong et al. 2015, local-p).
+    """A Gaussian window around a predicted position (Luong et al. 2015, local-p).
 
-    The place is p = S sigmoid(v . tanh(W q)) (eq. 9) of the S slots that the query sees, which count from 0 in the
-    order of their columns, so that padding on either side moves nothing. Slots within `reach` of p are chosen from,
-    and their weights multiplied by exp(-(s - p)^2 / (2 sigma^2)) with sigma = reach / 2 (eq. 10) without being
-    normalised again; p learns through this factor alone.
+    The position is p = S sigmoid(v . tanh(W q)) (eq. 9) among the S slots that the query sees, counted from 0 in the
+    order of their columns, so that padding on either side changes nothing. Only slots within `reach` of p are
+    normalized, and their weights are multiplied by exp(-(s - p)^2 / (2 sigma^2)) with sigma = reach / 2 (eq. 10)
+    without being normalized again; p learns through this factor alone.
 
-    The paper's local-m, a window around the query's own position, needs no focus: it is the visibility
-    `window(reach, reach)`.
+    The paper's local-m, a window around the query's own position, needs no such module: use the mask function
+    `sliding_window(reach, reach)`.
 
     Args:
         d_query: width of a query.
         d_hidden: width of the hidden layer; the paper's is d_query.
-        reach: D, at least 1, so that a query which sees anything has something in its window.
+        reach: D, at least 1, so that the window of a query that sees anything is not empty.
     """
 
     def __init__(self, d_query: int, d_hidden: int, *, reach: int) -> None:
@@ -74,11 +74,11 @@ class PredictedWindow(LocalWindow):
         self.place = nn.Linear(d_hidden, 1, bias=False)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"reach={self.reach}"
 
     def forward(self, query: Float[Tensor, "*B Q d_query"], visible: Bool[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """The Gaussian inside the window, 0 outside."""
+        """Return the Gaussian inside the window and 0 outside."""
         relative_position = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))
         relative_position = relative_position.to(
             torch.promote_types(relative_position.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""Where a token is, told to the model: absolute schemes are added to embeddings, relative ones act inside attention."""
+"""Position encodings: absolute ones are added to embeddings, relative ones act inside attention."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch import Tensor, nn
 
 
 class AbsolutePosition(nn.Module, ABC):
-    """A vector for each position, added to the embedding of the token there."""
+    """Absolute position encoding: a vector per position, added to the embedding of the token."""
 
     @abstractmethod
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """Vectors of the positions; what stands at -1 is not used by anybody."""
+        """Return the vectors of the positions; those at -1 are never used."""
 
 
 class SinusoidalPosition(AbsolutePosition):
-    """p[2i] = sin(t / 10000^(2i/d)), p[2i+1] = cos(t / 10000^(2i/d)) (Vaswani et al. 2017, 3.5); any length.
+    """Sinusoidal positions p[2i] = sin(t / 10000^(2i/d)), p[2i+1] = cos(t / 10000^(2i/d)), of any length (Vaswani et
+    al. 2017, 3.5).
 
-    The two halves of a pair stand side by side, as in the paper's formula (many programs put all sines first, which is
+    Sine and cosine of a pair stand side by side, as in the paper's formula (many programs put all sines first, which is
     a permutation of the same numbers).
     """
 
@@ -32,22 +33,22 @@ class SinusoidalPosition(AbsolutePosition):
         self.rate: Tensor
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"d_model={2 * len(self.rate)}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """Sines and cosines of each position."""
+        """Return the sines and cosines of each position."""
         angle = positions.unsqueeze(-1) * self.rate
         return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
 
 
 class LearnedPosition(AbsolutePosition):
-    """A trained vector for each of the first `length` positions (Gehring et al. 2017; Devlin et al. 2019).
+    """Learned position embeddings for the first `length` positions (Gehring et al. 2017; Devlin et al. 2019).
 
     Args:
-        length: positions.
+        length: number of positions.
         d_model: width of the vectors.
-        offset: rows of the table in front of them that nothing reads; BART has 2.
+        offset: unused rows at the start of the table; BART has 2.
     """
 
     def __init__(self, length: int, d_model: int, *, offset: int = 0) -> None:
@@ -57,27 +58,27 @@ class LearnedPosition(AbsolutePosition):
         nn.init.normal_(self.table.weight, std=d_model**-0.5)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"length={self.table.num_embeddings - self.offset}, offset={self.offset}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """Rows of the table; a position beyond the table is an error of the caller."""
+        """Look the positions up; the caller must not pass positions beyond the table."""
         vectors: Tensor = self.table(positions.clamp(min=0) + self.offset)
         return vectors
 
 
 class UnitIntervalPosition(AbsolutePosition):
-    """The lecture's first rejected idea: the number t / (length - 1) in [0, 1], the same in every dimension.
+    """Positions as the number t / (length - 1) in [0, 1], the same in every dimension; the lecture's first rejected
+    idea.
 
-    The lecture's length is that of the sentence: its first token has 0 and its last one 1, so that a step means
-    something else in each sentence. A decoder does not know how long its sentence will be, and must give a token the
-    same number whatever follows; it takes the longest sentence that a model reads, whose step is always the same but
-    small. Behind a pre-norm, which takes away what all entries share, neither says anything; both are here to be
-    compared.
+    The lecture's length is that of the sentence: its first token has 0 and its last one 1, so the size of a step
+    differs between sentences. A decoder does not know the length of its sentence in advance, and a token's number must
+    not depend on what follows; so it uses the longest sentence that a model reads, whose step is constant but small.
+    Behind a pre-norm, which removes what all entries share, neither carries information; both are here for comparison.
 
     Args:
         d_model: width of the vectors.
-        length: tokens that are counted to 1; None takes each sentence's own, of which the whole must then be given.
+        length: number of tokens that maps to 1; None takes each sentence's own length, which requires whole sentences.
     """
 
     def __init__(self, d_model: int, length: int | None = None) -> None:
@@ -85,20 +86,20 @@ class UnitIntervalPosition(AbsolutePosition):
         self.d_model, self.length = d_model, length
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"d_model={self.d_model}, length={self.length}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """The share of the length that lies before each position; a sentence of one token has 0."""
+        """Return each position divided by the last one; 0 for a sentence of one token."""
         values = positions.unsqueeze(-1).to(torch.get_default_dtype())
         last = values.amax(1, keepdim=True).clamp(min=1) if self.length is None else self.length - 1
         return (values / last).expand(-1, -1, self.d_model)
 
 
 class IntegerPosition(AbsolutePosition):
-    """The lecture's second rejected idea: the words counted 1, 2, 3 ... in every dimension; it grows without bound.
+    """Positions as the integers 1, 2, 3 ... in every dimension, without bound; the lecture's second rejected idea.
 
-    As with `UnitIntervalPosition`, a pre-norm does not see it.
+    As with `UnitIntervalPosition`, a pre-norm hides it.
 
     Args:
         d_model: width of the vectors.
@@ -110,22 +111,23 @@ class IntegerPosition(AbsolutePosition):
         self.d_model, self.first = d_model, first
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"d_model={self.d_model}, first={self.first}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
-        """Each position as a number."""
+        """Return each position as a number in every dimension."""
         return (positions + self.first).unsqueeze(-1).to(torch.get_default_dtype()).expand(-1, -1, self.d_model)
 
 
 class RelativePosition(nn.Module):
-    """What attention does with the positions of queries and keys: nothing but what a child says."""
+    """Relative position encoding inside attention; this base class does nothing."""
 
     touches_scores = False
-    """Whether scores or values are changed, which no fused kernel can do; turning queries and keys is no obstacle."""
+    """Whether scores or values are changed, which no fused kernel supports; rotating queries and keys does not
+    matter."""
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Queries or keys turned according to their positions."""
+        """Rotate queries or keys by their positions."""
         return heads
 
     def score_bias(
@@ -134,7 +136,7 @@ class RelativePosition(nn.Module):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"] | None:
-        """What is added to the scaled scores."""
+        """Return the term added to the scaled scores, or None."""
         return None
 
     def value_bias(
@@ -143,16 +145,17 @@ class RelativePosition(nn.Module):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q d_v"] | None:
-        """What is added to the contexts."""
+        """Return the term added to the contexts, or None."""
         return None
 
 
 class NoPosition(RelativePosition):
-    """Attention that does not look at positions."""
+    """Attention without position encoding."""
 
 
 class RotaryPosition(RelativePosition):
-    """Each pair of entries is turned by an angle in proportion to the position (Su et al. 2021, eq. 34).
+    """Rotary positions: each pair of entries is rotated by an angle proportional to the position (Su et al. 2021, eq.
+    34).
 
     Scores then depend on the distance alone: (R_t q) . (R_s k) = q . (R_(s-t) k).
     """
@@ -164,11 +167,11 @@ class RotaryPosition(RelativePosition):
         self.rate: Tensor
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"d_k={2 * len(self.rate)}"
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Turned by the positions."""
+        """Rotate queries or keys by their positions."""
         angle = positions[:, None, :, None] * self.rate
         sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]
@@ -176,14 +179,14 @@ class RotaryPosition(RelativePosition):
 
 
 class RelativeEmbedding(RelativePosition):
-    """Trained vectors for how far a key is from a query, added to keys and values; shared by all heads of a layer.
+    """Learned vectors per distance of key and query, added to keys and values; all heads of a layer share them.
 
     Scores need one product with the vectors and a lookup by distance, never a tensor of B Q K d_k.
 
     Args:
-        count: vectors there are.
+        count: number of vectors.
         d_k: width of a key.
-        d_v: width of a value; None leaves the values alone.
+        d_v: width of a value; None adds nothing to values.
     """
 
     touches_scores = True
@@ -197,7 +200,7 @@ class RelativeEmbedding(RelativePosition):
             nn.init.xavier_uniform_(self.value)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"count={self.key.size(0)}, d_k={self.key.size(1)}, values={self.value is not None}"
 
     def score_bias(
@@ -206,7 +209,7 @@ class RelativeEmbedding(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"]:
-        """q . w_key[distance], scaled as q . k is."""
+        """Return q . w_key[distance], scaled like q . k."""
         indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
         return self._scale_products(query @ self.key.T).gather(-1, indices)
 
@@ -216,7 +219,7 @@ class RelativeEmbedding(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q d_v"] | None:
-        """Sum over keys of weight times w_value[distance]."""
+        """Return the sum over keys of weight times w_value[distance]."""
         if self.value is None:
             return None
         indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
@@ -225,20 +228,20 @@ class RelativeEmbedding(RelativePosition):
 
     @abstractmethod
     def _vector_index(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
-        """Which vector each query takes for each key; any where there is no token."""
+        """Return the index of the vector for each query and key; arbitrary where there is no token."""
 
     @abstractmethod
     def _scale_products(self, products: Float[Tensor, "B H Q count"]) -> Float[Tensor, "B H Q count"]:
-        """Products as scores want them."""
+        """Scale the products as the scores are scaled."""
 
 
 class ShawPosition(RelativeEmbedding):
-    """Trained vectors for the clipped distance of key and query (Shaw et al. 2018, eq. 3-5).
+    """Learned vectors for the clipped distance of key and query (Shaw et al. 2018, eq. 3-5).
 
     Args:
         d_k: width of a key.
-        d_v: width of a value; None leaves the values alone (the paper's keys-only ablation).
-        clip: distances beyond are treated as this one.
+        d_v: width of a value; None adds nothing to values (the paper's keys-only ablation).
+        clip: larger distances are clipped to this one.
     """
 
     def __init__(self, d_k: int, d_v: int | None, *, clip: int) -> None:
@@ -246,7 +249,7 @@ class ShawPosition(RelativeEmbedding):
         self.clip = clip
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"clip={self.clip}, {super().extra_repr()}"
 
     def _vector_index(self, positions: Int[Tensor, "B Q"], key_positions: Int[Tensor, "B K"]) -> Int[Tensor, "B Q K"]:
@@ -257,11 +260,11 @@ class ShawPosition(RelativeEmbedding):
 
 
 class TemporalEncoding(RelativeEmbedding):
-    """Trained vectors for how many tokens ago a key was read (temporal encoding; Sukhbaatar et al. 2015, 4.1).
+    """Learned vectors for the number of tokens since a key was read (Sukhbaatar et al. 2015, 4.1).
 
     Args:
-        width: of keys and values, whose inner products are not scaled.
-        count: ages that are told apart; older ones count as the oldest.
+        width: width of keys and values, whose inner products are not scaled.
+        count: number of distinct ages; older tokens share the last vector.
     """
 
     def __init__(self, width: int, count: int) -> None:
@@ -275,19 +278,19 @@ class TemporalEncoding(RelativeEmbedding):
 
 
 class QuadraticPosition(RelativePosition):
-    """-alpha (|delta|^2 - 2 <delta, centre>) for pixels delta apart: a spot for each head (Cordonnier et al. 2020).
+    """Score bias -alpha (|delta|^2 - 2 <delta, centre>) for pixels at offset delta, per head (Cordonnier et al. 2020).
 
     Up to a constant this is -alpha |delta - centre|^2, so the weights are a bell around `centre` pixels from the query,
-    the narrower the larger alpha (section 3.2, eq. 9 and 10). With alpha towards infinity, K^2 heads at the offsets of
-    a kernel and no query at all, multi-head attention is a K x K convolution (theorem 1).
+    narrower for larger alpha (section 3.2, eq. 9 and 10). With alpha towards infinity, K^2 heads at the offsets of a
+    kernel and no query at all, multi-head attention is a K x K convolution (theorem 1).
 
-    Pixels are counted row by row. Both parameters are trained: `centre`, rows and columns of each head, first drawn
-    from N(0, 2), and `alpha`.
+    Pixels are counted row by row. Both parameters are trained: `centre`, the row and column offset of each head,
+    initialised from N(0, 2), and `alpha`.
 
     Args:
         heads: number of heads.
         columns: pixels in a row of the image.
-        alpha: of all heads at first.
+        alpha: initial value for all heads.
     """
 
     touches_scores = True
@@ -300,7 +303,7 @@ class QuadraticPosition(RelativePosition):
         nn.init.normal_(self.centre, std=math.sqrt(2))
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"heads={self.centre.size(0)}, columns={self.columns}"
 
     def score_bias(
@@ -309,7 +312,7 @@ class QuadraticPosition(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "#B H Q K"]:
-        """Quadratic in rows and columns from query to key; once for all images where these are alike."""
+        """Return the bias from row and column offsets; computed once if all images have the same positions."""
         if _rows_are_identical(positions) and _rows_are_identical(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
         delta = self._to_pixel(key_positions).unsqueeze(1) - self._to_pixel(positions).unsqueeze(2)
@@ -318,13 +321,15 @@ class QuadraticPosition(RelativePosition):
         return -self.alpha[:, None, None] * (delta.square().sum(-1).unsqueeze(1) - 2 * products)
 
     def _to_pixel(self, positions: Int[Tensor, "B T"]) -> Int[Tensor, "B T 2"]:
+        """Convert positions to row and column numbers."""
         return torch.stack((positions // self.columns, positions % self.columns), -1)
 
 
 def _rows_are_identical(positions: Int[Tensor, "B T"]) -> bool:
-    """Whether all rows are known to be the same: they are one row in memory."""
+    """Return whether all rows share one row in memory."""
     return positions.stride(0) == 0
 
 
 def _compute_rates(width: int) -> Float[Tensor, " half"]:
+    """Return the angular frequency of each pair of entries."""
     return torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))

@@ -1,7 +1,7 @@
-"""Scores: how well a key answers a query, before anything is normalised.
+"""Attention scores: how well each key matches a query, before normalization.
 
-Every score has `project`, done once per memory, and `forward`, done once per step. What is hidden from a query gets a
-score like anything else; a `MultipleChoiceExample` then passes it over.
+Every score has `project`, called once per memory, and `forward`, called once per step. Hidden keys get a score like all
+others; the normalizer then ignores them.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _MAX_KEYS = 2**16
-"""Keys whose largest exponentials must still have a finite sum."""
+"""Maximum number of keys whose largest exponentials must have a finite sum."""
 
 
 class AttentionScore(nn.Module, ABC):
-    """A measure of similarity between queries and keys."""
+    """Base class: a similarity measure between queries and keys."""
 
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_projected"]:
-        """What of the keys can be computed before any query is known; the keys themselves where that is nothing.
+        """Precompute the part of the score that depends only on the keys; return the keys if there is none.
 
         Args:
-            keys: of a memory.
-            positions: where each key is, -1 where there is none; without them keys count from 0. Only scores that
-                look at places (`LocationScore`) read them.
+            keys: keys of a memory.
+            positions: position of each key, -1 where there is none; without them keys count from 0. Only scores that
+                depend on positions (`LocationScore`) read them.
         """
         return keys
 
@@ -37,27 +37,29 @@ class AttentionScore(nn.Module, ABC):
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_projected"]
     ) -> Float[Tensor, "*B Q K"]:
-        """Scores of projected keys for each query."""
+        """Return the score of each projected key for each query."""
 
 
 class DotScore(AttentionScore):
-    """q . k (Luong et al. 2015, eq. 8, dot)."""
+    """Dot-product score q . k (Luong et al. 2015, eq. 8, dot)."""
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
-        """Inner products."""
+        """Compute inner products."""
         return query @ key.transpose(-2, -1)
 
 
 class ScaledDotScore(DotScore):
-    """q . k / sqrt(d) (Vaswani et al. 2017, eq. 1): of variance 1 when the entries of q and k are."""
+    """Scaled dot-product score q . k / sqrt(d) (Vaswani et al. 2017, eq. 1); variance 1 if the entries of q and k
+    have it.
+    """
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
-        """Inner products over the root of their width."""
+        """Compute inner products divided by the root of the width."""
         return super().forward(query, key) / math.sqrt(query.size(-1))
 
 
 class GeneralScore(DotScore):
-    """q W k (Luong et al. 2015, eq. 8, general); the widths of query and key may differ."""
+    """Bilinear score q W k (Luong et al. 2015, eq. 8, general); the widths of query and key may differ."""
 
     def __init__(self, d_query: int, d_key: int) -> None:
         super().__init__()
@@ -66,19 +68,19 @@ class GeneralScore(DotScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_query"]:
-        """W k."""
+        """Compute W k."""
         projected: Tensor = self.weight(keys)
         return projected
 
 
 class AdditiveScore(AttentionScore):
-    """v . tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); the widths of query and key may differ.
+    """Additive score v . tanh(W q + U k) (Bahdanau et al. 2015, A.1.2); the widths of query and key may differ.
 
     Args:
         d_query: width of a query.
         d_key: width of a key.
         d_hidden: width of the hidden layer.
-        bias: whether one is added inside the tanh, which the paper does not do.
+        bias: whether to add a bias inside the tanh, which the paper does not do.
     """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int, *, bias: bool = False) -> None:
@@ -90,19 +92,21 @@ class AdditiveScore(AttentionScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_hidden"]:
-        """U k."""
+        """Compute U k."""
         projected: Tensor = self.key(keys)
         return projected
 
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
-        """One hidden layer over each pair of query and key."""
+        """Apply the hidden layer to each pair of query and key."""
         return _score_pairs(self.query(query), key, energy=self.energy)
 
 
 class ConcatScore(AttentionScore):
-    """v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `AdditiveScore` whose two maps are one matrix."""
+    """Concat score v . tanh(W [q; k]) (Luong et al. 2015, eq. 8, concat): `AdditiveScore` with both maps in one
+    matrix.
+    """
 
     def __init__(self, d_query: int, d_key: int, d_hidden: int) -> None:
         super().__init__()
@@ -113,25 +117,25 @@ class ConcatScore(AttentionScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_hidden"]:
-        """The columns of W that belong to keys, times k."""
+        """Multiply keys by the columns of W that belong to them."""
         return functional.linear(keys, self.weight.weight[:, self.d_query :])
 
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
-        """One hidden layer over each pair of query and key."""
+        """Apply the hidden layer to each pair of query and key."""
         return _score_pairs(functional.linear(query, self.weight.weight[:, : self.d_query]), key, energy=self.energy)
 
 
 class LocationScore(AttentionScore):
-    """W q, one score for each position whatever stands there (Luong et al. 2015, eq. 7).
+    """Location score W q, one score per position regardless of the key (Luong et al. 2015, eq. 7).
 
     The paper takes the softmax over all `longest` positions and then as many of its weights as the sentence has words;
-    here, as with every score, the choice is among the words that are there.
+    here, as with every score, only the existing positions are normalized.
 
     Args:
         d_query: width of a query.
-        longest: positions that have a score; a memory with a later one is an error of the caller.
+        longest: number of positions with a score; the caller must not pass later ones.
     """
 
     def __init__(self, d_query: int, longest: int) -> None:
@@ -140,13 +144,13 @@ class LocationScore(AttentionScore):
         self.weight = nn.Linear(d_query, longest, bias=False)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"longest={self.longest}"
 
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K longest"]:
-        """1 at the position of each key, 0 elsewhere: of a key, its place is all that counts."""
+        """Return one-hot vectors of the key positions: the score depends only on them."""
         if positions is None:
             positions = torch.arange(keys.size(-2), device=keys.device).expand(keys.shape[:-1])
         indices = torch.arange(self.longest, device=keys.device)
@@ -160,21 +164,21 @@ class LocationScore(AttentionScore):
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K longest"]
     ) -> Float[Tensor, "*B Q K"]:
-        """Of all scores of a query, those of the positions in this memory."""
+        """Return the scores of the positions in this memory."""
         scores: Tensor = self.weight(query) @ key.transpose(-2, -1)
         return scores
 
 
 class ExpDotScore(DotScore):
-    """exp(q . k), the lecture's score that cannot be negative; `proportional` makes it the softmax of `DotScore`.
+    """Nonnegative score exp(q . k) of the lecture; `normalize_by_sum` turns it into the softmax of `DotScore`.
 
-    exp overflows (in fp32 and bf16 from 88.7), so q . k is cut to +-77.6 there (+-698.7 in fp64), where sums over
-    65,536 keys and their reciprocals are finite. Keys beyond the same cut are alike to a query, and no gradient moves
-    them; `softmax` over `DotScore` is the same function without these edges.
+    exp overflows (in fp32 and bf16 from 88.7), so q . k is clipped to +-77.6 there (+-698.7 in fp64), where sums over
+    65,536 keys and their reciprocals are finite. Keys beyond the same limit get the same score and no gradient;
+    `softmax` over `DotScore` is the same function without these limits.
     """
 
     def forward(self, query: Float[Tensor, "*B Q d"], key: Float[Tensor, "*B K d"]) -> Float[Tensor, "*B Q K"]:
-        """Exponentials of inner products."""
+        """Compute exponentials of inner products."""
         limit = math.log(torch.finfo(query.dtype).max) - math.log(_MAX_KEYS)
         return super().forward(query, key).clamp(-limit, limit).exp()
 
@@ -182,6 +186,6 @@ class ExpDotScore(DotScore):
 def _score_pairs(
     query: Float[Tensor, "*B Q d_hidden"], key: Float[Tensor, "*B K d_hidden"], *, energy: nn.Linear
 ) -> Float[Tensor, "*B Q K"]:
-    """v . tanh(query + key) for each pair."""
+    """Compute v . tanh(query + key) for each pair."""
     energies: Tensor = energy(torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)))
     return energies.squeeze(-1)

@@ -1,22 +1,22 @@
-"""Who may write into room that several continuations share."""
+"""Capacity of a buffer that several continuations of a state share."""
 
 from __future__ import annotations
 
 _SPARE_STEPS, _MAX_SPARE_SLOTS = 31, 256
-"""Further appends that new room has space for, as long as they are this small: most sentences then grow but once."""
+"""Maximum spare slots that a new buffer gets for further appends; most sentences then grow only once."""
 
 
 def grow_capacity(used: int, newest: int) -> int:
-    """How much room to make where so much is used, the newest of it in one step."""
+    """Return the new capacity of a buffer of which `used` slots are used, `newest` of them since the last step."""
     return max(2 * used, used + min(_SPARE_STEPS * newest, _MAX_SPARE_SLOTS))
 
 
 class SharedCapacity:
-    """Room that is taken from its beginning on: of many who ask for what comes next, one gets it.
+    """Spare capacity of a shared buffer; only the first claimant of the next slots may write there.
 
     Args:
-        used: what is taken already.
-        size: all there is.
+        used: slots that are used already.
+        size: total number of slots.
     """
 
     def __init__(self, used: int, size: int) -> None:
@@ -24,9 +24,10 @@ class SharedCapacity:
         self._free_from = [used]  # the place where free space begins; empty while somebody asks
 
     def claim(self, begin: int, end: int) -> bool:
-        """Takes the space between these places, unless it is taken or not there.
+        """Claim the slots from `begin` to `end`; return False if they are used or do not exist.
 
-        Taking the only element of a list is one step, whatever other threads do. Whoever finds it empty goes without.
+        Popping the only element of a list is atomic, so threads cannot interfere. A thread that finds the list empty
+        gets False.
         """
         try:
             first_free = self._free_from.pop()

@@ -1,7 +1,7 @@
-"""Convolutions over a plane: the layers of networks that look at pictures, and their residual blocks.
+"""2-d convolutions and residual blocks of image networks.
 
-A batch norm that was trained behind a convolution is part of its numbers (see `heedful.foreign.vision_weights`), so that no
-layer has a state and a picture does not depend on its neighbours in a batch.
+A batch norm that was trained behind a convolution is folded into its weights (see `heedful.foreign.vision_weights`), so
+that no layer has running statistics and a picture does not depend on its neighbours in a batch.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def relu6(x: Tensor) -> Tensor:
-    """min(max(x, 0), 6) (Krizhevsky 2010)."""
+    """Compute min(max(x, 0), 6) (Krizhevsky 2010)."""
     return functional.relu6(x)
 
 
 def identity(x: Tensor) -> Tensor:
-    """Nothing between two layers."""
+    """Return the input unchanged."""
     return x
 
 
 class ConvActivation(nn.Module):
-    """act(conv(x) + b), as large as the input divided by the stride.
+    """Convolution and activation, act(conv(x) + b); the output size is the input size divided by the stride.
 
     Args:
-        d_input: channels that come in.
-        d_output: channels that go out.
+        d_input: input channels.
+        d_output: output channels.
         size: rows and columns of the window.
         stride: rows and columns from one window to the next.
-        groups: channels are divided into so many parts that do not see each other.
-        activation: of the sum.
+        groups: number of channel groups that are convolved separately.
+        activation: applied to the result.
         leading: whether windows of stride 2 begin at the first row and column, as TensorFlow's "SAME" has it on an even
             number of rows, instead of being centred there.
     """
@@ -59,7 +59,7 @@ class ConvActivation(nn.Module):
         nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # there is one
 
     def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
-        """Windows that reach over the edge see zeros there."""
+        """Convolve with zero padding at the edges."""
         if self.leading:
             (size, _), (stride, _) = self.conv.kernel_size, self.conv.stride
             padding = [max((-(-n // stride) - 1) * stride + size - n, 0) for n in (x.size(3), x.size(2))]
@@ -68,9 +68,10 @@ class ConvActivation(nn.Module):
 
 
 class ConvNormReLU(nn.Module):
-    """relu(norm(conv(x))), where the norm is of groups of channels of one picture (Wu and He 2018).
+    """Convolution, group norm and ReLU: relu(norm(conv(x))) (Wu and He 2018).
 
-    Windows are 3 x 3, and 4 x 4 where they halve the plane, so that their middle is that of what they stand for.
+    Windows are 3 x 3, or 4 x 4 where they halve the plane, so that the window is centred on the pixels that it
+    replaces.
     """
 
     def __init__(self, d_input: int, d_output: int, *, halved: bool = False) -> None:
@@ -81,12 +82,14 @@ class ConvNormReLU(nn.Module):
         self.norm = nn.GroupNorm(next(n for n in (8, 4, 2, 1) if d_output % n == 0), d_output)
 
     def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
-        """Half as large, where it is halved."""
+        """Apply the layer; the output is half as large if `halved`."""
         return torch.relu(self.norm(self.conv(x)))
 
 
 class ResidualBlock(nn.Module):
-    """act(f(x) + g(x)), where g is a map where shapes differ, and x itself elsewhere (He et al. 2016, eq. 1 and 2)."""
+    """Residual block act(f(x) + g(x)); g is a projection where shapes differ, else the identity (He et al. 2016,
+    eq. 1 and 2).
+    """
 
     def __init__(
         self, path: nn.Sequential, *, across: nn.Module | None = None, activation: Activation = torch.relu
@@ -97,13 +100,13 @@ class ResidualBlock(nn.Module):
         self.activation = activation
 
     def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
-        """Of one picture, nothing of its neighbours."""
+        """Apply the block to each picture separately."""
         shortcut = x if self.across is None else self.across(x)
         return self.activation(self.path(x) + shortcut)
 
 
 def build_basic_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
-    """Two convolutions of 3 x 3 and their shortcut (He et al. 2016, figure 5, left)."""
+    """Create a residual block of two 3 x 3 convolutions (He et al. 2016, figure 5, left)."""
     path = nn.Sequential(
         ConvActivation(d_input, d_output, stride=stride), ConvActivation(d_output, d_output, activation=identity)
     )
@@ -111,7 +114,9 @@ def build_basic_block(d_input: int, d_output: int, *, stride: int) -> ResidualBl
 
 
 def build_bottleneck_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
-    """1 x 1 to a quarter, 3 x 3 with the stride, 1 x 1 back (He et al. 2016, figure 5, right; torchvision's stride)."""
+    """Create a bottleneck block: 1 x 1 to a quarter, 3 x 3 with the stride, 1 x 1 back (He et al. 2016, figure 5,
+    right; torchvision's stride).
+    """
     d_hidden = d_output // 4
     path = nn.Sequential(
         ConvActivation(d_input, d_hidden, size=1),
@@ -122,7 +127,9 @@ def build_bottleneck_block(d_input: int, d_output: int, *, stride: int) -> Resid
 
 
 def build_inverted_block(d_input: int, d_output: int, *, expansion: int, size: int, stride: int) -> nn.Module:
-    """Wide, each channel by itself, narrow (Sandler et al. 2018, table 1), with a shortcut where shapes agree."""
+    """Create an inverted residual block: expand, depthwise convolution, project (Sandler et al. 2018, table 1);
+    with a shortcut where shapes agree.
+    """
     d_hidden = d_input * expansion
     path = nn.Sequential(
         *([ConvActivation(d_input, d_hidden, size=1, activation=relu6)] if expansion > 1 else ()),
@@ -133,6 +140,7 @@ def build_inverted_block(d_input: int, d_output: int, *, expansion: int, size: i
 
 
 def _build_shortcut(d_input: int, d_output: int, *, stride: int) -> ConvActivation | None:
+    """Create the 1 x 1 convolution of a shortcut, or None if shapes agree."""
     if stride == 1 and d_input == d_output:
         return None
     return ConvActivation(d_input, d_output, size=1, stride=stride, activation=identity)

@@ -1,4 +1,4 @@
-"""Gated convolutions over the tokens of a row: neighbours are neighbours in position, whatever stands between them."""
+"""Gated convolutions over tokens in the order of their positions, skipping padding."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from heedful.blocks.layer_info import LayerInfo
 
 @dataclass(frozen=True)
 class PackedTokens:
-    """The tokens of each row side by side in the order of their positions, columns without a token behind them.
+    """The tokens of each row in the order of their positions, with padding behind them.
 
-    Computed once for a chunk, used by all layers. On the CPU positions are looked at, and what changes nothing is left
-    out; elsewhere looking would make the program wait for the device.
+    Computed once for a chunk and used by all layers. On the CPU positions are inspected, and no-ops are skipped;
+    elsewhere that would wait for the device.
 
     Attributes:
-        order: the column that stands at each place; None when all columns are in their places.
-        token_mask: whether there is a token at each place; None when there is one at all.
+        order: column of the token at each place; None if all columns are in order.
+        token_mask: True where there is a token; None if there is no padding.
         lengths: tokens in each row.
     """
 
@@ -33,7 +33,7 @@ class PackedTokens:
 
     @classmethod
     def from_positions(cls, positions: Int[Tensor, "B T"]) -> PackedTokens:
-        """The lineup of a chunk whose tokens are at `positions`, -1 where there is none."""
+        """Create the packing of a chunk whose tokens are at `positions`, -1 where there is none."""
         exists = positions >= 0
         lengths = exists.sum(1)
         rank = torch.where(exists, positions, torch.iinfo(positions.dtype).max)
@@ -46,21 +46,23 @@ class PackedTokens:
         return cls(order, (indices < lengths.unsqueeze(1)).unsqueeze(2), lengths)
 
     def pack(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """From columns to places."""
+        """Move columns into the order of positions."""
         return x if self.order is None else x.gather(1, self.order.unsqueeze(2).expand_as(x))
 
     def unpack(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """From places to columns."""
+        """Move packed tokens back to their columns."""
         if self.order is None:
             return x
         return torch.empty_like(x).scatter(1, self.order.unsqueeze(2).expand_as(x), x)
 
     def zero_padding(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """Zeros at the places without a token, as beyond the ends of the row."""
+        """Set padding to zeros."""
         return x if self.token_mask is None else torch.where(self.token_mask, x, 0.0)
 
     def last_entries(self, history: Float[Tensor, "B spanT d"], span: int) -> Float[Tensor, "B span d"]:
-        """The last `span` entries of each row of a history: `span` older ones and, behind them, this chunk arranged."""
+        """Return the last `span` entries of each row of a history: `span` older entries followed by this packed
+        chunk.
+        """
         if self.token_mask is None or span == 0:
             return history[:, history.size(1) - span :]
         indices = self.lengths.unsqueeze(1) + torch.arange(span, device=history.device)
@@ -68,13 +70,15 @@ class PackedTokens:
 
 
 class GatedConvolution(nn.Module):
-    """A * sigmoid(B) with [A B] = W [x_1 ... x_k] + b (Gehring et al. 2017, 3.2; Dauphin et al. 2017, eq. 1).
+    """Gated linear unit over windows: A * sigmoid(B) with [A B] = W [x_1 ... x_k] + b (Gehring et al. 2017, 3.2;
+    Dauphin et al. 2017, eq. 1).
 
     Args:
         d_hidden: width of input and output.
         width: k, entries in a window.
         dilation: distance between the entries of a window; above 1 it has holes (Kalchbrenner et al. 2016, 3.5).
-        dropout: of the input, done by whoever holds this; here it decides the initial scale (Gehring et al. 2017, 3.5).
+        dropout: probability with which the caller drops inputs; used here for the initial scale (Gehring et al. 2017,
+            3.5).
     """
 
     def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
@@ -84,29 +88,29 @@ class GatedConvolution(nn.Module):
         self.linear = variance_scaled_linear(width * d_hidden, 2 * d_hidden, variance=4 * (1 - dropout))
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"width={self.width}, dilation={self.dilation}"
 
     @property
     def span(self) -> int:
-        """Entries that a window reaches beyond its own: the output is shorter than the input by them."""
+        """Entries that a window covers beyond one; the output is shorter than the input by this number."""
         return (self.width - 1) * self.dilation
 
     def forward(self, x: Float[Tensor, "B spanT d_hidden"]) -> Float[Tensor, "B T d_hidden"]:
-        """One vector for each window that lies inside the input."""
+        """Return one vector for each window inside the input."""
         windows = x.size(1) - self.span
         taps = [x.narrow(1, tap * self.dilation, windows) for tap in range(self.width)]
         return functional.glu(self.linear(torch.cat(taps, -1)), -1)
 
 
 class TokenConvolution(nn.Module):
-    """A gated convolution over the tokens of a text.
+    """Base class of gated convolutions over the tokens of a text.
 
     Args:
         d_hidden: width of input and output.
         width: entries in a window.
         dilation: distance between the entries of a window.
-        dropout: of the input.
+        dropout: dropout of the input.
     """
 
     def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
@@ -117,56 +121,56 @@ class TokenConvolution(nn.Module):
 
 
 class CentredConvolution(TokenConvolution):
-    """Windows that reach equally far to both sides, of an odd width: an encoder's (Gehring et al. 2017, 3.2)."""
+    """Convolution with windows centred on each token, of odd width, for encoders (Gehring et al. 2017, 3.2)."""
 
     def __init__(self, d_hidden: int, width: int, *, dilation: int = 1, dropout: float = 0.0) -> None:
         assert width % 2 == 1, f"a window of {width} entries has no middle"
         super().__init__(d_hidden, width, dilation=dilation, dropout=dropout)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """As many tokens to both sides."""
+        """Describe the layer: it sees equally many tokens on both sides."""
         side = self.gated.span // 2
         return (LayerInfo("convolution", side, side, every=self.gated.dilation, width=self.d_hidden),)
 
     def forward(self, x: Float[Tensor, "B T d_hidden"], packed: PackedTokens) -> Float[Tensor, "B T d_hidden"]:
-        """Each token with its neighbours; beyond the ends of a row are zeros."""
+        """Convolve each token with its neighbours; zeros beyond the ends of a row."""
         side = self.gated.span // 2
         packed_input = packed.zero_padding(packed.pack(self.dropout(x)))
         return packed.unpack(self.gated(functional.pad(packed_input, (0, 0, side, side))))
 
 
 class CausalConvolution(TokenConvolution):
-    """Windows that end at the token itself: a decoder's (Gehring et al. 2017, 3.2)."""
+    """Convolution with windows that end at the token itself, for decoders (Gehring et al. 2017, 3.2)."""
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """The tokens before."""
+        """Describe the layer: it sees the tokens before each token."""
         return (LayerInfo("convolution", self.gated.span, 0, every=self.gated.dilation, width=self.d_hidden),)
 
     def init_state(self, rows: int, *, reference: Float[Tensor, ...]) -> Float[Tensor, "rows span d_hidden"]:
-        """What stands before the first token: zeros."""
+        """Return the zeros that stand before the first token."""
         return reference.new_zeros(rows, self.gated.span, self.d_hidden)
 
     def forward(
         self, x: Float[Tensor, "B T d_hidden"], past: Float[Tensor, "B span d_hidden"], *, packed: PackedTokens
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
-        """Each token with those before it, and the inputs that the next chunk can still see."""
+        """Convolve each token with those before it; also return the inputs that the next chunk still needs."""
         history = torch.cat((past, packed.pack(self.dropout(x))), 1)
         return packed.unpack(self.gated(history)), packed.last_entries(history, self.gated.span)
 
 
 def scaled_residual_add(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> Float[Tensor, "*S"]:
-    """(x + branch) sqrt(1/2): a residual that keeps the variance of its summands (Gehring et al. 2017, 3.4)."""
+    """Return (x + branch) sqrt(1/2), a residual sum that keeps the variance (Gehring et al. 2017, 3.4)."""
     return (x + branch) * math.sqrt(0.5)
 
 
 def variance_scaled_linear(d_in: int, d_out: int, *, variance: float = 1.0) -> nn.Linear:
-    """A linear map from N(0, sqrt(variance / d_in)), without bias at first (Gehring et al. 2017, 3.5).
+    """Create a linear map with weights from N(0, sqrt(variance / d_in)) and zero bias (Gehring et al. 2017, 3.5).
 
     Args:
         d_in: width of the input.
         d_out: width of the output.
-        variance: of an output entry when those of the input have 1: the probability p with which inputs are retained,
-            since dropout scales the retained ones by 1 / p; 4 p before a gate.
+        variance: variance of an output entry for inputs of variance 1: the probability p with which inputs are kept,
+            since dropout scales the kept ones by 1 / p; 4 p before a gate.
     """
     linear = nn.Linear(d_in, d_out)
     nn.init.normal_(linear.weight, std=math.sqrt(variance / d_in))

@@ -1,4 +1,4 @@
-"""From tokens to vectors, and from vectors to what the first layer reads."""
+"""Embeddings: from token ids or feature vectors to the input of the first layer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ from heedful.tensors import FeatureBatch, Tokens
 
 @dataclass(frozen=True)
 class EmbeddingSum:
-    """What is added up before the first layer: of each token, of its position, of the part of the text it is in, and of
-    its factors together.
-    """
+    """The terms of an input embedding: token, position, segment and factor vectors."""
 
     tokens: Float[Tensor, "B T d_model"]
     positions: Float[Tensor, "B T d_model"] | None
@@ -29,7 +27,7 @@ class EmbeddingSum:
     factors: Float[Tensor, "B T d_model"] | None = None
 
     def compute_sum(self) -> Float[Tensor, "B T d_model"]:
-        """The sum of those that there are."""
+        """Add the terms that exist."""
         total = self.tokens
         for term in (self.positions, self.segments, self.factors):
             if term is not None:
@@ -38,14 +36,14 @@ class EmbeddingSum:
 
 
 class InputEmbedding(nn.Module, ABC):
-    """What enters the first layer: the sum of what is known of each token, perhaps normalised, with dropout.
+    """Input of the first layer: the sum of all embeddings of a token, optionally normalised, with dropout.
 
-    Abstract: what is added up belongs to what is read.
+    Abstract: subclasses define the terms of the sum.
 
     Args:
-        position: added to the vectors; nothing unless given.
-        norm: of the sum.
-        dropout: on the sum.
+        position: position encoding to add; none if not given.
+        norm: norm of the sum.
+        dropout: dropout of the sum.
     """
 
     def __init__(
@@ -57,11 +55,11 @@ class InputEmbedding(nn.Module, ABC):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
-        """A vector for each token."""
+        """Return a vector for each token."""
         return self.combine(self.embed_parts(tokens))
 
     def combine(self, terms: EmbeddingSum) -> Float[Tensor, "B T d_model"]:
-        """What is made of the summands: their sum, normed and dropped."""
+        """Add the terms, then apply norm and dropout."""
         x = terms.compute_sum()
         if self.norm is not None:
             x = self.norm(x)
@@ -70,22 +68,22 @@ class InputEmbedding(nn.Module, ABC):
 
     @abstractmethod
     def embed_parts(self, tokens: Any) -> EmbeddingSum:
-        """What is added up, before norm and dropout."""
+        """Return the terms of the sum, before norm and dropout."""
 
     def embed_positions(
         self, positions: Int[Tensor, "B T"], *, reference: Tensor
     ) -> Float[Tensor, "*B T d_model"] | None:
-        """What positions add, in the number format of the vectors."""
+        """Return the position vectors in the dtype of `reference`, or None without a position encoding."""
         return None if self.position is None else self.position(positions).to(reference.dtype)
 
 
 class VectorEmbedding(InputEmbedding):
-    """x_t = scale v_t + p_t, with dropout: vectors that were made as wide as the model before.
+    """Input embedding of feature vectors as wide as the model: x_t = scale v_t + p_t, with dropout.
 
     Args:
-        position: added to the vectors; nothing unless given.
-        scale: of the vectors.
-        dropout: on the sum.
+        position: position encoding to add; none if not given.
+        scale: factor of the vectors.
+        dropout: dropout of the sum.
     """
 
     def __init__(self, *, position: AbsolutePosition | None = None, scale: float = 1.0, dropout: float = 0.0) -> None:
@@ -93,30 +91,30 @@ class VectorEmbedding(InputEmbedding):
         self.scale = scale
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"scale={self.scale:g}"
 
     def embed_parts(self, tokens: FeatureBatch) -> EmbeddingSum:
-        """What is added up, before norm and dropout."""
+        """Return the scaled vectors and the position vectors."""
         vectors = tokens.vectors * self.scale
         return EmbeddingSum(vectors, self.embed_positions(tokens.positions, reference=vectors), None)
 
 
 class TokenEmbedding(InputEmbedding):
-    """x_t = E[w_t] sqrt(d_model) + p_t, with dropout (Vaswani et al. 2017, 3.4 and 5.4).
+    """Token embedding x_t = E[w_t] sqrt(d_model) + p_t, with dropout (Vaswani et al. 2017, 3.4 and 5.4).
 
     BERT's is LN(E[w_t] + p_t + S[s_t]) with dropout (Devlin et al. 2019, figure 2). Where tokens have factors, as in
     Sennrich and Haddow 2016, E[w_t] becomes E[w_t] + F_1[f_t1] + F_2[f_t2] + ... (they concatenate).
 
     Args:
         table: a vector for each token; sharing it with another embedding or the output ties them.
-        position: added to the vectors; nothing unless given.
-        segments: a vector for each part of a text, added as well; tokens that do not say are in part 0.
-        norm: of the sum.
+        position: position encoding to add; none if not given.
+        segments: a vector for each segment of a text, added as well; tokens without a segment number are in segment 0.
+        norm: norm of the sum.
         scaled: multiply the vectors by the root of their width, so that tied tables, which are initialised small for
-            the sake of the output, do not drown in the positions.
-        dropout: on the sum.
-        factors: a table for each factor that tokens have; vectors of both are scaled alike.
+            the sake of the output, are not negligible beside the positions.
+        dropout: dropout of the sum.
+        factors: a table for each factor of the tokens; vectors of both are scaled alike.
     """
 
     def __init__(
@@ -137,11 +135,11 @@ class TokenEmbedding(InputEmbedding):
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"scale={self.scale:g}"
 
     def embed_parts(self, tokens: Tokens) -> EmbeddingSum:
-        """What is added up, before norm and dropout."""
+        """Return the token, position, segment and factor vectors."""
         token_vectors: Tensor = self.table(tokens.ids)
         if self.scale != 1.0:
             token_vectors = token_vectors * self.scale
@@ -149,6 +147,7 @@ class TokenEmbedding(InputEmbedding):
         return EmbeddingSum(token_vectors, position_vectors, self._embed_segments(tokens), self._embed_factors(tokens))
 
     def _embed_segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        """Return the segment vectors, or None."""
         if self.segments is None:
             return None
         if tokens.segments is None:
@@ -157,6 +156,7 @@ class TokenEmbedding(InputEmbedding):
         return vectors
 
     def _embed_factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        """Return the sum of the factor vectors, or None."""
         factor_ids = () if tokens.factors is None else tokens.factors.unbind(2)
         assert len(factor_ids) == len(self.factors), (
             f"tokens with {len(factor_ids)} factors, but tables of {len(self.factors)}"
@@ -166,7 +166,9 @@ class TokenEmbedding(InputEmbedding):
 
 
 def build_embedding(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
-    """A table of normal vectors of expected length 1, unless told otherwise: fit to be tied with an output."""
+    """Create an embedding table from N(0, 1 / sqrt(d_model)), or with the given deviation; suitable for tying with
+    an output.
+    """
     table = nn.Embedding(size, d_model)
     nn.init.normal_(table.weight, std=deviation or d_model**-0.5)
     return table
@@ -175,14 +177,14 @@ def build_embedding(size: int, d_model: int, *, deviation: float | None = None) 
 def build_output_layer(
     table: nn.Embedding, d_input: int | None = None, *, tied: bool, bias: bool = True, deviation: float | None = None
 ) -> nn.Linear:
-    """From hidden vectors to logits over the entries of a table.
+    """Create the linear map from hidden vectors to logits over the entries of a table.
 
     Args:
-        table: its weight, if they are tied.
-        d_input: width of the hidden vectors; that of the table unless given.
-        tied: whether they are.
-        bias: whether there is one; it begins with zeros.
-        deviation: of the weight, if they are not; the root of 1 / d_input unless given.
+        table: the embedding whose weight is shared if `tied`.
+        d_input: width of the hidden vectors; that of the table if not given.
+        tied: whether to share the weight of the table.
+        bias: whether to add a bias, initialised with zeros.
+        deviation: standard deviation of an untied weight; the root of 1 / d_input if not given.
     """
     d_input = d_input or table.embedding_dim
     output = nn.Linear(d_input, table.num_embeddings, bias=bias)

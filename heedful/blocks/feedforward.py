@@ -1,4 +1,4 @@
-"""The position-wise network between attentions."""
+"""The position-wise feed-forward network of a Transformer layer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from heedful.attention.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """W_2 f(W_1 x + b_1) + b_2, the same for every token (Vaswani et al. 2017, eq. 2).
+    """Feed-forward network W_2 f(W_1 x + b_1) + b_2, applied to every token (Vaswani et al. 2017, eq. 2).
 
     Args:
         d_model: width of input and output.
-        d_ff: width between.
+        d_ff: width of the hidden layer.
         activation: f; nn.ReLU() in the paper, nn.GELU() in BERT and GPT.
-        dropout: after the activation.
+        dropout: dropout after the activation.
         bias: whether there are b_1 and b_2.
     """
 
@@ -33,6 +33,6 @@ class FeedForward(nn.Module):
                 nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
-        """Each token by itself."""
+        """Apply the network to each token separately."""
         result: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
         return result

@@ -1,4 +1,4 @@
-"""What parts of a model say of themselves, so that others can draw how a text runs through them."""
+"""Descriptions of layers, from which diagrams of a model unrolled over its tokens are drawn."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ Direction: TypeAlias = Literal["forward", "backward"]
 
 @dataclass(frozen=True)
 class LayerInfo:
-    """One layer over the tokens that it reads.
+    """Description of one layer over the tokens that it reads.
 
     Attributes:
-        name: what it is: GRU, self-attention, convolution.
-        before: how many places before its own a token sees in the level below; None for all.
-        after: how many behind it.
-        every: of these places, every so many; above 1 a window has holes.
-        carries: a state from token to token, in one direction or in two next to each other.
-        starts: where that state comes from: nothing, the source's summary, or the end of the encoder's same layer.
-        ends: of these states, those whose ends are in the summary of the source, if this is the highest level.
+        name: type of the layer, such as GRU, self-attention or convolution.
+        before: positions to the left that a token sees in the layer below; None for all.
+        after: positions to the right that a token sees in the layer below; None for all.
+        every: dilation: only every n-th of these positions is seen.
+        carries: directions in which a recurrent state is passed from token to token.
+        starts: source of the initial state: nothing, the source's summary, or the final state of the same encoder
+            layer.
+        ends: directions whose final states enter the summary of the source, if this is the highest layer.
         across: names of the memories that a token attends to.
         context: whether the source's summary enters at every token.
-        fed: whether what leaves the top enters here at the next token.
+        fed: whether the output of the top layer enters here at the next token (input feeding).
         side: "encoder" or "decoder".
-        axis: whose tokens it reads.
-        width: numbers that leave it for each token; None where it does not say.
+        axis: name of the axis of its tokens.
+        width: width of the output; None if unknown.
     """
 
     name: str
@@ -48,15 +49,15 @@ class LayerInfo:
 
 @runtime_checkable
 class HasLayerInfo(Protocol):
-    """A module that knows its levels."""
+    """Protocol of modules that describe their layers."""
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """From the lowest to the highest."""
+        """Return a description of each layer, from the lowest to the highest."""
         ...
 
 
 def iter_layers(module: nn.Module) -> Iterator[LayerInfo]:
-    """The levels of a module, or of its parts in their order."""
+    """Yield the layer descriptions of a module, or of its submodules in order."""
     if isinstance(module, HasLayerInfo):
         yield from module.describe_layers()
         return

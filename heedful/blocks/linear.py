@@ -1,4 +1,4 @@
-"""Linear maps that begin by Xavier's rule."""
+"""Linear maps with Xavier initialisation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from torch import nn
 
 
 def build_xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
-    """A map whose `parts`, which stand side by side, each begin as Glorot and Bengio 2010, eq. 16, would have them."""
+    """Create a linear map whose `parts` (blocks of output rows) are each initialised by Xavier's rule (Glorot and
+    Bengio 2010, eq. 16).
+    """
     linear = nn.Linear(d_input, d_output, bias=bias)
     for matrix in torch.split(linear.weight, d_output // parts):
         nn.init.xavier_uniform_(matrix)

@@ -1,4 +1,4 @@
-"""From what a decoder knows at a step to what its output reads."""
+"""Readouts: from a decoder's state, embedding and context to the input of its output layer."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from heedful.blocks.linear import build_xavier_linear
 
 
 class Readout(nn.Module, ABC):
-    """What of state, embedding and context the output reads.
+    """Base class: combines state, embedding and context into the input of the output layer.
 
     Attributes:
-        d_output: width of the result, that of the output's embeddings.
+        d_output: width of the result, equal to that of the output's embeddings.
     """
 
     d_output: int
 
     @abstractmethod
     def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """One vector for each token."""
+        """Return one vector for each token."""
 
 
 class DeepOutput(Readout):
-    """The deep output: an activation of the sum of one map for each input (Pascanu et al. 2014).
+    """Deep output: an activation of the sum of one linear map per input (Pascanu et al. 2014).
 
     Args:
         d_inputs: widths of the inputs: state, embedding, context.
-        activation: makes d_output numbers of them: tanh, or `Maxout`, which wants twice as many.
-        d_output: width of the result, that of the output's embeddings.
+        activation: tanh, or `Maxout`, which needs an input twice as wide.
+        d_output: width of the result, equal to that of the output's embeddings.
     """
 
     def __init__(self, d_inputs: Sequence[int], d_output: int, *, activation: nn.Module, dropout: float = 0.0) -> None:
@@ -46,14 +46,14 @@ class DeepOutput(Readout):
         self.dropout = Dropout(dropout)
 
     def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """The activation of the sum."""
+        """Apply the activation to the sum of all maps."""
         total = sum(linear(x) for linear, x in zip(self.maps, (state, *others), strict=True))
         result: Tensor = self.dropout(self.activation(total))
         return result
 
 
 class StateReadout(Readout):
-    """No deep output: what the output reads is the state itself (Sutskever et al. 2014)."""
+    """Readout without a deep output: the output layer reads the state itself (Sutskever et al. 2014)."""
 
     def __init__(self, d_output: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -61,14 +61,14 @@ class StateReadout(Readout):
         self.dropout = Dropout(dropout)
 
     def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """The state, whatever stands beside it."""
+        """Return the state with dropout; ignore the other inputs."""
         result: Tensor = self.dropout(state)
         return result
 
 
 class Maxout(nn.Module):
-    """The larger number of each pair of neighbours (Goodfellow et al. 2013)."""
+    """Maximum of each pair of neighbouring entries (Goodfellow et al. 2013)."""
 
     def forward(self, x: Float[Tensor, "*B pairs"]) -> Float[Tensor, "*B d"]:
-        """Half as wide."""
+        """Return a tensor half as wide."""
         return x.view(*x.shape[:-1], x.size(-1) // 2, 2).amax(-1)

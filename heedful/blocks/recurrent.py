@@ -1,4 +1,4 @@
-"""Recurrent layers: cells, both directions, stacks; tokens that are not there leave the state as it was."""
+"""Recurrent cells, layers in one or two directions, and stacks; padding leaves the state unchanged."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from heedful.blocks.layer_info import LayerInfo
 from heedful.blocks.linear import build_xavier_linear
 
 CellState: TypeAlias = tuple[Tensor, ...]
-"""What a cell remembers, `RecurrentCell.num_parts` tensors, each [B, d]; the first is its output."""
+"""State of a cell: `RecurrentCell.num_parts` tensors, each [B, d]; the first is its output."""
 
 
 class RecurrentCell(nn.Module, ABC):
-    """The transition of one recurrent layer, and its parameters.
+    """The transition of one recurrent layer, with its parameters.
 
-    Input and recurrent map are linear ones over all gates side by side. Recurrent matrices start orthogonal gate by
-    gate, which keeps gradients from vanishing or exploding at first (Saxe et al. 2014); input maps start by Xavier.
+    The input map and the recurrent map are linear ones over all gates side by side. Recurrent matrices are initialised
+    orthogonally gate by gate, which avoids vanishing or exploding gradients at first (Saxe et al. 2014); input maps use
+    Xavier's rule.
     """
 
     num_gates: ClassVar[int]
-    """Maps side by side."""
+    """Number of gate maps, side by side."""
     kernel: ClassVar[staticmethod[..., tuple[Tensor, ...]]]
-    """torch's function of a whole sequence: outputs, and each part of the last state."""
+    """torch's function for a whole sequence: returns the outputs and each part of the last state."""
     num_parts: ClassVar[int] = 1
 
     def __init__(self, d_input: int, d_state: int) -> None:
@@ -47,65 +48,67 @@ class RecurrentCell(nn.Module, ABC):
 
     @classmethod
     def init_state(cls, output: Float[Tensor, "B d"]) -> CellState:
-        """The state whose output is this, with nothing else in it."""
+        """Return the state with this output and zeros in all other parts."""
         return (output, *(torch.zeros_like(output) for _ in range(cls.num_parts - 1)))
 
     @abstractmethod
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
-        """One step; `projected` is what `input` made of the token, plus whatever else enters the gates."""
+        """Advance one step; `projected` is the input map of the token plus other inputs of the gates."""
 
     def run_kernel(self, x: Float[Tensor, "B T d_input"], state: CellState) -> tuple[Float[Tensor, "B T d"], CellState]:
-        """All steps of rows without padding, by torch's own kernel."""
+        """Run all steps of rows without padding with torch's kernel."""
         output, *last = self.kernel(x, *self._kernel_arguments(state), True)
         return output, tuple(part.squeeze(0) for part in last)
 
     def run_packed_kernel(
         self, x: nn.utils.rnn.PackedSequence, state: CellState
     ) -> tuple[nn.utils.rnn.PackedSequence, CellState]:
-        """All steps of rows of different length, sorted."""
+        """Run all steps of rows of different lengths, sorted, with torch's kernel."""
         output, *last = self.kernel(x.data, x.batch_sizes, *self._kernel_arguments(state))
         return nn.utils.rnn.PackedSequence(output, x.batch_sizes), tuple(part.squeeze(0) for part in last)
 
     def _kernel_arguments(self, state: CellState) -> tuple[Any, ...]:
-        """State and weights; one layer with biases, without dropout, not in training, from left to right."""
+        """Return the kernel's arguments: state, weights and options (one layer with biases, no dropout, left to
+        right).
+        """
         initial_state = [part.unsqueeze(0) for part in state]
         weights = [self.input.weight, self.recurrent.weight, self.input.bias, self.recurrent.bias]
         return initial_state if self.num_parts > 1 else initial_state[0], weights, True, 1, 0.0, False, False
 
 
 class Elman(RecurrentCell):
-    """h = tanh(W x + U h + b) (Elman 1990): the lecture's vanilla network."""
+    """Vanilla recurrent cell h = tanh(W x + U h + b) (Elman 1990)."""
 
     num_gates = 1
     kernel = staticmethod(torch.rnn_tanh)
 
     def step(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
-        """tanh of both maps."""
+        """Apply tanh to the sum of both maps."""
         return (torch.tanh(projected + self.recurrent(state[0])),)
 
 
 class ReLUCell(RecurrentCell):
-    """h = relu(W x + U h + b), the core of Mnih et al. 2014, section 3.1."""
+    """Recurrent cell h = relu(W x + U h + b), the core of Mnih et al. 2014, section 3.1."""
 
     num_gates = 1
     kernel = staticmethod(torch.rnn_relu)
 
     def step(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
-        """The positive part of both maps."""
+        """Apply ReLU to the sum of both maps."""
         return (torch.relu(projected + self.recurrent(state[0])),)
 
 
 class GRU(RecurrentCell):
-    """h = (1 - z) n + z h with n = tanh(W x + r (U h)) (Cho et al. 2014, eq. 5-8).
+    """Gated recurrent unit h = (1 - z) n + z h with n = tanh(W x + r (U h)) (Cho et al. 2014, eq. 5-8).
 
-    The reset gate r stands behind the product with U, as in torch and cuDNN, where the paper resets h before it.
+    The reset gate r is applied after the product with U, as in torch and cuDNN, while the paper resets h before it.
     """
 
     num_gates = 3
     kernel = staticmethod(torch.gru)
 
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
-        """Reset gate, update gate, candidate: in torch's order."""
+        """Compute reset gate, update gate and candidate, in torch's order."""
         (h,) = state
         widths = [2 * self.d_state, self.d_state]
         gates, candidate = torch.split(projected, widths, -1)
@@ -116,7 +119,8 @@ class GRU(RecurrentCell):
 
 
 class LSTM(RecurrentCell):
-    """c = f c + i tanh(...), h = o tanh(c) (Hochreiter and Schmidhuber 1997; forget gate of Gers et al. 2000).
+    """Long short-term memory c = f c + i tanh(...), h = o tanh(c) (Hochreiter and Schmidhuber 1997; forget gate of
+    Gers et al. 2000).
 
     The forget gate's bias starts at 1, so that the cell remembers at first (Jozefowicz et al. 2015, section 3.2).
     """
@@ -131,7 +135,7 @@ class LSTM(RecurrentCell):
             self.input.bias[d_state : 2 * d_state] = 1.0
 
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
-        """Input gate, forget gate, candidate, output gate: in torch's order."""
+        """Compute input gate, forget gate, candidate and output gate, in torch's order."""
         h, cell = state
         i, f, candidate, o = (projected + self.recurrent(h)).chunk(4, -1)
         cell = torch.addcmul(torch.sigmoid(f) * cell, torch.sigmoid(i), torch.tanh(candidate))
@@ -139,28 +143,28 @@ class LSTM(RecurrentCell):
 
 
 class RecurrentLayer(nn.Module, ABC):
-    """What stacks of recurrent layers are made of."""
+    """Base class of the layers of a recurrent stack."""
 
     d_output: int
 
     @property
     @abstractmethod
     def layer_info(self) -> LayerInfo:
-        """How it is drawn."""
+        """Description of the layer, for diagrams."""
 
     @abstractmethod
     def init_state(self, rows: int, reference: Tensor) -> CellState:
-        """The state before the first token: zeros."""
+        """Return the state before the first token: zeros."""
 
     @abstractmethod
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: CellState, *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], CellState]:
-        """Outputs of the tokens in the order in which they stand, and the state after them; zeros where none is."""
+        """Return the outputs of the tokens in column order, zeros at padding, and the state after them."""
 
 
 class UnidirectionalLayer(RecurrentLayer):
-    """A cell from left to right."""
+    """A recurrent layer from left to right."""
 
     def __init__(self, cell: RecurrentCell) -> None:
         super().__init__()
@@ -169,22 +173,22 @@ class UnidirectionalLayer(RecurrentLayer):
 
     @property
     def layer_info(self) -> LayerInfo:
-        """One state, from left to right."""
+        """Description of a layer with one state, from left to right."""
         return LayerInfo(type(self.cell).__name__, carries=("forward",), width=self.d_output)
 
     def init_state(self, rows: int, reference: Tensor) -> CellState:
-        """Zeros."""
+        """Return a state of zeros."""
         return self.cell.init_state(reference.new_zeros(rows, self.cell.d_state))
 
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: CellState, *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], CellState]:
-        """From the first token to the last."""
+        """Read the tokens from the first to the last."""
         return _run_cell(self.cell, x, state, token_mask=positions >= 0, backward=False)
 
 
 class BidirectionalLayer(RecurrentLayer):
-    """Two cells, one from each end, their outputs side by side (Schuster and Paliwal 1997); for encoders only.
+    """A recurrent layer in both directions with concatenated outputs (Schuster and Paliwal 1997); for encoders only.
 
     The state is the forward cell's, then the backward cell's.
     """
@@ -197,18 +201,18 @@ class BidirectionalLayer(RecurrentLayer):
 
     @property
     def layer_info(self) -> LayerInfo:
-        """Two states, one from each end."""
+        """Description of a layer with two states, one from each end."""
         return LayerInfo(type(self.left_to_right).__name__, carries=("forward", "backward"), width=self.d_output)
 
     def init_state(self, rows: int, reference: Tensor) -> CellState:
-        """Zeros."""
+        """Return states of zeros for both cells."""
         forward_state = self.left_to_right.init_state(reference.new_zeros(rows, self.left_to_right.d_state))
         return forward_state + self.right_to_left.init_state(reference.new_zeros(rows, self.right_to_left.d_state))
 
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: CellState, *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], CellState]:
-        """From both ends."""
+        """Read the tokens from both ends."""
         real, half = positions >= 0, len(state) // 2
         forward_outputs, forward_state = _run_cell(self.left_to_right, x, state[:half], token_mask=real, backward=False)
         backward_outputs, backward_state = _run_cell(
@@ -218,7 +222,7 @@ class BidirectionalLayer(RecurrentLayer):
 
 
 class RecurrentStack(nn.Module):
-    """Layers on top of each other, with dropout between them (Zaremba et al. 2014)."""
+    """A stack of recurrent layers with dropout between them (Zaremba et al. 2014)."""
 
     def __init__(self, layers: Iterable[RecurrentLayer], *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -227,21 +231,21 @@ class RecurrentStack(nn.Module):
 
     @property
     def d_output(self) -> int:
-        """Width of what comes out."""
+        """Width of the output."""
         return self._get_layers()[-1].d_output
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """A level for each layer."""
+        """Return a description of each layer."""
         return tuple(layer.layer_info for layer in self._get_layers())
 
     def init_state(self, rows: int, reference: Tensor) -> tuple[CellState, ...]:
-        """The state before the first token."""
+        """Return the states before the first token."""
         return tuple(layer.init_state(rows, reference) for layer in self._get_layers())
 
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: tuple[CellState, ...], *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], tuple[CellState, ...]]:
-        """Through all layers."""
+        """Apply all layers; return the outputs and the new states."""
         states = []
         for number, (layer, old_state) in enumerate(zip(self._get_layers(), state, strict=True)):
             x, new_state = layer(self.dropout(x) if number else x, old_state, positions=positions)
@@ -249,16 +253,17 @@ class RecurrentStack(nn.Module):
         return x, tuple(states)
 
     def _get_layers(self) -> list[RecurrentLayer]:
+        """Return the layers with their type."""
         return [layer for layer in self.layers if isinstance(layer, RecurrentLayer)]
 
 
 class RecurrentCellStack(nn.Module):
-    """Cells on top of each other, one step at a time, with something more in the gates of the lowest.
+    """A stack of cells, advanced step by step, with an extra input to the gates of the lowest cell.
 
     Args:
         cells: from the lowest to the highest.
-        d_extra: width of what enters the lowest cell besides its input.
-        dropout: between layers.
+        d_extra: width of the extra input.
+        dropout: dropout between layers.
     """
 
     def __init__(self, cells: Iterable[RecurrentCell], *, d_extra: int, dropout: float = 0.0) -> None:
@@ -269,13 +274,13 @@ class RecurrentCellStack(nn.Module):
         self.dropout = Dropout(dropout)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """A level for each cell."""
+        """Return a description of each cell."""
         return tuple(
             LayerInfo(type(cell).__name__, carries=("forward",), width=cell.d_state) for cell in self._get_cells()
         )
 
     def project_inputs(self, x: Float[Tensor, "B T d_input"]) -> Float[Tensor, "B T gates"]:
-        """What the inputs of all steps bring into the gates of the lowest cell, in one product."""
+        """Apply the input map of the lowest cell to all steps at once."""
         projected: Tensor = self._get_cells()[0].input(x)
         return projected
 
@@ -287,7 +292,7 @@ class RecurrentCellStack(nn.Module):
         states: tuple[CellState, ...],
         token_mask: Tensor,
     ) -> tuple[CellState, ...]:
-        """One step; states of rows without a token stay."""
+        """Advance one step; states of rows without a token stay unchanged."""
         gates = projected + self.more(extra)
         new_states: list[CellState] = []
         for cell, state in zip(self._get_cells(), states, strict=True):
@@ -297,17 +302,19 @@ class RecurrentCellStack(nn.Module):
         return tuple(new_states)
 
     def _get_cells(self) -> list[RecurrentCell]:
+        """Return the cells with their type."""
         return [cell for cell in self.cells if isinstance(cell, RecurrentCell)]
 
 
 def masked_update(token_mask: Bool[Tensor, "B 1"], new_state: CellState, old_state: CellState) -> CellState:
-    """The newer state in rows that read a token, the older one elsewhere."""
+    """Return the newer state in rows that read a token, the older one elsewhere."""
     return tuple(torch.where(token_mask, new, old) for new, old in zip(new_state, old_state, strict=True))
 
 
 def _run_cell(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
+    """Run a cell over a sequence with the fastest method for this padding."""
     if not bool(token_mask.any()):  # torch's kernels refuse an empty sequence
         return x.new_zeros(*token_mask.shape, cell.d_state), state
     if not cell.uses_kernel:
@@ -321,7 +328,7 @@ def _run_cell(
 def _run_stepwise(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """The same step by step."""
+    """Run a cell step by step."""
     projected: Tensor = cell.input(x)
     outputs: list[Tensor] = []
     for t in range(token_mask.size(1))[:: -1 if backward else 1]:
@@ -334,7 +341,7 @@ def _run_stepwise(
 def _run_with_padding(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """Rows with padding: real tokens are moved to the left, longest rows first, and what comes out is moved back."""
+    """Run torch's packed kernel: pack real tokens to the left, longest rows first, then unpack the outputs."""
     rows, length = token_mask.shape
     columns = torch.arange(length, device=x.device).expand(rows, -1)
     order = torch.where(token_mask, -columns if backward else columns, length).argsort(dim=1, stable=True)

@@ -1,4 +1,4 @@
-"""Where the norm stands around a sublayer."""
+"""Residual connections with layer normalisation before or after the sublayer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Sublayer = Callable[[Tensor], Tensor]
 
 
 class ResidualConnection(nn.Module, ABC):
-    """A shortcut around a sublayer, with a norm and dropout.
+    """Residual connection around a sublayer, with a norm and dropout.
 
     Attributes:
-        behind: what the sublayer's result goes through before it is added, such as an adapter; None in models as they
-            are built.
+        behind: module applied to the sublayer's result before it is added, such as an adapter; None in newly built
+            models.
     """
 
     behind: nn.Module | None
@@ -29,15 +29,16 @@ class ResidualConnection(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """The input and what the sublayer adds to it."""
+        """Return the input plus the result of the sublayer."""
 
     def _apply_sublayer(self, x: Tensor, sublayer: Sublayer) -> Tensor:
+        """Apply the sublayer, and the adapter if there is one."""
         result = sublayer(x)
         return result if self.behind is None else self.behind(result)
 
 
 class PostNorm(ResidualConnection):
-    """LN(x + dropout(f(x))): as in the paper (Vaswani et al. 2017, 3.1); deep stacks need a warm-up.
+    """Post-norm residual LN(x + dropout(f(x))), as in Vaswani et al. 2017, 3.1; deep stacks need a warm-up.
 
     torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
     the d_model entries of each token with the biased variance.
@@ -49,13 +50,15 @@ class PostNorm(ResidualConnection):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Normalised after the sum."""
+        """Add the sublayer's result, then normalise."""
         result: Tensor = self.norm(self.dropout.add_dropped(x, self._apply_sublayer(x, sublayer)))
         return result
 
 
 class PreNorm(ResidualConnection):
-    """x + dropout(f(LN(x))): the shortcut stays untouched, so deep stacks train from the start (Xiong et al. 2020)."""
+    """Pre-norm residual x + dropout(f(LN(x))): the shortcut is not normalised, so deep stacks train without warm-up
+    (Xiong et al. 2020).
+    """
 
     def __init__(self, d_model: int, dropout: float = 0.0, *, epsilon: float = 1e-5, bias: bool = True) -> None:
         super().__init__()
@@ -63,5 +66,5 @@ class PreNorm(ResidualConnection):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Normalised before the sublayer."""
+        """Normalise, apply the sublayer, then add."""
         return self.dropout.add_dropped(x, self._apply_sublayer(self.norm(x), sublayer))

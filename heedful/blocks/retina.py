@@ -1,4 +1,4 @@
-"""A sensor that sees sharply where it looks, and less and less around."""
+"""Glimpse sensor with high resolution at the centre and lower resolution around it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch.nn import functional
 
 
 class Retina(nn.Module):
-    """Square patches around a place at several scales, all of `patch` x `patch` numbers (Mnih et al. 2014, 3.1).
+    """Square patches around a location at several scales, each of `patch` x `patch` numbers (Mnih et al. 2014, 3.1).
 
-    The patch of scale s covers patch * 2^s pixels, of which each number is the mean of a square. Corners of patches are
-    whole pixels; beyond the picture is 0. It learns nothing, and no gradient leads to a place.
+    The patch of scale s covers patch * 2^s pixels per side, averaged over squares. Corners of patches are whole pixels;
+    pixels beyond the picture are 0. It has no parameters, and no gradient reaches the locations.
 
     Args:
         patch: numbers along a side.
-        scales: patches, each twice as wide as the one before.
+        scales: number of patches, each twice as wide as the one before.
     """
 
     def __init__(self, patch: int, scales: int) -> None:
@@ -25,23 +25,23 @@ class Retina(nn.Module):
         self.patch_sizes = tuple(patch * 2**scale for scale in range(scales))
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"patch={self.patch}, sizes={self.patch_sizes}"
 
     @property
     def values_per_channel(self) -> int:
-        """Numbers that are seen of each channel."""
+        """Numbers per channel in a glimpse."""
         return len(self.patch_sizes) * self.patch**2
 
     def forward(
         self, pictures: Float[Tensor, "B C H W"], rows: Int[Tensor, " N"], locations: Float[Tensor, "N 2"]
     ) -> Float[Tensor, "N scales C patch patch"]:
-        """What is seen at some places, the sharpest patch first.
+        """Extract the patches around each location, the sharpest one first.
 
         Args:
-            pictures: to look at.
-            rows: which of them each place is in.
-            locations: down and across, -1 at the top and left edge and 1 at the bottom and right one.
+            pictures: the pictures.
+            rows: index of the picture of each location.
+            locations: row and column coordinates, -1 at the top and left edge and 1 at the bottom and right one.
         """
         sides = torch.tensor(pictures.shape[2:], device=locations.device)
         centres = (locations.detach() + 1) / 2 * sides

@@ -1,4 +1,4 @@
-"""What a stack of attention remembers of what it has read."""
+"""Decoding state (KV caches) of a Transformer stack."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from heedful.attention.mask import CacheLayout
 from heedful.tensors import RowSelection, count_used_columns, require_same_width, select_rows
 
 _SPARE_STEPS = 8
-"""Steps that keys have room for when they were copied without those that nobody needs, which is done again then."""
+"""Spare steps per row when keys are copied without unneeded ones; the copy is repeated when they are used up."""
 
 
 @dataclass(frozen=True)
 class LayerState:
-    """What a layer remembers: its own past, and each memory as this layer projects it."""
+    """Caches of one layer: its own past, and each memory projected by this layer."""
 
     past: KVCache | None = None
     memories: Mapping[str, KVCache] = field(default_factory=dict)
 
     def apply_selection(self, selection: PendingSelection, *, spare_keys: int) -> LayerState:
-        """Of some groups, and of the past some keys, with room for more."""
+        """Apply a selection to the past and the memories; reserve room for further keys of the past."""
         group_selection = PendingSelection(selection.groups)
         past = None if self.past is None else self.past.apply_selection(selection, spare_keys=spare_keys)
         return LayerState(
@@ -35,17 +35,17 @@ class LayerState:
 
 @dataclass(frozen=True)
 class StackState:
-    """What a stack remembers: where keys are, once for all layers, and the keys and values of each layer.
+    """Decoding state of a stack: layouts of the keys, shared by all layers, and the caches of each layer.
 
-    Rearranging rows costs an index into small tables. Keys and values stay where they are, and which of them are meant
-    is noted, until they are read again or joined; then they are copied once, without those that nobody needs.
+    Reordering rows only indexes small tables. Keys and values stay where they are, and a pending selection records
+    which of them are meant; they are copied once, when they are next read or concatenated, without unneeded keys.
 
     Attributes:
-        past: what was read.
-        memories: what is looked at.
+        past: layout of the tokens read so far.
+        memories: layout of each memory.
         layers: keys and values of each layer.
         width: rows in a group.
-        selection: which of the keys of the layers `past` and `memories` tell of.
+        selection: which keys of `layers` the layouts refer to.
     """
 
     past: CacheLayout | None
@@ -55,14 +55,14 @@ class StackState:
     selection: PendingSelection = ALL_KEYS
 
     def extend_past(self, positions: Int[Tensor, "G wQ"]) -> CacheLayout:
-        """Where keys are once those at `positions` are read, the rows of a group side by side."""
+        """Return the layout of the past after reading tokens at `positions` (rows of a group side by side)."""
         past = self.past
         if past is None:
             past = CacheLayout(positions.new_empty(positions.size(0), 0), width=self.width)
         return past.extend(positions)
 
     def reorder(self, rows: RowSelection) -> StackState:
-        """With other rows."""
+        """Select rows."""
         groups = rows.source_groups(self.width)
         state = replace(
             self, past=select_rows(self.past, rows), memories=select_rows(self.memories, rows), width=rows.width
@@ -70,7 +70,7 @@ class StackState:
         return state if groups is None else state._drop_unneeded_keys(groups)
 
     def materialize(self, new_keys: int) -> StackState:
-        """With the keys and values that its slots tell of, and no others, and room for so many more in each group."""
+        """Apply the pending selection and reserve room for `new_keys` further keys in each group."""
         state, past = self, self.layers[0].past
         if self.selection.is_identity and self.width > 1 and past is not None and not past.has_room(new_keys):
             state = self._drop_unneeded_keys(None)  # they are copied anyway
@@ -83,7 +83,7 @@ class StackState:
         return replace(state, layers=layers, selection=ALL_KEYS)
 
     def concat(self, others: Sequence[StackState]) -> StackState:
-        """With the rows of others: the newest keys of all stand in the last column, so that tokens stay in line."""
+        """Concatenate the rows of several states; the newest keys of all are in the last column."""
         states = tuple(part._drop_unneeded_keys(None) for part in (self, *others))
         width = require_same_width(part.width for part in states)
         with_past = next((part for part in states if part.past is not None), None)
@@ -110,14 +110,14 @@ class StackState:
         )
 
     def _drop_unneeded_keys(self, groups: Int[Tensor, " G"] | None) -> StackState:
-        """Without the keys that nobody needs, of those groups whose slots there are now."""
+        """Add to the pending selection: drop unneeded keys, and keep these groups."""
         past, columns = self.past, None
         if past is not None and not kernels.is_tracing() and (columns := past.needed_columns()) is not None:
             past = past.select_columns(columns)
         return replace(self, past=past, selection=self.selection.compose(groups, columns))
 
     def _with_empty_past(self, reference: StackState) -> StackState:
-        """This state, in which nothing was read, with room for what was read in another."""
+        """Return this state, which has read nothing, with an empty past shaped like that of `reference`."""
         assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
         positions = next(iter(self.memories.values())).positions
         groups = len(positions)
@@ -129,7 +129,7 @@ class StackState:
 def _concat_layer(
     states: Sequence[StackState], memory_lengths: Sequence[Mapping[str, int]], *, layer: int
 ) -> LayerState:
-    """A layer with the groups of all states, and of each memory so many slots of each."""
+    """Concatenate one layer of all states; each memory is cut to its length in `memory_lengths`."""
     layers = [state.layers[layer] for state in states]
     pasts = [
         (layer_state.past, state.selection)

@@ -1,4 +1,4 @@
-"""Frames of a sound before the first layer: fewer of them, and parts of them hidden while training."""
+"""Subsampling and augmentation of sound frames before the encoder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from heedful.tensors import FeatureBatch
 
 
 class ConvSubsampling(nn.Module):
-    """One vector for four frames: two convolutions over time and frequency, each of stride 2, and a linear map.
+    """Convolutional subsampling by 4: two convolutions over time and frequency of stride 2, and a linear map.
 
-    As in Dong et al. 2018, 3.2 (Speech-Transformer), where they stand before the encoder. Of n frames ceil(ceil(n / 2)
-    / 2) vectors remain; beyond the ends of a row are zeros, wherever its padding is.
+    As in Dong et al. 2018, 3.2 (Speech-Transformer), where they precede the encoder. From n frames, ceil(ceil(n / 2) /
+    2) vectors remain; zeros follow the ends of a row, wherever its padding is.
 
     Args:
         bands: numbers in a frame.
-        channels: of both convolutions.
+        channels: channels of both convolutions.
         d_model: width of the result.
     """
 
@@ -29,7 +29,7 @@ class ConvSubsampling(nn.Module):
         self.output = build_xavier_linear(channels * -(-bands // 4), d_model)
 
     def forward(self, frames: FeatureBatch) -> FeatureBatch:
-        """The vectors, counted from 0 and with padding behind them."""
+        """Return the vectors, with positions from 0 and padding at the end."""
         packed = PackedTokens.from_positions(frames.positions)
         lengths = packed.lengths
         x = packed.zero_padding(packed.pack(frames.vectors)).to(self.output.weight.dtype).unsqueeze(1)
@@ -43,15 +43,15 @@ class ConvSubsampling(nn.Module):
 
 
 class SpecAugment(nn.Module):
-    """Hides bands and frames while training (Park et al. 2019, 2.2, without time warping).
+    """Mask bands and frames while training (Park et al. 2019, 2.2, without time warping).
 
-    What is hidden becomes 0, the mean of normalised frames. How much of each mask is hidden is drawn evenly from 0 to
-    its greatest width, and where it lies evenly among all places, for each row by itself.
+    Masked numbers become 0, the mean of normalised frames. The width of each mask is drawn uniformly from 0 to its
+    maximum, and its place uniformly among all places, independently for each row.
 
     Args:
-        bands: masks over frequency, and the greatest width of one.
-        frames: masks over time, likewise.
-        share: of its frames, the most that one mask over time may hide of a row.
+        bands: number of masks over frequency, and their maximum width.
+        frames: number of masks over time, and their maximum width.
+        share: maximum share of a row's frames that one mask over time may cover.
     """
 
     def __init__(self, *, bands: tuple[int, int], frames: tuple[int, int], share: float) -> None:
@@ -61,11 +61,11 @@ class SpecAugment(nn.Module):
         self.share = share
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"bands={self.bands}, frames={self.frames}, share={self.share}"
 
     def forward(self, frames: FeatureBatch) -> FeatureBatch:
-        """With parts hidden while training, the same otherwise."""
+        """Mask the frames while training; return them unchanged otherwise."""
         if not self.training:
             return frames
         vectors, token_mask = frames.vectors, frames.positions >= 0
@@ -83,12 +83,12 @@ class SpecAugment(nn.Module):
 
 
 def subsampled_length(length: Tensor) -> Tensor:
-    """How many remain of so many at stride 2."""
+    """Return the length that remains after a convolution of stride 2."""
     return (length + 1) // 2
 
 
 def _draw_masks(positions: Tensor, lengths: Tensor, *, max_width: Tensor, n: int) -> Tensor:
-    """Of each row the places below `lengths` that `n` masks of at most `max_width` hide."""
+    """Draw `n` masks of at most `max_width` entries per row; return True at the covered positions below `lengths`."""
     uniforms = torch.rand(len(positions), 2, n, device=positions.device)
     width = (uniforms[:, 0] * (max_width + 1)).floor()
     start = (uniforms[:, 1] * (lengths - width + 1)).floor()

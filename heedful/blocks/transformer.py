@@ -1,4 +1,4 @@
-"""The stack of attention and feed-forward layers: translation's two, BERT and GPT are this one class."""
+"""Transformer layers and stacks, used for encoder-decoder models, BERT and GPT."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from heedful.tensors import (
 )
 
 _FAR = 1000
-"""Places that are everything when a level is drawn."""
+"""Distance that counts as unlimited when a layer is described."""
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, attention across to each memory there is, feed-forward; each inside a residual.
+    """Self-attention, cross-attention to each memory, and a feed-forward network, each inside a residual connection.
 
-    Several memories are looked at one after the other ("serial" in Libovický et al. 2018, section 3). The attention to
-    the memory `source` is called `across`, that to any other `across-NAME`.
+    Several memories are attended to one after the other ("serial" in Libovický et al. 2018, section 3). The attention
+    to the memory `source` is called `across`, that to any other `across-NAME`.
 
     Args:
-        attention: of the tokens to themselves.
-        feed_forward: after the attentions.
-        residual: makes the shortcut around each sublayer.
-        across: attention to the only memory, or to several by name, in the order in which they are looked at; a decoder
-            has it, an encoder or GPT does not.
+        attention: self-attention of the tokens.
+        feed_forward: network after the attentions.
+        residual: creates the residual connection around each sublayer.
+        across: attention to the only memory, or to several by name, in order; decoders have it, encoders and GPT do
+            not.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class TransformerLayer(nn.Module):
             assign_roles(attention_across, replace(CROSS, keys=name))
 
     def init_state(self, memories: Mapping[str, Memory]) -> LayerState:
-        """The state before the first token; a layer may look at some of the memories, or at none."""
+        """Return the state before the first token; a layer may attend to some of the memories, or to none."""
         return LayerState(None, {name: self._project_memory(name, memories[name]) for name in self.memory_names})
 
     def forward(
@@ -90,10 +90,11 @@ class TransformerLayer(nn.Module):
         mask: AttentionMask,
         cross_masks: Mapping[str, AttentionMask],
     ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
-        """One step up the stack; `mask` and `cross_masks` say what the tokens see of each other and of each memory."""
+        """Apply the layer; `mask` and `cross_masks` say what the tokens see of each other and of each memory."""
         past = state.past
 
         def attend(h: Tensor) -> Tensor:
+            """Attend from the tokens to the past and to themselves; append them to the past."""
             nonlocal past
             now = self.attention.project_memory(h, h, mask.positions)
             past = now if past is None else past.extend(now)
@@ -108,32 +109,34 @@ class TransformerLayer(nn.Module):
         return x, LayerState(past, state.memories)
 
     def _project_memory(self, name: str, memory: Memory) -> KVCache:
+        """Project the keys and values of a memory for this layer."""
         attention, _ = self.get_cross_attention(name)
         return attention.project_memory(memory.keys, memory.values, memory.positions).to_contiguous()
 
     def get_cross_attention(self, name: str) -> tuple[MultiHeadAttention, ResidualConnection]:
-        """The attention to a memory, and what is around it."""
+        """Return the attention to a memory and the residual connection around it."""
         attention_name, residual_name = self._module_names[name]
         return getattr(self, attention_name), getattr(self, residual_name)
 
     def iter_residuals(self) -> Iterator[ResidualConnection]:
-        """What is around each sublayer, in order."""
+        """Yield the residual connection of each sublayer, in order."""
         yield self.around_attention
         yield from (self.get_cross_attention(name)[1] for name in self.memory_names)
         yield self.around_feed_forward
 
     def _other_memory_names(self) -> Iterable[str]:
+        """Return the names of all memories except `source`."""
         return (name for name in self.memory_names if name != SOURCE)
 
 
 class TransformerStack(nn.Module):
-    """Embedding and layers.
+    """Input embedding and Transformer layers.
 
     Args:
         embedding: of the tokens, or of vectors.
         layers: from the first to the last; they share no weights.
-        visibility: who among the tokens sees whom.
-        final_norm: after the last layer; pre-norm stacks need it.
+        visibility: mask function of self-attention.
+        final_norm: norm after the last layer; pre-norm stacks need it.
     """
 
     def __init__(
@@ -151,11 +154,11 @@ class TransformerStack(nn.Module):
         self.final_norm = final_norm
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"visibility={format_callable(self.visibility)}"
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """Each layer sees the tokens of the one below that are visible to the middle one of many."""
+        """Return a description of each layer; its context is measured by applying the mask function to a long text."""
         positions = torch.arange(2 * _FAR + 1, device="cpu")
         visible = (
             self.visibility(positions[_FAR].view(1, 1, 1), positions.view(1, 1, -1))[0, 0].nonzero().flatten().tolist()
@@ -168,7 +171,7 @@ class TransformerStack(nn.Module):
         )
 
     def init_state(self, memory: Memories | None) -> StackState:
-        """The state before the first token."""
+        """Return the state before the first token."""
         names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
         memories = select_memories(memory, names)
         slots = {name: CacheLayout(memory_item.positions) for name, memory_item in memories.items()}
@@ -177,7 +180,7 @@ class TransformerStack(nn.Module):
     def forward(
         self, tokens: Tokens | FeatureBatch, state: StackState
     ) -> tuple[Float[Tensor, "B T d_model"], StackState]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         rows, length = tokens.positions.shape
         x: Tensor = self.embedding(tokens)
         # rows of a group stand side by side, so that they share the group's keys in one product
@@ -198,10 +201,13 @@ class TransformerStack(nn.Module):
     def decode_greedy(
         self, output: nn.Linear, tokens: Tokens, state: StackState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, StackState] | None:
-        """See `heedful.models.interface.Decoder.decode_greedy`: step by step is the way."""
+        """Return None: this stack has no faster way than step by step (see
+        `heedful.models.interface.Decoder.decode_greedy`).
+        """
         return None
 
     def _iter_layers(self) -> Iterable[TransformerLayer]:
+        """Yield the layers."""
         for layer in self.layers:
             assert isinstance(layer, TransformerLayer)
             yield layer

@@ -1,4 +1,4 @@
-"""`heedful align`: which words of a translation belong to which words of its source."""
+"""`heedful align`: word alignments between sentences and translations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heedful.cli.output import log, open_output
 
 @dataclass(frozen=True)
 class Arguments:
-    """Word alignments of given translations, by what the model's attention looked at: a line of source-target pairs."""
+    """Align the words of given translations by the attention of the model: a line of source-target pairs for each."""
 
     run: PositionalPath
     """run folder"""
@@ -20,14 +20,14 @@ class Arguments:
     output: OptionalPath = None
     """file for the alignments; standard output if not given"""
     gold: OptionalPath = None
-    """alignments by people, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
+    """gold alignments, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful align")
     reader = args.text.build_reader()
 

@@ -1,4 +1,4 @@
-"""`heedful annotate`: parallel text whose sources have the terms of a glossary beside them."""
+"""`heedful annotate`: parallel text with glossary terms written into its sources."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from heedful.cli.output import wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 _STREAM: Final = 0x7465726D
-"""Keeps these numbers apart from others that a seed decides."""
+"""Separates these random numbers from others that depend on the same seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Write terms of a glossary into the sources of parallel text, so that a model learns to take them up.
+    """Write the terms of a glossary into the sources of parallel text, so that a model learns to use them.
 
-    Where a source term stands in a sentence and its target in the translation, perhaps with another ending, the target
-    is written behind it, between marks (Dinu et al. 2019). A model that was trained on that uses terms that it has
-    never seen: heedful translate RUN --glossary terms.tsv --annotate append
+    If a source term occurs in a sentence and its target in the translation, perhaps with another ending, the target is
+    written after it, between marks (Dinu et al. 2019). A model trained on this text uses terms that it has never seen:
+    heedful translate RUN --glossary terms.tsv --annotate append
     """
 
     files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
@@ -32,15 +32,15 @@ class Arguments:
     glossary: Path
     """TSV file of source term, tab, target term"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
-    """TSV file for all pairs, those with terms and the others"""
+    """TSV file for all pairs, with and without terms"""
     share: float = 0.1
-    """of the pairs that have terms: so many are annotated, and the others stay, to be translated without help"""
+    """share of the pairs with terms that are annotated; the others stay unchanged, to be translated without terms"""
     way: Literal["append", "replace"] = "append"
-    """whether a term stands behind its source, or in its place"""
+    """write a term after its source, or in its place"""
     seed: int = 1
-    """decides which"""
+    """seed of this choice"""
     overwrite: bool = False
-    """replace an output that is there already"""
+    """replace an existing output"""
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
@@ -57,7 +57,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful annotate")
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.data.random_numbers import SeededRandom

@@ -1,4 +1,4 @@
-"""`heedful answer`: questions and texts in, parts of the texts out."""
+"""`heedful answer`: answer questions by parts of texts."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunLineOptions):
-    """Answer questions by parts of texts, or by an empty line where the text does not tell.
+    """Answer questions by parts of texts, or by an empty line if the text contains no answer.
 
     A file has a JSON object with `question` and `context` on each line.
     """
 
     question: TextOrPositional = None
-    """one question, instead of a file; it may also stand behind the run, without the option"""
+    """one question, instead of a file; it may also follow the run, without the option"""
     context: TextOrPositional = None
-    """the text that may answer it; it may also stand behind the question"""
+    """the text that may contain the answer; it may also follow the question"""
     n_best: int = 1
-    """parts of the text that are told for each question, in JSON"""
+    """number of answers for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
-    """an answer on each line, or JSON with places and probabilities"""
+    """an answer on each line, or JSON with positions and probabilities"""
     inline_option = "question"
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful answer")
     if (args.question is None) != (args.context is None):
         raise RecipeError("--question and --context: give both, or neither to read a file")

@@ -1,4 +1,4 @@
-"""A command's arguments: the fields of a frozen dataclass, read by tyro."""
+"""Command-line arguments as frozen dataclasses: parsing, help, and options that many commands share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ArgumentsT = TypeVar("ArgumentsT")
 PredictorT = TypeVar("PredictorT")
 
 _MAX_THREADS: Final = 1024
-"""Each has a stack of its own; a process cannot begin any number of them, and PyTorch ends it where it cannot."""
+"""Each thread needs a stack of its own; PyTorch aborts the process when it cannot start a thread."""
 _CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
 PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
@@ -28,7 +28,9 @@ PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
 
 
 def mark_optional(metavar: str) -> Any:
-    """Marks what need not be given: None has its meaning told in words, so the help neither offers nor repeats it."""
+    """Mark an argument as optional for the help: its docstring explains what the default None means, so the default
+    is not shown.
+    """
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
 
 
@@ -39,23 +41,24 @@ OptionalFigure: TypeAlias = Annotated[Path | None, mark_optional("PATH"), FileSu
 OptionalText: TypeAlias = Annotated[str | None, mark_optional("TEXT")]
 TextOrPositional: TypeAlias = Annotated[str | None, mark_optional("TEXT"), PositionalAlias()]
 TextsOrPositionals: TypeAlias = Annotated[tuple[str, ...], PositionalAlias()]
-"""What may also stand behind the positional arguments, without the option."""
+"""Type of options whose values may also follow the positional arguments, without the option."""
 OptionalInt: TypeAlias = Annotated[int | None, mark_optional("INT")]
 OptionalFloat: TypeAlias = Annotated[float | None, mark_optional("FLOAT")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
-    """Where, and with how many threads."""
+    """Device, CPU threads, engine and adapter."""
 
     device: OptionalText = None
-    """where to compute; a GPU where there is one"""
+    """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
     threads: OptionalInt = None
-    """CPU threads"""
+    """number of CPU threads"""
     engine: Annotated[EngineName | None, mark_optional("{torch,int8,native,auto}")] = None
-    """what computes: fp32 as trained; on a CPU large matrices in 8 bits, or these in native code; or what is faster"""
+    """engine: fp32 as trained; on a CPU also large matrices in 8 bits (int8), the same in native code (native), or the
+    fastest (auto)"""
     adapter: OptionalPath = None
-    """folder of an adapter that is put on the model: a run with training.adapter, or one of PEFT"""
+    """folder of an adapter to attach to the model: a run with training.adapter, or a PEFT folder"""
 
     def __post_init__(self) -> None:
         require_minimum(self, threads=1)
@@ -63,7 +66,7 @@ class DeviceOptions:
             raise RecipeError(f"--threads: {self.threads}; must be at most {_MAX_THREADS}")
 
     def set_num_threads(self) -> None:
-        """Has everything from now on computed so."""
+        """Set the number of CPU threads of PyTorch, if it was given."""
         if self.threads is not None:
             import torch
 
@@ -71,7 +74,7 @@ class DeviceOptions:
 
     @property
     def load_kwargs(self) -> dict[str, Any]:
-        """What `load_predictor` is to be told of it."""
+        """Keyword arguments for `heedful.load`."""
         return {"device": self.device, "engine": self.engine, "say": log, "adapter": self.adapter}
 
     def load_predictor(
@@ -82,7 +85,7 @@ class DeviceOptions:
         task: str | None = None,
         step: int | None = None,
     ) -> PredictorT:
-        """Begins, and gives the trained model; see `load_predictor`."""
+        """Set the number of threads and load the trained model; see `heedful.runs.load.load_predictor`."""
         from heedful.runs.load import load_predictor
 
         self.set_num_threads()
@@ -90,7 +93,7 @@ class DeviceOptions:
 
 
 def require_minimum(options: Any, **minimums: int) -> None:
-    """`RecipeError` where an option was given a smaller number."""
+    """Raise `RecipeError` if an option has a number below its minimum; None is allowed."""
     for name, minimum in minimums.items():
         number = getattr(options, name)
         if number is not None and number < minimum:
@@ -98,7 +101,7 @@ def require_minimum(options: Any, **minimums: int) -> None:
 
 
 def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> ArgumentsT:
-    """The dataclass `cls` filled from the words of a command line; its docstrings are the help.
+    """Parse the words of a command line into the dataclass `cls`; its docstrings are the help.
 
     Raises:
         RecipeError: the words do not fit; the message is one sentence.
@@ -114,10 +117,12 @@ def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str)
 
 
 def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> tuple[ArgumentsT, list[str]]:
-    """`parse_arguments`, and the options that are no fields of `cls`: what `load_recipe` takes as overrides.
+    """Parse the words of a command line like `parse_arguments`, and return the options that are not fields of `cls`,
+    for `load_recipe`.
 
-    Each comes with the word behind it unless that begins with `--`. They are set apart before tyro sees the rest, so
-    that the value of an unknown option is never mistaken for a positional argument.
+    Each unknown option is returned with the next word unless that begins with `--`. They are separated before parsing,
+    so
+    that the value of an unknown option is never taken for a positional argument.
     """
     if _is_help_requested(argv):
         parse_arguments(cls, ["--help"], program=program)
@@ -125,6 +130,7 @@ def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program
     option_names = [name[2:] for name in parser.options_by_name]
 
     def is_foreign(option: str) -> bool:
+        """Whether an option is a key of the recipe; raise `RecipeError` if it resembles an option of the command."""
         if parser.find_option(f"--{option}") is not None:
             return False
         if "." not in option and closest_match(option, option_names, cutoff=0.8):
@@ -137,7 +143,7 @@ def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program
 
 
 def _reject_duplicates(overrides: Sequence[str]) -> None:
-    """Refuse a key that is set twice; in Python a later override may change an earlier one."""
+    """Raise `RecipeError` if a key is set twice; in Python, a later override may change an earlier one."""
     seen_keys = set()
     for group in group_options(overrides):
         name = group[0].partition("=")[0]
@@ -148,5 +154,6 @@ def _reject_duplicates(overrides: Sequence[str]) -> None:
 
 
 def _is_help_requested(argv: Sequence[str]) -> bool:
+    """Whether the words before `--` ask for the help."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--help" in options or "-h" in options

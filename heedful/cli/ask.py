@@ -1,4 +1,4 @@
-"""`heedful ask`: a story and questions about it in, answers and the facts that were looked at out."""
+"""`heedful ask`: answer questions about a story and show which facts were used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heedful.errors import DataError, RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Answer questions about a story, and tell which of its sentences each hop looked at.
+    """Answer questions about a story, and show which of its sentences each hop attended to.
 
     The story has a sentence on each line; lines may be numbered from 1.
     """
@@ -28,20 +28,20 @@ class Arguments:
     story: PositionalPath
     """file of the story, plain or gzipped; - is standard input"""
     question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """one or more questions"""
+    """one question or several"""
     page: OptionalPage = None
-    """page (HTML) that shows what was looked at; of one question"""
+    """page (HTML) that shows the attention, for one question"""
     supporting: tuple[int, ...] = ()
-    """on that page: numbers of the facts that are known to answer it, from 1"""
+    """on that page: numbers of the facts that are known to answer the question, from 1"""
     format: Literal["text", "jsonl"] = "text"
-    """as people read it, or JSON with the weights of all facts"""
+    """text for people, or JSON with the weights of all facts"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful ask")
     if not args.question:
         raise RecipeError('heedful ask: no question; give one behind the story, as in "Where is the apple?"')

@@ -1,4 +1,4 @@
-"""`heedful backtranslate`: parallel text of text in one language, whose other side a model writes."""
+"""`heedful backtranslate`: parallel text made from monolingual text by a model."""
 
 from __future__ import annotations
 
@@ -23,37 +23,38 @@ if TYPE_CHECKING:
     from heedful.tasks.translation.translator import Translator
 
 _CHUNK_SIZE: Final = 1024
-"""Sentences between two times that what is there is saved."""
+"""Number of sentences after which the output is saved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Make parallel text of text in the target language, whose sources a model of the opposite direction writes.
+    """Make parallel text from text in the target language; a model of the opposite direction writes the sources.
 
-    To translate from English to German better, a run from German to English writes the English of more German text
-    (Sennrich et al. 2016): heedful backtranslate runs/de-en more.de -o made.tsv. Each line of the output is what the
-    model wrote, a tab, and the line of the file; empty lines are left out, unless they end documents (--documents).
-    What was interrupted goes on.
+    To improve translation from English to German, a run from German to English writes the English for more German text
+    (Sennrich et al. 2016): heedful backtranslate runs/de-en more.de -o made.tsv. Each output line has the text of the
+    model,
+    a tab, and the line of the file; empty lines are left out, unless they end documents (--documents). An interrupted
+    output is continued.
     """
 
     run: PositionalPath
-    """run folder of the opposite direction: it reads what is to be the target"""
+    """run folder of the opposite direction: it reads the target language"""
     text: PositionalPath
     """file with a sentence on each line, plain or gzipped"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
-    """TSV file for the pairs; one that is there already is gone on with"""
+    """TSV file for the pairs; an existing one is continued"""
     tag: str = ""
-    """word before each source that was written, such as <bt>, so that a model can tell it from real text"""
+    """word before each generated source, such as <bt>, so that a model can tell it from real text"""
     documents: bool = False
-    """keep empty lines, which end documents, for models that learn from data.context"""
+    """keep empty lines, which end documents, for models that use data.context"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     batch_tokens: int = 4096
-    """source tokens translated at one time, padding included"""
+    """source tokens in a batch, padding included"""
     overwrite: bool = False
-    """begin anew where the output is there already"""
+    """start again if the output exists"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful backtranslate")
     sentences = _read_sentences(args)
     num_sentences = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
@@ -99,7 +100,7 @@ def run(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class _PairWriter:
-    """Writes the pairs of some sentences."""
+    """Writes the pairs of sentences and their back-translations."""
 
     translator: Translator
     search: SearchStrategy
@@ -107,7 +108,9 @@ class _PairWriter:
     args: Arguments
 
     def write(self, sentences: Sequence[SourceSentence], file: IO[bytes], *, start: int) -> None:
-        """Adds them to the file, and saves it; `start` is the number of the first, and decides its chance."""
+        """Append pairs to the file and flush it; `start` is the number of the first sentence, which seeds the
+        sampling.
+        """
         from heedful.tasks.predictor import escape_cell
 
         translations = self.translator.translate(
@@ -126,7 +129,7 @@ class _PairWriter:
 
 
 def _read_sentences(args: Arguments) -> Iterator[str]:
-    """The lines that are written, which are all where they are documents, else those that are not empty."""
+    """Return the lines to translate: all lines if they form documents, otherwise those that are not empty."""
     from heedful.data.readers import read_lines
 
     lines = read_lines(args.text)
@@ -134,7 +137,9 @@ def _read_sentences(args: Arguments) -> Iterator[str]:
 
 
 def _read_with_context(args: Arguments, translator: Translator) -> Iterator[SourceSentence]:
-    """The same, with what the model reads before each; empty lines end documents, also those that are left out."""
+    """Return the lines to translate with the context that the model reads; empty lines end documents even if they
+    are left out.
+    """
     from heedful.data.context import get_text
     from heedful.data.readers import read_lines
 
@@ -143,10 +148,10 @@ def _read_with_context(args: Arguments, translator: Translator) -> Iterator[Sour
 
 
 def _count_done(args: Arguments) -> tuple[int, int]:
-    """How many pairs the output has, and their bytes; a last line without an end is not counted.
+    """Count the complete pairs in the output and their bytes; an unfinished last line is not counted.
 
     Raises:
-        RecipeError: it holds something else.
+        RecipeError: the output has other content.
     """
     if not args.output.exists():
         return 0, 0

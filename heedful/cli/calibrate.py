@@ -1,4 +1,4 @@
-"""`heedful calibrate`: what a translation model's own scores say of how good its translations are."""
+"""`heedful calibrate`: how well a translation model's scores predict the quality of its translations."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from heedful.errors import RunError
 
 @dataclass(frozen=True)
 class Arguments:
-    """Translate text whose translations are known, and learn from it how good others probably are.
+    """Translate text with known translations, and learn from it to estimate the quality of other translations.
 
-    What is learned is kept in the run: heedful translate RUN --format jsonl then tells the confidence of each
-    translation, the chrF (0 to 1) that translations had of which the model was as sure. Without text options the run's
-    validation set is taken; text of the kind that is to be translated is better.
+    The result is stored in the run: heedful translate RUN --format jsonl then reports the confidence of each
+        translation,
+    which is the mean chrF (0 to 1) of translations with a similar score. Without text options the run's validation set
+    is
+    used; text of the kind that is to be translated is better.
     """
 
     run: PositionalPath
     """run folder"""
     text: ParallelTextOptions
     sentences: int = 1000
-    """of the text, at most"""
+    """maximum number of sentences of the text"""
     batch_tokens: int = 4096
-    """source tokens translated at one time, padding included"""
+    """source tokens in a batch, padding included"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
@@ -34,7 +36,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful calibrate")
     reader = args.text.build_reader_if_given()
 

@@ -1,4 +1,4 @@
-"""`heedful chat`: a conversation with a trained model, in the terminal."""
+"""`heedful chat`: a conversation with a trained model in the terminal."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ _HELP: Final = (
 
 @dataclass(frozen=True)
 class Arguments:
-    """Talk to a trained model of conversation; replies appear as they are written.
+    """Talk to a conversation model; replies appear while they are written.
 
-    A line is a turn. Lines that begin with a slash are commands: /reset forgets what was said, /save FILE adds the
-    dialogue to a file as a line of JSON, /quit ends, and so does the end of the input.
+    A line is a turn. Lines that begin with a slash are commands: /reset clears the dialogue, /save FILE appends the
+    dialogue
+    to a file as a line of JSON, /quit ends the conversation, and so does the end of the input.
     """
 
     run: PositionalPath
     """run folder"""
     searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     page: OptionalPage = None
-    """file for a page with the dialogue and what each reply looked at, written at the end"""
+    """file for a page with the dialogue and the attention of each reply, written at the end"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful chat")
     if args.page is not None:
         require_writable(args.page, "--page")
@@ -74,13 +75,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 class ChatSession:
-    """What is said so far, and the way on.
+    """A conversation: its turns, and the loop that continues it.
 
     Args:
-        model: who replies.
-        search: how.
-        out: where replies go.
-        is_interactive: whether somebody types, who is told whose turn it is.
+        model: the model that replies.
+        search: how replies are generated.
+        out: stream for the replies.
+        is_interactive: whether a user types at a terminal and is prompted.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class ChatSession:
         self._num_user_turns = 0
 
     def run(self) -> None:
-        """Line by line, until there are no more or /quit; whoever interrupts while he is to say something ends too."""
+        """Read and answer lines until /quit, the end of the input, or an interruption."""
         if self._is_interactive:
             log(_HELP)
         with suppress(KeyboardInterrupt):
@@ -109,6 +110,7 @@ class ChatSession:
                     self._reply(line.strip().removeprefix("/") if command.startswith("//") else line.strip())
 
     def _iter_lines(self) -> Iterator[str]:
+        """Yield the lines of the user."""
         from heedful.data.readers import read_lines
 
         if not self._is_interactive:
@@ -122,6 +124,7 @@ class ChatSession:
                 return
 
     def _run_command(self, word: str, rest: str) -> None:
+        """Run a command that begins with a slash."""
         if word == "/reset":
             self.turns.clear()
         elif word == "/save" and rest:
@@ -133,13 +136,14 @@ class ChatSession:
             log(f"{word}: {_HELP}")
 
     def _save(self, path: Path) -> None:
+        """Append the dialogue to a file as a line of JSON."""
         turns = [turn._asdict() for turn in self.turns]
         with wrap_write_errors(path, "file"), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"turns": turns}, ensure_ascii=False) + "\n")
         log(f"{path}: {len(turns)} turns added")
 
     def _reply(self, text: str) -> None:
-        """What was written before an interruption counts as said."""
+        """Add the user's turn and stream the reply; a reply that is interrupted is kept as far as it was written."""
         from heedful.tasks.conversation.data import DialogueTurn
 
         self.turns.append(DialogueTurn(self._user_name, text))
@@ -158,5 +162,6 @@ class ChatSession:
             self.turns.append(DialogueTurn(self.model.speaker, reply.strip()))
 
     def _write(self, text: str) -> None:
+        """Write text at once."""
         self._out.write(text)
         self._out.flush()

@@ -1,4 +1,4 @@
-"""`heedful classify`: texts in, a class, a number or the best candidate out."""
+"""`heedful classify`: a class, a number or the best candidate for each text."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(TextLineOptions):
-    """Classify texts, one a line; a tab parts two texts that are judged together.
+    """Classify texts, one a line; a tab separates two texts that are classified together.
 
-    Where the model chooses among candidates, the first column is what all of them share, the others are the candidates.
+    If the model chooses among candidates, the first column is their common text, and the other columns are the
+    candidates.
     """
 
     pair: tuple[str, ...] = ()
-    """a second text for each of them; or the candidates of the one text"""
+    """a second text for each text; or the candidates of the only text"""
     format: Literal["tsv", "jsonl"] = "tsv"
     """the answer and its probability on each line, or JSON with the probabilities of all classes"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful classify")
     if args.pair and not args.text:
         raise RecipeError("--pair: needs --text, which it is judged together with")
@@ -40,7 +41,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _build_columns(args: Arguments, *, is_choice: bool) -> Iterator[tuple[str, ...]]:
-    """The columns of each text on the command line."""
+    """Return the columns of each text on the command line."""
     if is_choice:
         if len(args.text) > 1 or not args.pair:
             raise RecipeError("--text: this model chooses; give one text, and its candidates with --pair")

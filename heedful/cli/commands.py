@@ -1,4 +1,4 @@
-"""Which commands there are; the modules wait until one is called."""
+"""Table of all commands; a command's module is imported only when it is called."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from importlib import import_module
 
 @dataclass(frozen=True)
 class Command:
-    """One word behind `heedful`: its module has `run(arguments) -> exit code`, `summary` is its help."""
+    """A subcommand of `heedful`.
+
+    Attributes:
+        module: name of its module, which has `run(arguments) -> exit code`.
+        summary: its line in the help.
+    """
 
     module: str
     summary: str
 
     def run(self, argv: Sequence[str]) -> int:
-        """The exit code of the command; whatever it raises is for `main` to tell."""
+        """Run the command and return its exit code; errors are reported by `main`."""
         run_command: Callable[[Sequence[str]], int] = import_module(self.module).run
         return run_command(argv)
 
 
 @dataclass(frozen=True)
 class CommandGroup:
-    """Commands that belong together, under a title, with an example of one of them."""
+    """Commands of one topic, with a title and an example."""
 
     title: str
     example: str

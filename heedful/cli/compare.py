@@ -1,4 +1,4 @@
-"""`heedful compare`: runs side by side on one text, as a table, a page with plots, and JSON."""
+"""`heedful compare`: compare runs on one text, as a table, a page with plots, and JSON."""
 
 from __future__ import annotations
 
@@ -23,42 +23,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(EvaluationOptions):
-    """Runs of one task side by side: size, time, the metrics of the task with intervals; p against the first.
+    """Compare runs of one task: size, time, and the metrics of the task with intervals; p-values against the first run.
 
-    Translation runs by BLEU, also by source length, chrF and speed; language models by bits per byte, whatever their
-    vocabularies, and perplexity; classification, tagging, spans and several tasks at once by their own metrics, also by
-    the number of examples that was learned from. Without text options the runs' own test set is used,
-    or their validation set; it must be the same for all. With --train, recipes are trained where they are not finished
-    yet, and the keys in their tables can be changed:
+    Translation runs are compared by BLEU, also by source length, chrF and speed; language models by bits per byte,
+    whatever
+    their vocabularies, and perplexity; classification, tagging, spans and multi-task runs by their own metrics, also by
+    the
+    number of training examples. Without text options the runs' own test set is used, or their validation set; it must
+    be
+    the same for all. With --train, recipes are trained first if they are not finished, and their keys can be changed:
     heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
     runs: PositionalPaths
-    """run folders; with --train recipes too"""
+    """run folders; with --train also recipes"""
     train: bool = False
-    """first train the recipes that are named, one after the other, each in its own run folder"""
+    """first train the given recipes, one after the other, each in its own run folder"""
     examples: tuple[int, ...] = ()
-    """with --train, of classification, tagging and spans: train each recipe with so many of its training examples, each
-    number in a run folder of its own (<output>-<number>)"""
+    """with --train, for classification, tagging and spans: train each recipe with these numbers of training examples,
+    each in its own run folder (<output>-<number>)"""
     init: OptionalPath = None
-    """with --train, the pre-trained model for recipes that begin with one, instead of theirs"""
+    """with --train: pre-trained model for recipes that start from one, instead of theirs"""
     page: Annotated[OptionalPage, RenamedFrom("--html")] = None
-    """file for a page (HTML) with the tables and with plots: BLEU by length and learning, or metrics by examples"""
+    """file for a page (HTML) with the tables and with plots: BLEU by length and learning curves, or metrics by
+    examples"""
     figure: Annotated[OptionalPath, FileSuffixes((".svg",))] = None
-    """file for the plot of BLEU by length, or of the first metric by examples, as SVG"""
+    """SVG file for the plot of BLEU by length, or of the first metric by examples"""
     json: OptionalPath = None
     """file for all numbers"""
 
 
 @dataclass(frozen=True)
 class _ComparedEntry:
-    """What was named: a run folder, or a recipe file, which leads to one, or to one for each number of examples.
+    """One run to compare: a given run folder, or the run of a recipe file with a number of examples.
 
     Attributes:
-        folder: of the run.
-        recipe: what is in the file, with all changes.
-        file: where one was named.
-        changes: keys that differ from the file for this run alone, as words of a command line.
+        folder: the run folder.
+        recipe: the recipe of the file, with all changes.
+        file: the recipe file, if one was given.
+        changes: options that change keys for this run only.
     """
 
     folder: Path
@@ -67,7 +70,9 @@ class _ComparedEntry:
     changes: tuple[str, ...] = ()
 
     def build_candidate(self) -> ComparedRun:
-        """With a complete recipe; `RunError` where nothing was trained and nothing will be."""
+        """Build the run to compare, with a complete recipe; raise `RunError` if it was never trained and will not
+        be.
+        """
         from heedful.runs.compare import ComparedRun
         from heedful.runs.initialization import resolve_recipe
 
@@ -79,7 +84,7 @@ class _ComparedEntry:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code: 0, or 128 and the signal that interrupted training."""
+    """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
     own_words, overrides = split_options(argv, is_foreign=lambda name: "." in name)  # only keys of recipes have dots
     args = parse_arguments(Arguments, own_words, program="heedful compare")
     _check_arguments(args, overrides)
@@ -120,6 +125,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: Arguments, overrides: Sequence[str]) -> None:
+    """Raise `RecipeError` if options do not fit together."""
     require_minimum(args, samples=2)
     if args.computing.adapter is not None:
         raise RecipeError(
@@ -148,6 +154,7 @@ def _check_arguments(args: Arguments, overrides: Sequence[str]) -> None:
 
 
 def _build_entries(path: Path, *, args: Arguments, overrides: Sequence[str]) -> list[_ComparedEntry]:
+    """Build the entries of a run folder or recipe file: one, or one for each number of examples."""
     if path.suffix != ".toml" or path.is_dir():
         return [_ComparedEntry(path)]
     if not args.train:
@@ -172,6 +179,7 @@ def _build_entries(path: Path, *, args: Arguments, overrides: Sequence[str]) -> 
 
 
 def _require_distinct(entries: Sequence[_ComparedEntry]) -> None:
+    """Raise `RecipeError` if two entries are the same run."""
     entries_by_folder: dict[Path, _ComparedEntry] = {}
     for entry in entries:
         earlier = entries_by_folder.setdefault(entry.folder.resolve(), entry)
@@ -186,7 +194,7 @@ def _require_distinct(entries: Sequence[_ComparedEntry]) -> None:
 def _train_recipes(
     entries: Sequence[_ComparedEntry], runs: Sequence[ComparedRun], *, args: Arguments, overrides: Sequence[str]
 ) -> int:
-    """Trains as `heedful train` does; what is not 0 ends the command."""
+    """Train the unfinished recipes as `heedful train` does; return the first exit code that is not 0."""
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
 

@@ -1,4 +1,4 @@
-"""`heedful completion`: a script with which a shell completes commands, options and keys."""
+"""`heedful completion`: shell scripts that complete commands, options and keys."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from heedful.registry import get_recipe_class, list_tasks, load_object
 from heedful.serving.settings import ServerSettings
 
 _KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "serve": "settings"}
-"""Commands that take the keys of recipes, or of settings, as options."""
+"""Commands that accept the keys of recipes, or of settings, as options."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Print a script that teaches a shell what may stand behind heedful; its first lines say where it belongs.
+    """Print a script for command-line completion of heedful; its first lines say where to put it.
 
     bash: heedful completion bash > ~/.local/share/bash-completion/completions/heedful
     """
 
     shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
-    """which shell"""
+    """the shell"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful completion")
     print(_SHELLS[args.shell].build_script(collect_command_words()), end="")
     return 0
@@ -47,12 +47,12 @@ def run(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class CommandWords:
-    """What may stand behind one command.
+    """Words that may follow one command.
 
     Attributes:
-        summary: what it does.
-        options: all of them, those with a name alone.
-        first_words: what may stand first; empty where that is a path or the user's own.
+        summary: summary of the command.
+        options: its named options.
+        first_words: words for its first argument; empty if that is a path or free text.
     """
 
     summary: str
@@ -61,12 +61,12 @@ class CommandWords:
 
     @property
     def option_names(self) -> list[str]:
-        """Every option as it is written."""
+        """All names of its options."""
         return ["--help", *(name for option in self.options for name in option.names)]
 
     @property
     def choices(self) -> Mapping[str, Sequence[str]]:
-        """What may stand behind an option that takes one of a few words."""
+        """The allowed words of each option that takes one of a few."""
         return {
             name: option.value_type.choices
             for option in self.options
@@ -76,7 +76,7 @@ class CommandWords:
 
 
 def collect_command_words() -> dict[str, CommandWords]:
-    """What may stand behind each command."""
+    """Return the words that may follow each command."""
     first_words: dict[str, Sequence[str]] = {
         "recipes": list(list_recipes()),
         "study": list(list_studies()),
@@ -95,7 +95,7 @@ def collect_command_words() -> dict[str, CommandWords]:
 
 
 def _iter_parsers(name: str, module: str) -> Iterator[OptionParser]:
-    """The options of a command, or those of all that it may show."""
+    """Yield the option parser of a command, or those of all its demonstrations."""
     arguments = getattr(import_module(module), "Arguments", None)
     if arguments is not None:
         yield build_parser(arguments)
@@ -110,20 +110,22 @@ def _iter_parsers(name: str, module: str) -> Iterator[OptionParser]:
 
 @cache
 def list_recipe_keys() -> tuple[str, ...]:
-    """Every key of every task's recipe that can be given as it is."""
+    """Return every key of every task's recipe that can be given as an option."""
     paths = dict.fromkeys(key.path for task in list_tasks() for key in list_keys(task) if not key.is_table)
     return tuple(sorted(path for path in paths if "NAME" not in path))
 
 
 @cache
 def list_settings_keys() -> tuple[str, ...]:
-    """Every key of a server's settings that can be given as it is, but for those that are options in any case."""
+    """Return every key of the server settings that can be given as an option, except those that are options of the
+    command itself.
+    """
     own_names = {name for option in build_parser(serve.Arguments).options for name in option.names}
     return tuple(path for path in _iter_plain_keys("", ServerSettings) if f"--{path}" not in own_names)
 
 
 def _iter_plain_keys(prefix: str, config_class: type[Config]) -> Iterator[str]:
-    """The keys of a table and of those in it, but for tables whose keys are the user's own."""
+    """Yield the keys of a table and of nested tables, except tables with user-defined keys."""
     for name, field in config_class.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, Config):
@@ -133,21 +135,21 @@ def _iter_plain_keys(prefix: str, config_class: type[Config]) -> Iterator[str]:
 
 
 class ShellCompletion(ABC):
-    """Abstract: each shell has its own language."""
+    """Completion script for one shell; abstract."""
 
     @abstractmethod
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """What it has to read."""
+        """Return the completion script."""
 
 
 def _format_key_lists() -> Iterator[str]:
-    """Keys by the names that `_KEY_SOURCES` has for them, likewise."""
+    """Yield shell assignments of the recipe keys and the settings keys."""
     yield f'  keys="{" ".join(f"--{key}" for key in list_recipe_keys())}"'
     yield f'  settings="{" ".join(f"--{key}" for key in list_settings_keys())}"'
 
 
 def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]:
-    """Assignments for each command, in words that bash and zsh share."""
+    """Yield the case branch of each command, in syntax that bash and zsh share."""
     for name, command_words in words_by_command.items():
         yield f"    {name})"
         key_variable = f" ${_KEY_SOURCES[name]}" if name in _KEY_SOURCES else ""
@@ -167,7 +169,7 @@ def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]
 @final
 class _BashCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """A function that sets COMPREPLY; what it leaves empty readline completes with files."""
+        """Return a function that sets COMPREPLY; if it stays empty, readline completes file names."""
         return "\n".join(
             [
                 "# Written by: heedful completion bash",
@@ -201,7 +203,10 @@ class _BashCompletion(ShellCompletion):
 @final
 class _ZshCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """A function of zsh's own completion system."""
+        """Return a function for zsh's completion system."""
+        summaries = " ".join(
+            quote(_escape_summary(name, command_words.summary)) for name, command_words in words_by_command.items()
+        )
         return "\n".join(
             [
                 "#compdef heedful",
@@ -212,7 +217,7 @@ class _ZshCompletion(ShellCompletion):
                 '  current="${words[CURRENT]}" before="${words[CURRENT-1]}" command="${words[2]}"',
                 "  if (( CURRENT == 2 )); then",
                 "    local -a commands",
-                f"    commands=({' '.join(quote(_escape_summary(name, command_words.summary)) for name, command_words in words_by_command.items())})",
+                f"    commands=({summaries})",
                 "    _describe command commands",
                 "    return",
                 "  fi",
@@ -241,6 +246,7 @@ class _ZshCompletion(ShellCompletion):
 
 
 def _escape_summary(name: str, summary: str) -> str:
+    """Format a command and its summary for zsh."""
     colons = re.sub(":", r"\\:", summary)
     return f"{name}:{colons}"
 
@@ -248,7 +254,7 @@ def _escape_summary(name: str, summary: str) -> str:
 @final
 class _FishCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """A line for each command and each option."""
+        """Return a line for each command and each option."""
         lines = [
             "# Written by: heedful completion fish",
             "# Keep it as ~/.config/fish/completions/heedful.fish",
@@ -274,6 +280,7 @@ class _FishCompletion(ShellCompletion):
 
     @staticmethod
     def _format_option(option: CommandOption, option_name: str) -> str:
+        """Format an option for fish."""
         name = f"-l {option_name[2:]}" if option_name.startswith("--") else f"-s {option_name[1:]}"
         if option.value_type is None:
             return name

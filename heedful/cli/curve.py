@@ -1,4 +1,4 @@
-"""`heedful curve`: training and validation loss by updates, while a run trains or afterwards."""
+"""`heedful curve`: training and validation loss of runs, also while they train."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 METRICS_FILE: Final = "metrics.jsonl"
 _POLL_SECONDS: Final = 2.0
-"""Seconds between two looks at the files."""
+"""Seconds between two reads of the files."""
 _MAX_COLUMNS, _MAX_ROWS = 110, 30
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Training and validation loss of runs by updates, of what their metrics.jsonl holds by now.
+    """Plot the training and validation loss of runs over updates, from their metrics.jsonl.
 
-    Both are negative log-likelihoods in nats per label, so that they can be compared; training is measured with
-    dropout. In a terminal each line has a sign of its own; --output draws them into a page or a picture.
+    Both are negative log-likelihoods in nats per label, so that they can be compared; the training loss includes
+    dropout. In
+    a terminal each line has its own symbol; --output draws the plot as a page or a picture.
     """
 
     runs: PositionalPaths
@@ -39,11 +40,11 @@ class Arguments:
     output: Annotated[Path | None, tyro.conf.arg(aliases=("-o",), metavar="PATH", help_behavior_hint="")] = None
     """file for a page (.html) or a picture (.svg), instead of a plot in the terminal"""
     follow: bool = False
-    """draw again whenever there is something new, until all runs are finished; Ctrl-C ends it"""
+    """redraw when there is new data, until all runs are finished; Ctrl-C stops it"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful curve")
     _check_arguments(args)
     if args.follow:
@@ -66,6 +67,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: Arguments) -> None:
+    """Raise an error if a run is missing or options do not fit together."""
     for folder in args.runs:
         check_path_name(folder)
         if not folder.is_dir():
@@ -80,6 +82,7 @@ def _check_arguments(args: Arguments) -> None:
 
 
 def _read_curves(runs: Sequence[Path]) -> CurvePlots:
+    """Read the learning curves of runs."""
     from heedful.runs.curve_plots import CurvePlots
     from heedful.runs.learning_curve import read_curve
 
@@ -87,12 +90,13 @@ def _read_curves(runs: Sequence[Path]) -> CurvePlots:
 
 
 def _draw_text(plots: CurvePlots) -> str:
+    """Draw the curves as text that fits the terminal."""
     size = shutil.get_terminal_size((80, 24))
     return plots.to_text(width=min(size.columns, _MAX_COLUMNS), height=min(size.lines - 1, _MAX_ROWS))
 
 
 def _follow_runs(runs: Sequence[Path]) -> int:
-    """In a terminal at one place; elsewhere one plot below the other."""
+    """Redraw the curves in place in a terminal; elsewhere print one plot after the other."""
     if not sys.stdout.isatty():
         with open_output(None) as out:
 
@@ -111,6 +115,7 @@ def _follow_runs(runs: Sequence[Path]) -> int:
 
 
 def _redraw_until_finished(runs: Sequence[Path], show: Callable[[str], None]) -> int:
+    """Redraw the curves whenever they change, until all runs are finished."""
     previous = ""
     while True:
         plots = _read_curves(runs)

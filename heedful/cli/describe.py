@@ -1,4 +1,4 @@
-"""`heedful describe`: how large a model is, without allocating it, and what benchmark tasks there are."""
+"""`heedful describe`: size of a model without allocating it, and the known benchmark tasks."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ _LAYER_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 
 @dataclass(frozen=True)
 class Arguments:
-    """Layers, shapes, parameters, FLOPs per token and memory of a recipe's model; nothing is allocated.
+    """Show layers, shapes, parameters, FLOPs per token and memory of a recipe's model; nothing is allocated.
 
     Any key of the recipe can be changed: --model.d_model 512 --tokenizer.size 37000
 
-    With --preset the model is that of a paper, such as bert-base or gpt-2-xl; --sizes lists them all.
+    With --preset, show the model of a paper, such as bert-base or gpt-2-xl; --sizes lists them all.
 
-    With --tasks or --task, what heedful knows of benchmarks instead: GLUE, SuperGLUE, Russian SuperGLUE, SQuAD, SubjQA.
+    With --tasks or --task, show the known benchmarks instead: GLUE, SuperGLUE, Russian SuperGLUE, SQuAD, SubjQA.
     """
 
     recipe: Annotated[Path | None, tyro.conf.Positional] = None
     """TOML file of a run, or a folder with a trained Transformer"""
     length: int = 25
-    """tokens in a sentence, for the cost of attention"""
+    """number of tokens in a sentence, for the cost of attention"""
     figure: Annotated[OptionalFigure, RenamedFrom("--diagram")] = None
-    """of a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
+    """for a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
     .pdf or .png"""
     preset: OptionalText = None
     """instead of a recipe's model, that of a paper"""
     sizes: bool = False
     """instead of one model, list those of papers with their parameters"""
     tasks: bool = False
-    """instead of a model, list the benchmark tasks: what a model must answer, metrics and files"""
+    """instead of a model, list the benchmark tasks: outputs, metrics and files"""
     task: OptionalText = None
-    """instead of a model, tell all of one benchmark task, such as glue/cola"""
+    """instead of a model, describe one benchmark task, such as glue/cola"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args, overrides = parse_known_arguments(Arguments, argv, program="heedful describe")
     if args.tasks or args.task is not None:
         _show_benchmarks(args, overrides)
@@ -91,6 +91,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _measure_size(build: Callable[[], nn.Module], *, length: int) -> ModelSize:
+    """Measure the size of a model on the meta device."""
     from heedful.models.model_size import build_without_memory, measure_model
 
     with build_without_memory():
@@ -98,7 +99,7 @@ def _measure_size(build: Callable[[], nn.Module], *, length: int) -> ModelSize:
 
 
 def _draw_unrolled(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
-    """The model over five tokens that an encoder reads, and five that a decoder does."""
+    """Draw the model unrolled over five tokens on each side."""
     from heedful.inspection.figures.unrolled import draw_diagram_svg
     from heedful.inspection.record_files import write_figure
     from heedful.inspection.unrolled import collect_levels, unroll_model
@@ -117,7 +118,13 @@ def _draw_unrolled(build: Callable[[], nn.Module], path: Path, *, title: str) ->
 
 @dataclass(frozen=True)
 class _DescribedModel:
-    """What builds a model, what is said of its adapter, and how many of its numbers learn; all unless given."""
+    """A model to describe.
+
+    Attributes:
+        build: function that builds it.
+        adapter_lines: lines about its adapter.
+        num_trainable: number of trainable parameters; None for all.
+    """
 
     build: Callable[[], nn.Module]
     adapter_lines: tuple[str, ...] = ()
@@ -125,7 +132,7 @@ class _DescribedModel:
 
 
 def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
-    """What builds the model that is there already, of a run or of Hugging Face."""
+    """Describe the trained model of a run folder or a Hugging Face folder."""
     if overrides:
         raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
 
@@ -155,6 +162,7 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
 
 
 def _build_with_adapter(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
+    """Build a model and attach an adapter to it."""
     model = build()
     if adapter is not None:
         adapter.attach(model)
@@ -162,14 +170,14 @@ def _build_with_adapter(build: Callable[[], nn.Module], adapter: Adapter | None)
 
 
 def _format_adapter(adapter: Config) -> str:
-    """Kind and sizes, as in: lora, rank 8, alpha 16, on query and value."""
+    """Format kind and sizes of an adapter, as in: lora, rank 8, alpha 16, on query and value."""
     kind, *sizes = adapter.model_dump().items()
     settings = (f"{key} {' and '.join(value) if isinstance(value, tuple) else f'{value:g}'}" for key, value in sizes)
     return ", ".join((kind[1], *settings))
 
 
 def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
-    """What builds the model of a recipe, of which its `init` may decide, and the entries of its vocabulary."""
+    """Describe the model of a recipe; `init` may determine its architecture and vocabulary sizes."""
     recipe = load_recipe(path, overrides)
     tokenizers = None
     if getattr(recipe, "init", None) is not None:
@@ -211,7 +219,7 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
 
 
 def _describe_published(args: Arguments, overrides: Sequence[str]) -> None:
-    """The model of a paper, or what papers say of all their models and what counting gives."""
+    """Show the model of a paper, or list all models of papers with published and counted parameters."""
     from heedful.architectures.model import TransformerConfig
     from heedful.architectures.published_models import PUBLISHED_MODELS
 
@@ -234,7 +242,7 @@ def _describe_published(args: Arguments, overrides: Sequence[str]) -> None:
 
 
 def get_published_size(name: str, *, length: int) -> ModelSize:
-    """The size of the model of this name.
+    """Return the size of a published model.
 
     Raises:
         RecipeError: no such model is known.
@@ -249,6 +257,7 @@ def get_published_size(name: str, *, length: int) -> ModelSize:
 
 
 def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
+    """Build a published model."""
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
     from heedful.architectures.build_stack import build_transformer_encoder
     from heedful.architectures.interface import DataSizes
@@ -267,6 +276,7 @@ def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
 
 
 def _show_benchmarks(args: Arguments, overrides: Sequence[str]) -> None:
+    """Show one benchmark task, or list all."""
     from heedful.tasks.benchmarks.table import DEFINITIONS, find_definition
 
     if args.recipe is not None or overrides:
@@ -282,6 +292,7 @@ def _show_benchmarks(args: Arguments, overrides: Sequence[str]) -> None:
 
 
 def _show_task(task: BenchmarkDefinition) -> None:
+    """Print the description of a benchmark task."""
     rows = [
         ("task", task.name),
         ("asks", task.title),
@@ -299,7 +310,9 @@ def _show_task(task: BenchmarkDefinition) -> None:
 
 
 def _print_table(rows: Sequence[Sequence[str]], *, alignments: str) -> None:
-    """Plain lines, whatever the terminal's width; `alignments` says for each column whether it stands left (<) or right."""
+    """Print rows as plain aligned columns, whatever the terminal's width; `alignments` has < (left) or > (right)
+    for each column.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (f"{cell:{alignment}{width}}" for cell, alignment, width in zip(row, alignments, widths, strict=True))
@@ -307,7 +320,7 @@ def _print_table(rows: Sequence[Sequence[str]], *, alignments: str) -> None:
 
 
 def _iter_rows(parts: Sequence[ParameterInfo]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, shape, how often and parameters in all; layers that are alike share a line."""
+    """Yield name, shape, number of copies and total parameters of the parts; identical layers share a row."""
     groups: dict[tuple[str, tuple[int, ...], str | None], list[ParameterInfo]] = {}
     for part in parts:
         groups.setdefault((_LAYER_NUMBER.sub(".*", part.name), part.shape, part.tied_to), []).append(part)
@@ -322,6 +335,7 @@ def _iter_rows(parts: Sequence[ParameterInfo]) -> Iterator[tuple[str, str, str, 
 
 
 def _show_size(size: ModelSize, *, num_trainable: int | None = None) -> None:
+    """Print parts, parameters, FLOPs and memory of a model."""
     _print_table(list(_iter_rows(size.parameters_info)), alignments="<<>>")
     mib = 2**20
     print(f"\nparameters  {size.num_parameters:,} ({size.num_parameters / 1e6:.1f}M)")

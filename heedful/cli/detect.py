@@ -1,4 +1,4 @@
-"""`heedful detect`: texts in, how probable it is that each of their tokens was replaced out."""
+"""`heedful detect`: the probability that each token of a text was replaced."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from heedful.cli.line_commands import TextLineOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(TextLineOptions):
-    """Find replaced tokens with a run of a pre-training whose objective is replaced_tokens (ELECTRA)."""
+    """Find replaced tokens with a model that was pre-trained with the objective replaced_tokens (ELECTRA)."""
 
     run: PositionalPath
-    """run folder of a pre-training"""
+    """run folder of a pre-trained detector"""
     format: Literal["columns", "jsonl"] = "columns"
-    """a token and the probability that it was replaced on each line and an empty line after each text, or JSON"""
+    """a token and the probability that it was replaced on each line, with an empty line after each text, or JSON"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful detect")
 
     from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor

@@ -1,4 +1,4 @@
-"""Options that say into which language sentences are translated, and of what kind they are."""
+"""Options for the target language and the kind of text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionOptions:
-    """What a model that knows several languages or kinds of text is told of sentences."""
+    """Target language and tags for models with several languages or kinds of text."""
 
     to: OptionalText = None
-    """the language that is written, of a model that writes several; unless given, a translators' file says it itself"""
+    """target language, for models with several; for localization files, the language named in the file by default"""
     tags: tuple[str, ...] = ()
-    """what else stands before the sources, as data.train.tags of the recipe, such as "<captions>" """
+    """further tags before the sources, as data.train.tags of the recipe, such as <captions>"""
 
     def __post_init__(self) -> None:
         if self.tags:
@@ -33,16 +33,17 @@ class DirectionOptions:
 
     @property
     def source_tags(self) -> tuple[str, ...]:
-        """What stands before sources, the tag of the language first."""
+        """The tags before each source, that of the language first."""
         from heedful.recipes.parallel_data import format_language_tag
 
         return (*([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
 
     def apply_to(self, predictor: object, *, document: TranslatableDocument | None = None) -> Translator:
-        """A translator that is told so, or into the language that a document says it is to be in.
+        """Return the translator with the target language and tags set; by default with the target language of a
+        document.
 
         Raises:
-            RecipeError: the model knows no such language or tag, or translates nothing.
+            RecipeError: the model does not know the language or a tag, or does not translate.
         """
         from heedful.tasks.translation.translator import Translator
 
@@ -55,7 +56,7 @@ class DirectionOptions:
 
 
 def _find_document_language(document: TranslatableDocument, languages: Sequence[str]) -> str | None:
-    """Which of a model's languages a document says it is to be in, if it says any."""
+    """Return the model's language that matches a document's target language; None if the document names none."""
     from heedful.language_tags import find_nearest_tag
 
     named = document.languages.target

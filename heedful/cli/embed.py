@@ -1,4 +1,4 @@
-"""`heedful embed`: texts in, a vector for each out."""
+"""`heedful embed`: a vector for each text."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from heedful.tasks.predictor import iter_chunks
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(TextLineOptions):
-    """A vector for each text: the mean of what the encoder says of its tokens, or of a classifier what it classifies.
+    """Compute a vector for each text: the mean of the encoder's outputs, or for a classifier the vector that it
+    classifies.
 
-    A folder of sentence-transformers says itself how its tokens become a vector.
+    A sentence-transformers folder defines its own pooling.
 
-    Texts that are alike to the model lie close together.
+    Texts that are similar to the model have similar vectors.
     """
 
     run: PositionalPath
     """folder of a model with an encoder"""
     output: OptionalPath = None
-    """file for the vectors: a name that ends with .npy gets one array, every other JSON, a list of numbers a line;
+    """file for the vectors: an array if its name ends with .npy, otherwise JSON with a list of numbers on each line;
     standard output if not given"""
     normalise: bool = False
-    """make each vector one long, so that products are cosines"""
+    """scale each vector to length 1, so that dot products are cosines"""
 
     def require_output(self, output: Path) -> None:
-        """Refuse what is neither an array nor lines of JSON."""
+        """Reject a file that is neither an array nor lines of JSON."""
         if output.suffix != ".npy":
             super().require_output(output)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful embed")
 
     import numpy as np

@@ -1,4 +1,4 @@
-"""`heedful evaluate`: how good a run is, with everything somebody else needs to get the same numbers."""
+"""`heedful evaluate`: how good a run is, with all settings needed to reproduce the numbers."""
 
 from __future__ import annotations
 
@@ -25,35 +25,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(EvaluationOptions):
-    """How good a run is at its task, and whether it really differs from another one.
+    """Evaluate a run, and test whether it differs significantly from another one.
 
     Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
     signatures, perplexity, BLEU by source length; a system is a run folder, or a file of translations, one a line.
-    Language models: perplexity per token, word and character. Labels: the metrics of the task, beside those of the most
-    frequent answer. Pre-training: what is monitored in training.
+    Language
+    models: perplexity per token, word and character. Labels: the metrics of the task, compared with always answering
+        the most
+    frequent label. Pre-training: the metrics of training.
     """
 
     system: PositionalPath
     """run folder, or file of translations; - is standard input"""
     against: OptionalPath = None
-    """a second system of the same task, asked the same and compared by paired bootstrap"""
+    """a second system of the same task, evaluated on the same data and compared by paired bootstrap"""
     context: OptionalInt = None
-    """of language models: tokens that are read at a time; data.length if not given"""
+    """for language models: number of tokens read at a time; data.length if not given"""
     stride: OptionalInt = None
-    """of language models: of them, how many are predicted at a time, the others being read only; all if not given"""
+    """for language models: how many of these tokens are scored; the others are only read; all if not given"""
     output: Annotated[OptionalPath, RenamedFrom("--save")] = None
     """file for the translations themselves, one a line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
     page: OptionalPage = None
-    """of translations: file for a page (HTML) of the worst and the most misjudged ones, with what each looked at and
-    which text for training resembles it"""
+    """for translations: file for a page (HTML) of the worst and the most misjudged ones, with attention and the most
+    similar training text"""
     task: OptionalText = None
-    """of runs with several tasks: measure this one alone"""
+    """for runs with several tasks: evaluate only this one"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful evaluate")
     for path in (args.system, args.against):
         if path is not None:
@@ -76,7 +78,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
-    """Reports of one system, or of two."""
+    """Evaluate one system or two, and print the reports."""
     from heedful.runs.evaluate import build_run_evaluator, get_default_task
 
     request, task = _build_request(args), get_default_task() if opened_run is None else opened_run.task
@@ -129,7 +131,7 @@ def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
 def _report_second(
     path: Path, first_report: EvaluationReport, *, args: Arguments, task: Task[Any, Any]
 ) -> EvaluationReport:
-    """The report of the system that the first is compared with: it is asked what the first was asked."""
+    """Evaluate the second system on the same data as the first and return its report."""
     from heedful.runs.load import open_run
     from heedful.tasks.task import get_task
 
@@ -150,6 +152,7 @@ def _build_report(
     task: Task[Any, Any],
     against: EvaluationReport | None = None,
 ) -> EvaluationReport:
+    """Evaluate a system and build its report."""
     from heedful.runs.evaluate import compute_answers, describe_system
     from heedful.tasks.report import EvaluatedSystem
 
@@ -163,7 +166,7 @@ def _build_report(
 
 
 def _print_metrics(args: Arguments, opened_run: Run[Any, Any]) -> None:
-    """What training measures of a run whose task has no exam."""
+    """Print the training metrics of a run whose task has no evaluator."""
     from heedful.runs.evaluate import evaluate_run
 
     if _build_request(args).changed_options or args.against is not None or args.output is not None:
@@ -181,4 +184,5 @@ def _print_metrics(args: Arguments, opened_run: Run[Any, Any]) -> None:
 
 
 def _build_request(args: Arguments) -> EvaluatorOptions:
+    """Build the evaluation request from the options."""
     return args.build_request(context=args.context, stride=args.stride, task=args.task, paged=args.page is not None)

@@ -1,4 +1,4 @@
-"""`heedful export`: a trained model as a folder that other programs read."""
+"""`heedful export`: write a trained model in the format of another program."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 class Arguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
-    An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head where it classifies, tags or answers, a
-    language model GPT-2 or GPT-NeoX, a translation model Marian or BART; CTranslate2 and ONNX have all three kinds. See
-    docs/foreign.md. A run with an adapter (training.adapter) is written as the model that both make, with --merge as a
-    run, and with --format peft as the adapter alone.
+    An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head if it classifies, tags or answers; a language
+    model
+    becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support all three kinds.
+    See
+    docs/foreign.md. A run with an adapter (training.adapter) is written as the combined model, with --merge as a run,
+    and with
+    --format peft as the adapter alone.
     """
 
     run: PositionalPath
-    """run folder, or one of Hugging Face"""
+    """run folder, or Hugging Face folder"""
     folder: PositionalPath
-    """where to write; new or empty"""
+    """folder to write; new or empty"""
     format: Annotated[_Format | None, mark_optional("{hugging_face,ctranslate2,onnx,peft}")] = None
     """config.json and safetensors for transformers, a model for CTranslate2, graphs for ONNX Runtime, or an adapter for
     PEFT; hugging_face if not given"""
     merge: bool = False
-    """write a run of heedful instead, with its adapter merged into the weights that it adapts"""
+    """write a run of heedful instead, with its adapter merged into the weights"""
     quantization: Annotated[_Quantization | None, mark_optional("{int8,int16,float16,bfloat16}")] = None
-    """of CTranslate2: how weights are stored; fp32 if not given"""
+    """for CTranslate2: format of the weights; fp32 if not given"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful export")
     if args.quantization is not None and args.format != "ctranslate2":
         form = args.format or "hugging_face"
@@ -54,7 +57,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _export(args: Arguments) -> tuple[str, ...]:
-    """What the other side cannot do with what was written."""
+    """Export the model; return the limitations of the exported model."""
     from heedful.runs import export
 
     if args.merge:

@@ -1,4 +1,4 @@
-"""Errors of the machine that are no bug of heedful: what message each gets on the command line."""
+"""Messages for errors of the machine or the installation, which are not bugs of heedful."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _REMEDIES: Final = {
     errno.EIO: "check the disk or the connection to it",
     errno.ESTALE: "check the disk or the connection to it",
 }
-"""What to do about errors that the system reports of files."""
+"""What to do about file errors of the operating system."""
 _OUT_OF_MEMORY: Final = re.compile(
     r"can't allocate memory|cannot allocate memory|out of memory|not enough memory|bad_alloc"
     r"|storage size calculation overflowed|numel: integer multiplication overflow",
     re.IGNORECASE,
 )
-"""How PyTorch says that there is not enough memory, or that no machine can have enough."""
+"""Messages of PyTorch for too little memory, or for sizes that no machine can have."""
 _REQUESTED_SIZE: Final = re.compile(r"tried to allocate ([\d.,]+ ?\w+)")
 _MAX_SHOWN: Final = 200
-"""Characters of a path in a message."""
+"""Number of characters of a path in a message."""
 _MEMORY_REMEDY: Final = "ask for less (a smaller model, batch or beam, shorter texts), or take a larger machine"
 _REQUIRED_PACKAGES: Final = frozenset(
     (
@@ -49,13 +49,13 @@ _REQUIRED_PACKAGES: Final = frozenset(
         "tyro",
     )
 )
-"""Packages that heedful does not work without."""
+"""Packages that heedful needs."""
 
 
 def explain_error(error: BaseException) -> str | None:
-    """Return the message for an error of the machine or of the installation; None where it may be a bug of heedful.
+    """Return the message for an error of the machine or of the installation; None if it may be a bug of heedful.
 
-    Memory that is not there, files that the system does not open, and packages that are missing or damaged.
+    Such errors are missing memory, files that the system does not open, and packages that are missing or damaged.
     """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))):
         size = _REQUESTED_SIZE.search(str(error))
@@ -72,6 +72,7 @@ def explain_error(error: BaseException) -> str | None:
 
 
 def _explain_import(error: ImportError) -> str | None:
+    """Return the message for a required package that cannot be imported; None for other packages."""
     package = (error.name or "").partition(".")[0]
     if package not in _REQUIRED_PACKAGES:
         return None
@@ -82,6 +83,6 @@ def _explain_import(error: ImportError) -> str | None:
 
 
 def _shorten_path(text: str) -> str:
-    """Return a text as messages show it, without its middle where it is long."""
+    """Shorten a long text in the middle for messages."""
     half = _MAX_SHOWN // 2
     return text if len(text) <= _MAX_SHOWN else f"{text[:half]}...{text[-half:]}"

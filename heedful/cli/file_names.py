@@ -1,11 +1,11 @@
-"""Whether a word of a command line names a file, where a text may stand as well.
+r"""Detection of file names among words of a command line where a text may stand too.
 
 A word is the name of a file where
 
 - it ends like one: the ending belongs to a format that heedful reads or writes, or to documents, tables, pictures,
   sounds, clips, archives or weights (`letter.docx`, `my letter.docx`, `train.en.gz`);
 - it is one word and its ending is the code of a language, as corpora have it (`test.de`);
-- it begins like a path (`./x`, `../x`, `~/x`, `/x/y`, `C:\\x`, `\\\\server\\x`), with spaces in it or without;
+- it begins like a path (`./x`, `../x`, `~/x`, `/x/y`, `C:\x`, `\\server\x`), with spaces in it or without;
 - it is one word with a slash or backslash between names (`runs/my-run`, `and/or`).
 
 Everything else is text, such as `Hello.`, `e.g.`, `Node.js`, `3/4`, `</b>`, `https://example.com/a.html`, and
@@ -23,12 +23,12 @@ from typing import Final
 from heedful.errors import RecipeError
 
 _MAX_PATH_LENGTH: Final = 4096
-"""Bytes of a path; systems open no longer one."""
+"""Largest number of bytes of a path that systems accept."""
 _TEXT_SUFFIXES: Final = """
     txt md rst tex rtf log html htm xhtml xml svg po pot xlf xliff sdlxliff tmx tbx srt vtt ttml sbv resx arb properties
     idml csv tsv tab json jsonl ndjson yaml yml toml ini cfg conf conll conllu sgm sgml ipynb vocab
 """
-"""Endings of text, markup, files of translators, tables, data and settings."""
+"""Suffixes of text, markup, localization files, tables, data and settings."""
 _BINARY_SUFFIXES: Final = """
     pdf epub doc docx docm dot dotx odt odp ods ott fodt ppt pptx pptm xls xlsx xlsm mo
     parquet arrow feather avro orc h5 hdf5 db sqlite sqlite3
@@ -37,15 +37,15 @@ _BINARY_SUFFIXES: Final = """
     wav mp3 flac ogg oga opus m4a aac wma aif aiff au mp4 m4v mkv avi mov webm mpg mpeg wmv flv ogv
     gz bz2 xz zst zip tar tgz 7z rar
 """
-"""Endings of documents of offices, tables and arrays in binary form, weights, pictures, sounds, clips and archives."""
+"""Suffixes of office documents, binary tables and arrays, weights, pictures, sounds, clips and archives."""
 FILE_SUFFIXES: Final = frozenset((*_TEXT_SUFFIXES.split(), *_BINARY_SUFFIXES.split()))
-"""How the names of files end, in lower case."""
+"""All known file suffixes, in lower case."""
 _LANGUAGE_SUFFIXES: Final = """
     af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu ha he hi hr hu hy id ig is it ja jv ka kk
     km kn ko ku ky la lb lo lt lv mg mi mk ml mn mr ms mt my nb ne nl nn no ny om or pa pl ps pt qu ro ru rw sd si sk sl
     sm sn so sq sr st su sv sw ta te tg th ti tk tl tn tr ts tt ug uk ur uz vi wo xh yi yo yue zh zu
 """
-"""Codes with which the names of corpora end."""
+"""Language codes with which the names of corpora end."""
 _SUFFIX: Final = re.compile(r"[^\s.]\.(\w+)$")
 _PATH_START: Final = re.compile(r"\.{1,2}[/\\]|~[\w.-]*[/\\]|[A-Za-z]:[/\\](?!/)\S|\\\\\w|/[^/\s][^/]*/\S")
 _NAMES_WITH_SLASH: Final = re.compile(r"[\w.~*?@%+=,-]+([/\\][\w.~*?@%+=,-]+)+[/\\]?")
@@ -53,7 +53,7 @@ _NUMBERS_ONLY: Final = re.compile(r"[\d\W_]+")
 
 
 def is_file_name(word: str) -> bool:
-    """Whether a word has the form of a file's name; the module says which forms these are."""
+    """Whether a word has the form of a file name; the module docstring lists these forms."""
     if "\n" in word or len(word) > _MAX_PATH_LENGTH or re.match(r"\w+://", word) or _NUMBERS_ONLY.fullmatch(word):
         return False
     if _PATH_START.match(word):
@@ -67,7 +67,7 @@ def is_file_name(word: str) -> bool:
 
 
 def path_exists(word: str) -> bool:
-    """Whether there is a file or a folder of this name; no name that the system refuses is there."""
+    """Whether a file or folder of this name exists; False for names that the system does not accept."""
     try:
         return Path(word).exists()
     except (OSError, ValueError):  # a text may be longer than any name
@@ -75,7 +75,9 @@ def path_exists(word: str) -> bool:
 
 
 def count_leading_paths(words: Sequence[str]) -> int:
-    """How many words at the beginning are paths: the first, and of the others what is there or looks like a file."""
+    """Count the words at the beginning that are paths: the first word, and further ones that exist or look like a
+    file.
+    """
     count = 1
     while count < len(words) and (path_exists(words[count]) or is_file_name(words[count])):
         count += 1
@@ -83,12 +85,12 @@ def count_leading_paths(words: Sequence[str]) -> int:
 
 
 def require_text(word: str, *, option: str, input_option: str | None) -> None:
-    """Refuse the name of a file where a text is expected.
+    """Raise an error for the name of a file where a text is expected.
 
     Args:
-        word: of the command line.
+        word: word of the command line.
         option: the option that takes it as text.
-        input_option: the option that reads files of texts; None where the command has none.
+        input_option: the option that reads files of texts; None if the command has none.
 
     Raises:
         RecipeError: the word looks like a file.
@@ -105,14 +107,14 @@ def require_text(word: str, *, option: str, input_option: str | None) -> None:
 
 
 def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
-    """Refuse files where run folders are expected.
+    """Raise an error for files where run folders are expected.
 
     Args:
-        paths: of the command line.
-        input_hint: which files the command reads, and how they are given; for messages.
+        paths: paths of the command line.
+        input_hint: which files the command reads and how they are given, for messages.
 
     Raises:
-        RecipeError: one is a file, or is not there and its name ends like that of a file.
+        RecipeError: one is a file, or does not exist and its name has the suffix of a file.
     """
     for path in paths:
         suffix, exists = path.suffix.lower(), path_exists(str(path))
@@ -125,10 +127,11 @@ def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
 
 
 def require_text_suffix(path: Path, *, option: str) -> None:
-    """Refuse a file for lines of text whose name says that it holds something else, such as a document or an archive.
+    """Raise an error if the name of an output file of text has the suffix of another format, such as a document or an
+    archive.
 
     Raises:
-        RecipeError: its ending is one of those.
+        RecipeError: its suffix is one of those.
     """
     if path.suffix.lower()[1:] in _BINARY_SUFFIXES.split():
         other = path.with_suffix(".txt").name

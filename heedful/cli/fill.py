@@ -1,4 +1,4 @@
-"""`heedful fill`: texts with gaps in, what may stand in them out."""
+"""`heedful fill`: guesses for the gaps of texts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class Arguments(TextLineOptions):
     """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
 
     run: PositionalPath
-    """run folder of a pre-training"""
+    """run folder of a pre-trained encoder"""
     top: int = 5
-    """guesses for each gap"""
+    """number of guesses for each gap"""
     blank: str = "[MASK]"
-    """what stands for a hidden token"""
+    """text that marks a hidden token"""
     format: Literal["text", "jsonl"] = "text"
     """a table of guesses, or JSON"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful fill")
     require_minimum(args, top=1)
     if not args.blank.strip():

@@ -1,4 +1,4 @@
-"""`heedful filter`: parallel text without what spoils training."""
+"""`heedful filter`: remove pairs from parallel text that harm training."""
 
 from __future__ import annotations
 
@@ -40,42 +40,46 @@ _PROGRAM: Final = "heedful filter"
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Take out of parallel text what spoils training: copies, repetitions, other languages, sides that do not match.
+    """Remove pairs from parallel text that harm training: copies, repetitions, other languages, sides that do not
+    match.
 
-    Two files whose lines translate each other, or one table: heedful filter train.en train.de -o clean. What stays is
-    written in the same form; why the rest does not is counted, and can be written (--rejected) and shown (--report).
+    Two files whose lines are translations of each other, or one table: heedful filter train.en train.de -o clean. The
+        kept
+    pairs are written in the same format; the reasons for removing the others are counted, and can be written
+    (--rejected) and
+    shown (--report).
     """
 
     files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
     """text, TSV, CSV or JSONL, plain or gzipped; the source first"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
-    """folder for what stays"""
+    """folder for the kept pairs"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
-    """of a table, by name or counted from 0: source and target"""
+    """for a table, by name or counted from 0: source and target"""
     languages: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CODE", help_behavior_hint="")] = ()
-    """of source and target, such as en de; by names of files or by what stands there unless given"""
+    """of source and target, such as en de; detected from file names or content by default"""
     skip: Annotated[tuple[RuleName, ...], tyro.conf.arg(metavar="RULE", help_behavior_hint="")] = ()
-    """rules that are not asked, of empty, garbled, copied, long, unequal, language, repeated"""
+    """rules that are not applied, of empty, garbled, copied, long, unequal, language, repeated"""
     also: Annotated[tuple[RuleName, ...], tyro.conf.arg(metavar="RULE", help_behavior_hint="")] = ()
-    """rules that are asked as well: html (elements and entities), numbers (others on one side than on the other)"""
+    """additional rules: html (elements and entities), numbers (numbers that only one side has)"""
     longest: int = 200
-    """tokens of the longer side, about, of rule long"""
+    """for rule long: approximate maximum number of tokens of the longer side"""
     ratio: float = 4.0
-    """how many times as long as usual a side may be beside the other, of rule unequal"""
+    """for rule unequal: maximum deviation from the usual ratio of lengths"""
     documents: bool = False
-    """of two files: keep lines that are empty in both, since they end documents"""
+    """for two files: keep lines that are empty in both, since they end documents"""
     models: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
-    """two runs, from source to target and back: pairs get a score by how far both agree on them"""
+    """two runs, from source to target and back: pairs get a score by how well both models agree on them"""
     keep: OptionalFloat = None
     """with --models: share of the pairs to keep, those with the best scores"""
     least: OptionalFloat = None
     """with --models: lowest score to keep, from 0 to 1"""
     rejected: OptionalPath = None
-    """TSV file for what does not stay: reason, score, place, source, target"""
+    """TSV file for the removed pairs: reason, score, place, source, target"""
     report: OptionalPage = None
     """page with counts, examples of each reason, and scores"""
     overwrite: bool = False
-    """replace files that are there already"""
+    """replace existing files"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
@@ -97,7 +101,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program=_PROGRAM)
     corpus = _detect_corpus(args)
     if args.documents:
@@ -115,6 +119,7 @@ def run(argv: Sequence[str]) -> int:
     log(f"rules: {', '.join(rule.name for rule in rules)}")
 
     def iter_pairs() -> Iterator[tuple[str, str]]:
+        """Yield source and target of each pair."""
         for example in corpus.read_examples(part):
             source, target = example.texts
             yield source, target
@@ -130,7 +135,8 @@ def run(argv: Sequence[str]) -> int:
         )
     if not verdicts.num_kept:
         raise DataError(
-            f"no pair stays of {corpus.learning_description}; see why and --skip a rule:\n{verdicts.to_table().format_text()}"
+            f"no pair stays of {corpus.learning_description}; see why and --skip a "
+            f"rule:\n{verdicts.to_table().format_text()}"
         )
     _write_pairs(args, corpus, saver, verdicts)
     if args.report is not None:
@@ -150,7 +156,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _detect_corpus(args: Arguments) -> DetectedParallelText:
-    """The corpus that the files are."""
+    """Detect the parallel corpus in the files."""
     from heedful.data.detect.parallel import DetectedParallelText
     from heedful.data.detect.sniff import sniff_file
     from heedful.recipes.dataset_proposals import propose_datasets
@@ -163,14 +169,15 @@ def _detect_corpus(args: Arguments) -> DetectedParallelText:
     assert isinstance(corpus, DetectedParallelText), "nothing else is translated"
     if len(corpus.present_parts) > 1:
         raise RecipeError(
-            f"{', '.join(map(str, args.files))}: are {' and '.join(corpus.present_parts)}, and what is measured on is not to "
+            f"{', '.join(map(str, args.files))}: are {' and '.join(corpus.present_parts)}, and what is measured on is "
+            "not to "
             "be filtered; name the files for training alone"
         )
     return corpus
 
 
 def _require_lines(corpus: DetectedParallelText) -> None:
-    """`RecipeError` for tables, whose documents have names."""
+    """Raise `RecipeError` for tables, whose documents are named in a column."""
     from heedful.data.detect.parallel import DetectedLineFiles
 
     if not isinstance(corpus, DetectedLineFiles):
@@ -180,7 +187,7 @@ def _require_lines(corpus: DetectedParallelText) -> None:
 
 
 def _detect_languages(args: Arguments, corpus: DetectedParallelText) -> tuple[LanguageInfo, LanguageInfo]:
-    """Those that are named, or that names of files say, or that most of the texts are in."""
+    """Return both languages: as given, or from the file names, or the language of most texts."""
     from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
 
     given_languages = [parse_language_code(code) for code in args.languages]
@@ -201,7 +208,9 @@ def _detect_languages(args: Arguments, corpus: DetectedParallelText) -> tuple[La
 
 
 def _build_rules(args: Arguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
-    """Cheap ones first, and repetitions last, so that only what may stay can be repeated."""
+    """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others
+    count as repeated.
+    """
     from heedful.data.detect import pair_filters
 
     all_rules: Sequence[PairFilter] = (
@@ -222,7 +231,7 @@ def _build_rules(args: Arguments, languages: tuple[LanguageInfo, LanguageInfo]) 
 
 
 def _require_unused_paths(args: Arguments, saver: PartWriter) -> None:
-    """`RecipeError` where something is in the way, before hours of work."""
+    """Raise `RecipeError` if an output exists or is one of the inputs, before hours of work."""
     for path in (*saver.paths, *(path_given for path_given in (args.rejected, args.report) if path_given is not None)):
         if any(path.resolve() == file.resolve() for file in args.files):
             raise RecipeError(f"{path}: would be written over while it is read; choose another place")
@@ -233,7 +242,7 @@ def _require_unused_paths(args: Arguments, saver: PartWriter) -> None:
 
 
 def _build_score(args: Arguments) -> PairScorer | None:
-    """By two models, where they are named."""
+    """Build the function that scores pairs by the agreement of two models; None without models."""
     if not args.models:
         return None
     from heedful.runs.device import tune_malloc
@@ -256,7 +265,7 @@ def _build_score(args: Arguments) -> PairScorer | None:
 
 
 def _write_pairs(args: Arguments, corpus: DetectedParallelText, saver: PartWriter, verdicts: FilterResult) -> None:
-    """What stays, in its form, and the rest, as a table."""
+    """Write the kept pairs in their format, and the removed pairs as a table."""
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.tasks.translation.corpus_filter import KEPT_NUMBER
 

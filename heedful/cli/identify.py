@@ -1,4 +1,4 @@
-"""`heedful identify`: texts in, the language of each out."""
+"""`heedful identify`: the language of each text."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from heedful.cli.line_commands import LineOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(LineOptions):
-    """Which of the languages of a translation run each text is in, and how probable that is.
+    """Identify which of the languages of a translation run each text is in, with the probability.
 
-    A run knows the languages that its recipe names, `source_language` and `target_language`; a text of any other is
-    taken for the one that is most alike.
+    A run knows the languages that its recipe names, `source_language` and `target_language`; a text in another language
+    is
+    assigned to the most similar one.
     """
 
     run: PositionalPath
     """run folder of a translation model"""
     text: TextsOrPositionals = ()
-    """texts instead of a file; they may also stand behind the run, without the option"""
+    """texts instead of a file; they may also follow the run, without the option"""
     format: Literal["columns", "jsonl"] = "columns"
-    """the language, a tab and its probability on each line, or JSON; a text without a letter has no language"""
+    """the language, a tab and its probability on each line, or JSON; a text without letters has no language"""
 
     def read_lines(self) -> Iterator[str]:
-        """What was given, wherever it stands."""
+        """Return the given texts, from the command line or the input."""
         return iter(self.text) if self.text else super().read_lines()
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful identify")
     texts = args.read_lines()
     from heedful.tasks.translation.language_profiles import LanguageLineFormat, load_run_profiles

@@ -1,4 +1,4 @@
-"""`heedful index`: passages in, a folder that can be searched out."""
+"""`heedful index`: build a searchable index of passages."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Make an index of passages for `heedful search`, by their words (BM25) and, with --model, by their vectors.
+    """Build an index of passages for `heedful search`, by words (BM25) and, with --model, by vectors.
 
-    The name of the file says how it is read: .json is SQuAD's form (its contexts), .jsonl has an object on each line,
-    .tsv has columns, and any other a passage on each line; each may be gzipped.
+    The file name determines the format: .json is the format of SQuAD (its contexts), .jsonl has an object on each line,
+        .tsv
+    has columns, and any other file has a passage on each line; each may be gzipped.
     """
 
     index: PositionalPath
-    """folder to make"""
+    """folder to write"""
     passages: PositionalPath
     """file of passages"""
     model: OptionalPath = None
-    """folder of a model with an encoder, a run or one of Hugging Face; words alone if not given"""
+    """folder of a model with an encoder, a run or a Hugging Face folder; without it, only words are indexed"""
     text_field: OptionalText = None
-    """of .jsonl: the field of the text ("text" if not given)"""
+    """for .jsonl: field of the text ("text" if not given)"""
     title_field: OptionalText = None
-    """of .jsonl: the field of the title, where there is one ("title" if not given)"""
+    """for .jsonl: field of the title, if there is one ("title" if not given)"""
     id_field: OptionalText = None
-    """of .jsonl: the field of the id ("id" if not given); lines without it are called by their number"""
+    """for .jsonl: field of the id ("id" if not given); lines without it are identified by their number"""
     text_column: OptionalInt = None
-    """of .tsv: the column of the text, from 0 (0 if not given)"""
+    """for .tsv: column of the text, from 0 (0 if not given)"""
     title_column: OptionalInt = None
-    """of .tsv: the column of the title; no titles if not given"""
+    """for .tsv: column of the title; no titles if not given"""
     id_column: OptionalInt = None
-    """of .tsv: the column of the id; lines are called by their number if not given"""
+    """for .tsv: column of the id; lines are identified by their number if not given"""
     rebuild: bool = False
-    """replace the index that is there"""
+    """replace an existing index"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful index")
 
     from heedful.cli.progress import CountingProgress
@@ -80,7 +81,8 @@ def run(argv: Sequence[str]) -> int:
         )
     if built_index.cut:
         log(
-            f"{built_index.cut:,} of them are longer than the model reads: their vectors know the beginning only, their words "
+            f"{built_index.cut:,} of them are longer than the model reads: their vectors know the beginning only, "
+            "their words "
             "are known in full; cut long texts into shorter passages for better results"
         )
     log(f"written: {args.index}")
@@ -88,6 +90,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _build_passage_reader(args: Arguments) -> PassageReader:
+    """Build the reader of the passages from the file name and the options."""
     from heedful.retrieval.passages import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json_file
 
     suffix = Path(args.passages.name.lower().removesuffix(".gz")).suffix

@@ -35,76 +35,79 @@ _ROLES_METAVAR = "{encoder,decoder,cross,summary}"
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a model attends to while it reads one text, or reads and writes it; or the habits of its heads over many.
+    """Show what a model attends to when it reads one text, or reads and writes it; or statistics of its heads over
+    many texts.
 
-    Without an option that names a file, the terminal shows it.
+    Without an option that names a file, the result is shown in the terminal.
     """
 
     run: Annotated[Path | None, tyro.conf.Positional] = None
     """run folder; not needed with --record and --compare"""
     text: Annotated[TextOrPositional, RenamedFrom("--source")] = None
-    """sentence to translate, prompt to continue, text to judge or to tag, question; [MASK] where a token is hidden; it
-    may also stand behind the run, without the option"""
+    """sentence to translate, prompt to continue, text to classify or tag, or question; [MASK] for a hidden token; it
+    may also follow the run, without the option"""
     pair: Annotated[TextOrPositional, RenamedFrom("--target")] = None
-    """a translation to read instead of the one that the model finds; the second of two texts; a question's context"""
+    """a translation to read instead of the one that the model finds; the second of two texts; the context of a
+    question"""
     output: Annotated[
         Path | None,
         tyro.conf.arg(metavar="PATH", aliases=["-o"], help_behavior_hint=""),
         FileSuffixes((".html", ".htm"), _OTHER_OUTPUTS),
     ] = None
-    """page (HTML) with all views; needs nothing but a browser"""
+    """page (HTML) with all views; needs only a browser"""
     save: OptionalPath = None
     """file for the record itself (safetensors)"""
     record: OptionalPath = None
-    """a record that was saved, instead of a run and a text"""
+    """a saved record, instead of a run and a text"""
     figure: OptionalFigure = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
-    """of --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled;
-    of pictures regions or glimpses, of clips and sound frames, of stories hops or chain, of dialogues turns"""
+    """for --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled; for
+    pictures regions or glimpses, for clips and sound frames, for stories hops or chain, for dialogues turns"""
     role: Annotated[_ROLES | None, tyro.conf.arg(metavar=_ROLES_METAVAR, help_behavior_hint="")] = None
-    """of --figure and --terminal: who looks at whom; cross where there is any, else summary"""
+    """for --figure and --terminal: which attention to show; cross if there is any, otherwise summary"""
     layer: int = -1
-    """of both: counted from 0; -1 is the last"""
+    """for both: layer, counted from 0; -1 is the last"""
     head: OptionalInt = None
-    """of both: counted from 0; the mean over heads if not given"""
+    """for both: head, counted from 0; the mean over heads if not given"""
     raw: bool = False
-    """of --view regions: weights fill their regions, instead of being spread smoothly around their centres"""
+    """for --view regions: draw weights as whole regions, instead of smoothly around their centres"""
     numbers: Annotated[OptionalPath, FileSuffixes((".npz", ".csv"))] = None
     """file for all weights: .npz or .csv"""
     terminal: bool = False
-    """show it here, too"""
+    """also show it in the terminal"""
     layers: OptionalText = None
     """layers to record, as in 0,2; the others keep their fast kernels"""
     heads: OptionalText = None
     """heads to record, as in 0,2"""
     detail: Literal["auto", "yes", "no"] = "auto"
-    """record queries, keys, values and scores, too; auto leaves them out where they are many"""
+    """also record queries, keys, values and scores; auto omits them if they are many"""
     attribution: Literal["auto", "none", "gradient", "integrated"] = "auto"
-    """which tokens mattered for what was said: gradient times input, or integrated gradients; auto takes the gradient
-    where that costs little"""
+    """importance of each input token for the output: gradient times input, or integrated gradients; auto computes the
+    gradient where that is cheap"""
     attribution_steps: int = 32
-    """of --attribution integrated: forward and backward passes for each token that was said"""
+    """for --attribution integrated: forward and backward passes for each output token"""
     padding: int = 0
-    """columns without a token behind the source, as in a batch with a longer text: see that nobody looks at them"""
+    """number of padding columns after the source, as in a batch with a longer text: shows that nothing attends to
+    them"""
     beam: OptionalInt = None
-    """width of the search, whose tree is recorded; the recipe's if not given"""
+    """width of the search, whose tree is recorded; that of the recipe if not given"""
     tokens: OptionalInt = None
-    """of language models: longest continuation; 0 reads the prompt alone"""
+    """for language models: maximum number of new tokens; 0 only reads the prompt"""
     compare: Annotated[tuple[Path, Path] | None, tyro.conf.arg(metavar="PATH PATH", help_behavior_hint="")] = None
-    """two saved records of the same text: how far their heads are apart"""
+    """two saved records of the same text: shows how different their heads are"""
     data: OptionalPath = None
-    """TSV or JSONL file of sentences and translations: the habits of all heads over it"""
+    """TSV or JSONL file of sentences and translations: shows statistics of all heads over it"""
     gold: OptionalPath = None
-    """with --data: alignments by people, line by line; the error rate of each head"""
+    """with --data: gold alignments, line by line; shows the error rate of each head"""
     importance: bool = False
     """with --data: BLEU without each head, one at a time"""
     sentences: int = 200
-    """with --data: how many of its first sentences"""
+    """with --data: how many of the first sentences to read"""
     json: OptionalPath = None
     """with --data or --compare: file for the numbers"""
     task: OptionalText = None
-    """of runs with several tasks: which one; --head is a head of attention"""
+    """for runs with several tasks: name of the task; --head is an attention head"""
     direction: Annotated[DirectionOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=DirectionOptions)
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
@@ -112,7 +115,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful inspect")
     _check_arguments(args)
     args.computing.set_num_threads()
@@ -141,6 +144,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: Arguments) -> None:
+    """Raise `RecipeError` if options do not fit together."""
     modes = {
         "--text": args.text is not None,
         "--record": args.record is not None,
@@ -165,6 +169,7 @@ def _check_arguments(args: Arguments) -> None:
 
 
 def _make_record(args: Arguments) -> InspectionRecord:
+    """Load the saved record, or run the model on the text and record it."""
     from heedful.inspection.record_files import load_record
 
     if args.record is not None:
@@ -210,7 +215,9 @@ def _make_record(args: Arguments) -> InspectionRecord:
 
 
 def _select_attributions(record: InspectionRecord, args: Arguments, *, missing: str) -> InspectionRecord:
-    """With the attributions that were asked for; `RecipeError`, which says why, where there are none."""
+    """Return the record with only the requested attributions; raise `RecipeError` with the reason `missing` if
+    there are none.
+    """
     if args.attribution == "auto":
         return record
     selected = tuple(attribution for attribution in record.attributions if attribution.method == args.attribution)
@@ -220,6 +227,7 @@ def _select_attributions(record: InspectionRecord, args: Arguments, *, missing: 
 
 
 def _parse_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
+    """Parse a list of numbers such as 0,2; None if it was not given."""
     if text is None:
         return None
     try:
@@ -229,12 +237,14 @@ def _parse_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def _write_views(record: InspectionRecord, args: Arguments) -> None:
+    """Write the record in all requested formats; show it in the terminal if requested or if no file was named."""
     from heedful.inspection.figures import draw_figure
     from heedful.inspection.page import write_page
     from heedful.inspection.record_files import save_record, write_figure, write_weights
     from heedful.inspection.web import render_viewer
 
     def draw_to_file(path: Path) -> None:
+        """Draw one view of the record and write it to a file."""
         picture = draw_figure(
             record, view=args.view, role=args.role, layer=args.layer, head=args.head, smooth=not args.raw
         )

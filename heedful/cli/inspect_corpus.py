@@ -1,4 +1,4 @@
-"""What `heedful inspect` says of many texts, and of two records of one."""
+"""Parts of `heedful inspect` for many texts, and for the comparison of two records."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _HABIT_COLUMNS = {
     "first": "first",
     "last": "last",
 }
-"""Columns of the table of habits."""
+"""Columns of the table of head statistics."""
 
 
 def compare_records(first: Path, second: Path, *, json_file: Path | None) -> None:
-    """Prints how far the heads of two records are apart, the farthest first.
+    """Print how different the heads of two records are, the most different first.
 
     Raises:
-        RunError: a file is no record.
-        DataError: they are not of the same text, or have no head in common.
+        RunError: a file is not a record.
+        DataError: the records have different texts or no head in common.
     """
     records = load_record(first), load_record(second)
     head_differences = sorted(compare_heads(*records), key=lambda head_difference: -head_difference.divergence)
@@ -81,10 +81,10 @@ def survey_heads(
     direction: DirectionOptions,
     **load_kwargs: Any,
 ) -> None:
-    """Prints the habits of all heads over a text and, if wanted, what the model is without each of them.
+    """Print statistics of all heads over a text and, if requested, the loss of quality without each of them.
 
     Raises:
-        RunError: no trained translation run.
+        RunError: the folder is not a trained translation run.
         DataError: the text or the gold alignments cannot be used.
     """
     from heedful.cli.options import ParallelTextOptions
@@ -133,6 +133,7 @@ def survey_heads(
 
 
 def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
+    """Read gold alignments, at most one for each of `sentences` lines."""
     from heedful.data.readers import read_lines
     from heedful.metrics.alignment import GoldAlignment
 
@@ -141,6 +142,7 @@ def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
 
 
 def _build_habits_table(habits: Sequence[HeadStatistics], title: str) -> PageTable:
+    """Build the table of head statistics."""
     aligned = any(head_habits.error_rate is not None for head_habits in habits)
     columns = ["head", *_HABIT_COLUMNS.values(), *(["AER"] if aligned else [])]
     rows = []
@@ -166,23 +168,27 @@ def _build_habits_table(habits: Sequence[HeadStatistics], title: str) -> PageTab
 
 
 def _build_importance_table(importance: ModelImportance) -> PageTable:
+    """Build the table of the quality that is lost without each head."""
     ranked = sorted(importance.heads, key=lambda loss: -loss.nats)
     rows = [[loss.head.title, f"{loss.bleu:+.2f}", f"{loss.nats:+.4f}"] for loss in ranked]
     notes = [
-        f"What is lost without each head alone, of BLEU {importance.bleu:.2f} (greedy) and {importance.nats:.4f} nats a token; "
+        f"What is lost without each head alone, of BLEU {importance.bleu:.2f} (greedy) and {importance.nats:.4f} nats "
+        "a token; "
         "above 0 the head is needed."
     ]
     return PageTable("Importance", ["head", "BLEU lost", "nats lost"], rows, notes)
 
 
 def _format_number(number: float) -> str:
+    """Format a number with two digits; - for NaN."""
     return "-" if math.isnan(number) else f"{number:.2f}"
 
 
 def _draw_head_grids(habits: Sequence[HeadStatistics], importance: ModelImportance | None) -> list[str]:
-    """Heads as squares: how sharp they look, how well they align, what they are worth."""
+    """Draw heads as grids of squares: sharpness, alignment quality, and importance."""
 
     def draw_grid(title: str, values: Sequence[tuple[AttentionHead, float]], *, digits: int = 2) -> str:
+        """Draw one value for each head."""
         rated = [HeadValue(head.role, head.layer, head.number, value) for head, value in values]
         return draw_heads_grid(rated, title=title, digits=digits)
 
@@ -205,7 +211,10 @@ def _draw_head_grids(habits: Sequence[HeadStatistics], importance: ModelImportan
 
 
 def _habits_to_json(habits: Sequence[HeadStatistics], importances: ModelImportance | None) -> dict[str, Any]:
+    """Return statistics and importance of heads as JSON values."""
+
     def head_to_json(head_habits: HeadStatistics) -> dict[str, Any]:
+        """Return the statistics of one head."""
         numbers = {name: None if math.isnan(value) else value for name, value in head_habits.averages.items()}
         return {"head": asdict(head_habits.head), **numbers, "alignment_error_rate": head_habits.error_rate}
 
@@ -214,13 +223,16 @@ def _habits_to_json(habits: Sequence[HeadStatistics], importances: ModelImportan
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON file and log its path."""
     write_json(path, content)
     print(f"written: {path}", file=sys.stderr)
 
 
 @contextmanager
 def _show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, where that is a terminal; what it yields is told that so many more are done."""
+    """Show a progress bar on standard error if that is a terminal; yield a function that advances it by a number of
+    steps.
+    """
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)

@@ -1,4 +1,4 @@
-"""`heedful look`: pictures in, their classes out, and where the model looked."""
+"""`heedful look`: classify pictures glimpse by glimpse, and show where the model looked."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunLineOptions):
-    """Tell the classes of pictures, glimpse by glimpse; files of any common kind and size."""
+    """Classify pictures, glimpse by glimpse; files of any common format and size."""
 
     inline_option: ClassVar[str] = "pictures"
 
     pictures: PositionalPaths = ()
-    """files; without any, their paths are read line by line"""
+    """picture files; without any, their paths are read line by line"""
     format: Literal["text", "jsonl"] = "text"
-    """path, class and probability between tabs, or JSON with all probabilities and glimpses"""
+    """path, class and probability, separated by tabs, or JSON with all probabilities and glimpses"""
     page: OptionalPage = None
-    """page (HTML) of one picture: the path of the glimpses over it, and what the model would say after each"""
+    """page (HTML) of one picture: the path of the glimpses over it, and the model's answer after each"""
 
     def read_lines(self) -> Iterator[str]:
-        """Paths, wherever they stand."""
+        """Return the paths from the command line or the input."""
         return map(str, self.pictures) if self.pictures else super().read_lines()
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful look")
     if args.page is not None and len(args.pictures) != 1:
         raise RecipeError(f"--page: is of one picture, and {len(args.pictures)} are named; name one")

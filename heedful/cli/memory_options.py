@@ -1,4 +1,4 @@
-"""Options that name translation memories, which are asked before a model is."""
+"""Options for translation memories, which are searched before the model translates."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions:
-    """Approved translations, and how similar a text must be to one of them to be shown."""
+    """Approved translations, and the minimum similarity at which they are shown."""
 
     memory: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
     """files of approved translations (TMX, XLIFF, PO, TSV, CSV, JSONL, or two of plain text), the most trusted first:
-    what is there is not translated again, and what is similar is shown beside its translation"""
+    exact matches are not translated again, and similar texts are shown with their translations"""
     match: float = 0.75
-    """with --memory: least similarity of what is shown, from 0 to 1"""
+    """with --memory: minimum similarity of matches that are shown, from 0 to 1"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.match <= 1:
@@ -34,7 +34,7 @@ class MemoryOptions:
             raise RecipeError("--memory -: a memory is read more than once; save it to a file first")
 
     def read_memory(self, languages: DocumentLanguages) -> TranslationMemory | None:
-        """The memory, of these languages as far as they are known; None where there is none."""
+        """Read the translation memory for these languages, as far as they are known; None if no file was given."""
         if not self.memory:
             return None
         from heedful.tasks.translation.memory_lookup import load_translation_memory

@@ -1,4 +1,4 @@
-"""`heedful new`: a recipe for files of one's own."""
+"""`heedful new`: write a recipe for the user's own files."""
 
 from __future__ import annotations
 
@@ -29,39 +29,42 @@ _PROGRAM: Final = "heedful new"
 
 @dataclass(frozen=True)
 class Arguments:
-    """Write a recipe for files of your own: look at them, say what may spoil training, split them if they are whole.
+    """Write a recipe for files of your own: look at them, warn about what may harm training, and split them if
+    necessary.
 
-    Two files whose lines translate each other, or one with texts and labels, tagged words, questions, or bare text;
-    several where names tell the parts apart, such as train.tsv and test.tsv: heedful new train.en train.de
+    Two files whose lines are translations of each other, or one file with texts and labels, tagged words, questions, or
+    plain
+    text; several if their names tell the parts, such as train.tsv and test.tsv: heedful new train.en train.de
     """
 
     files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
     """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped"""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("recipe.toml")
-    """of the recipe; - is standard output"""
+    """file for the recipe; - is standard output"""
     data_folder: Annotated[OptionalPath, tyro.conf.arg(metavar="PATH", help_behavior_hint="")] = None
-    """for parts that are split off; recipe-data beside recipe.toml unless given"""
+    """folder for parts that are split off; recipe-data next to recipe.toml unless given"""
     task: OptionalText = None
-    """what is to be learned, where it is not what the files look like"""
+    """the task, if it is not the one that the files suggest"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
-    """of a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
+    """for a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
     documents: bool = False
-    """of two files: lines that are empty in both end documents, and these stay whole"""
+    """for two files: lines that are empty in both end documents, which are not split"""
     document_column: OptionalText = None
-    """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
+    """for a table, by name or counted from 0: names the document of each pair; documents are not split"""
     also: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
-    """more parallel text to learn from, such as heedful backtranslate makes, in any form, of two plain files the source
-    first; validation and test are held out of the main text alone, and what they hold is left out of these"""
+    """further parallel texts for training, such as those from heedful backtranslate, in any format, of two plain
+    files the source first; validation and test are taken from the main text only, and their content is excluded
+    from these"""
     minutes: float = 15.0
-    """time that training takes"""
+    """training time in minutes"""
     init: OptionalPath = None
-    """folder of a pre-trained model to begin with, in tasks that can"""
+    """folder of a pre-trained model to start from, for tasks that support it"""
     overwrite: bool = False
-    """replace a recipe and parts that are there already"""
+    """replace an existing recipe and existing parts"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
         raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
@@ -85,7 +88,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _ask_for_files() -> Sequence[Path]:
-    """What somebody types at a terminal; elsewhere files must be named."""
+    """Ask a user at a terminal for files; raise `RecipeError` elsewhere."""
     missing_files_error = RecipeError(
         f"{_PROGRAM}: needs FILE; write {_PROGRAM} FILE ..., as in {_PROGRAM} train.en train.de"
     )
@@ -98,22 +101,23 @@ def _ask_for_files() -> Sequence[Path]:
 
 
 def _is_interactive() -> bool:
-    """Whether somebody can be asked."""
+    """Whether the user can be asked questions."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _ask_user(question: str) -> str:
+    """Print a question and return the answer."""
     print(question, end="", file=sys.stderr, flush=True)
     return _read_answer().strip()
 
 
 def _read_answer() -> str:
-    """A line that somebody types; nothing where the input ends."""
+    """Read a line from standard input; empty at its end."""
     return sys.stdin.readline()
 
 
 def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) -> DatasetProposal:
-    """The first, or that which somebody chooses where it is not certain."""
+    """Return the first proposal, or the one that the user chooses if it is uncertain."""
     first, *others = candidates
     if not may_ask or first.is_certain:
         return first
@@ -136,6 +140,7 @@ def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) ->
 
 
 def _write_recipe(args: Arguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
+    """Split the data, write it, and write the recipe."""
     from heedful.data.detect.dataset_report import build_report, describe_dataset
     from heedful.data.detect.split import build_default_plan, write_parts
     from heedful.recipes.auxiliary_data import (
@@ -211,7 +216,7 @@ def _write_recipe(args: Arguments, files: Sequence[Path], proposal: DatasetPropo
 
 
 def _check_init(args: Arguments, proposal: DatasetProposal) -> None:
-    """`RecipeError` where --init names nothing that can be begun with."""
+    """Raise `RecipeError` if --init does not name a model or the task cannot use it."""
     from heedful.recipes.recipe_writer import supports_init
 
     if args.init is not None and not supports_init(proposal.task):
@@ -221,7 +226,7 @@ def _check_init(args: Arguments, proposal: DatasetProposal) -> None:
 
 
 def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[Path]) -> None:
-    """The recipe, once it is read with its data; where that fails nothing stays of what was written for it."""
+    """Write the recipe after loading it with its data; if that fails, remove the data that were written for it."""
     from heedful.recipes.recipe_writer import check_recipe
 
     try:
@@ -244,7 +249,7 @@ def _survey_auxiliary(
     split_plan: SplitPlan,
     data_survey: DatasetReport,
 ) -> Sequence[SurveyedText]:
-    """The texts beside the main one, read, without what is held out of that."""
+    """Read the auxiliary texts without the held-out pairs of the main text."""
     if not auxiliary_texts:
         return ()
     from heedful.data.detect.split import compute_split
@@ -257,7 +262,7 @@ def _survey_auxiliary(
 
 
 def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]) -> int | None:
-    """How many tokens must be read of an example, where that is more than the usual number."""
+    """Return the maximum length that the examples need, if it exceeds the default; otherwise None."""
     default = _get_default_length(proposal)
     if default is None:
         return None
@@ -268,14 +273,14 @@ def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]
 
 
 def _get_default_length(proposal: DatasetProposal) -> int | None:
-    """How many tokens are read of an example, where longer ones lose something."""
+    """Return the default maximum length, if longer examples would lose content; otherwise None."""
     from heedful.recipes.recipe_writer import get_default_length
 
     return get_default_length(proposal.task) if proposal.dataset.truncates else None
 
 
 def _describe_languages(proposal: DatasetProposal, languages: Mapping[str, str]) -> Sequence[str]:
-    """From what into what is translated, as the recipe says it, or that it does not; nothing of other tasks."""
+    """Describe the languages in the recipe, or that they are missing; empty for tasks other than translation."""
     from heedful.recipes.auxiliary_data import allows_multiple_texts
 
     if not allows_multiple_texts(proposal.task):
@@ -297,7 +302,7 @@ def _print_findings(
     *,
     language_notes: Sequence[str],
 ) -> None:
-    """What was seen, and what may spoil training."""
+    """Print what was found in the data and what may harm training."""
     from heedful.data.detect.dataset_report import describe_dataset
 
     log(f"task: {proposal.task}")
@@ -321,7 +326,7 @@ def _print_findings(
 
 
 def _print_data_warning(warning: CheckResult, *, same_remedy: bool) -> None:
-    """A fault, and what to do about it unless that was said just now."""
+    """Print a warning about the data with examples, and the remedy unless it is the same as before."""
     log(f"- {_replace_unprintable(warning.message)}")
     for example in warning.examples:
         log(f"    {_replace_unprintable(example)}")
@@ -338,12 +343,14 @@ def _print_parts(
     *,
     num_auxiliary: int,
 ) -> None:
+    """Print the sizes of the parts, and a warning if there are few training examples."""
     for line in _describe_parts(args, split, proposal, counts, data):
         log(line)
     num_training = counts.get("train", 0) + num_auxiliary
     if num_training < proposal.dataset.min_training_examples:
         log(
-            f"{num_training:,} {proposal.dataset.noun} are few to learn from: expect little, and begin with a pre-trained model "
+            f"{num_training:,} {proposal.dataset.noun} are few to learn from: expect little, and begin with a "
+            "pre-trained model "
             "where that can be (--init)"
         )
 
@@ -355,7 +362,7 @@ def _describe_parts(
     counts: Mapping[DatasetPart, int],
     data: Path,
 ) -> list[str]:
-    """What was written beside the recipe, and how texts were chosen."""
+    """Describe the files written with the recipe, and how the data were split."""
     from heedful.data.detect.sniff import is_gzipped
 
     dataset = proposal.dataset
@@ -372,12 +379,12 @@ def _describe_parts(
 
 
 def _replace_unprintable(text: str) -> str:
-    """Text of files, which may hold what terminals obey."""
+    """Replace unprintable characters of file content by spaces, because a terminal may interpret them."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _require_unused_paths(paths: Sequence[Path], *, overwrite: bool, option: str, sources: Sequence[Path] = ()) -> None:
-    """`RecipeError` where a file is there already, or is one of those that are read."""
+    """Raise `RecipeError` if a file exists or is one of the inputs."""
     for path in paths:
         if any(source.resolve() == path.resolve() for source in sources):
             raise RecipeError(f"{path}: would be written over while it is read; choose another place with {option}")
@@ -386,7 +393,7 @@ def _require_unused_paths(paths: Sequence[Path], *, overwrite: bool, option: str
 
 
 def _print_next_command(args: Arguments) -> None:
-    """What to call now."""
+    """Print the next command to run."""
     if args.output == _STDOUT:
         log("save it to a file, as in heedful new ... -o recipe.toml, then: heedful train recipe.toml")
         return

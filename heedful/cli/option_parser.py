@@ -1,4 +1,4 @@
-"""The options of a command as its dataclass has them, and the words of a command line read by them."""
+"""Parser for the options of a command, which are the fields of its dataclass."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from heedful.errors import RecipeError
 
 _PLAIN_TYPES: Final[Mapping[Any, OptionType]] = {str: TextType(), Path: PathType(), int: IntType(), float: FloatType()}
 _ASSIGNMENT: Final = re.compile(r"[a-z]\w*([.-]\w+)*=")
-"""What sets something for other programs, such as key=value."""
+"""An assignment as other programs accept it, such as key=value."""
 
 
 class PositionalAlias:
-    """Marks options whose values may also stand, without the option, behind the positional arguments."""
+    """Marks options whose values may also follow the positional arguments, without the option."""
 
 
 @dataclass(frozen=True)
 class RenamedFrom:
-    """Marks options that were called otherwise until the last version, `--name`."""
+    """Marks options that had another name, `--name`, in the previous version."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class FileSuffixes:
-    """Marks paths of files that are written, with how their names may end, and what to do about another ending."""
+    """Marks paths of output files: their allowed suffixes, and a hint for other suffixes."""
 
     suffixes: tuple[str, ...]
     hint: str = ""
@@ -43,17 +43,17 @@ class FileSuffixes:
 
 @dataclass(frozen=True)
 class CommandOption:
-    """A field of a command's dataclass, or of one inside it.
+    """An option or positional argument of a command: a field of its dataclass, or of one nested in it.
 
     Attributes:
         key: name of the field.
-        names: every way to write it, the first one in messages; none of a positional argument.
-        value_type: what its words are; None where it stands alone.
-        min_words: how many words it must have.
-        max_words: how many words it may have; None for any number.
+        names: all its names, the first one for messages; empty for a positional argument.
+        value_type: type of its words; None for a flag.
+        min_words: minimum number of words.
+        max_words: maximum number of words; None if unlimited.
         required: whether it must be given.
-        is_positional_alias: whether its words may stand behind the positional arguments.
-        former_name: its name until the last version.
+        is_positional_alias: whether its words may follow the positional arguments.
+        former_name: its name in the previous version.
     """
 
     key: str
@@ -67,11 +67,11 @@ class CommandOption:
 
     @property
     def display_name(self) -> str:
-        """What messages call it."""
+        """The name used in messages."""
         return self.names[0] if self.names else self.key.upper()
 
     def convert(self, words: Sequence[str]) -> Any:
-        """Its value, of as many words as it may have; `RecipeError` where they are none."""
+        """Convert its words to its value; raise `RecipeError` if they are invalid."""
         if self.value_type is None:
             return not words  # of a flag; `--no-flag` comes as one word
         try:
@@ -83,7 +83,13 @@ class CommandOption:
 
 @dataclass
 class ParsedWords:
-    """What the words of a command line say: those of each option by its key, and those of no option."""
+    """Words of a command line, sorted by option.
+
+    Attributes:
+        option_words: the words of each option, by its key.
+        positional_words: the words that belong to no option.
+        renamed_options: the options that were given by their former name.
+    """
 
     option_words: dict[str, Sequence[str]] = field(default_factory=dict)
     positional_words: list[str] = field(default_factory=list)
@@ -92,28 +98,28 @@ class ParsedWords:
 
 @dataclass(frozen=True)
 class OptionParser:
-    """All options of a command."""
+    """Parser for the options of one command."""
 
     options: Sequence[CommandOption]
 
     @property
     def positionals(self) -> list[CommandOption]:
-        """Those that have no name, in their order."""
+        """The positional arguments, in order."""
         return [option for option in self.options if not option.names]
 
     @property
     def options_by_name(self) -> Mapping[str, CommandOption]:
-        """Every name that may be written today."""
+        """All options by each of their current names."""
         return {name: option for option in self.options for name in option.names}
 
     def find_option(self, name: str) -> CommandOption | None:
-        """The option of this name, also of a former one; `-` and `_` are the same."""
+        """Return the option with a name, also a former one; `-` and `_` are the same. None if there is none."""
         normalized = name.replace("_", "-")
         former_names = {option.former_name: option for option in self.options if option.former_name}
         return self.options_by_name.get(normalized) or former_names.get(normalized)
 
     def format_usage(self, program: str) -> str:
-        """How its positional arguments stand behind it, and the options that it cannot do without."""
+        """Format the usage line: positional arguments and required options."""
         names = (f"{option.display_name}{' ...' if option.max_words is None else ''}" for option in self.positionals)
         required_options = (
             f"{option.display_name} {_format_example(option)}"
@@ -123,10 +129,10 @@ class OptionParser:
         return " ".join((program, *names, *required_options))
 
     def parse(self, argv: Sequence[str], *, program: str) -> ParsedWords:
-        """The words sorted by options.
+        """Sort the words of a command line by option.
 
         Raises:
-            RecipeError: an option is not known, or has too few or too many words.
+            RecipeError: an option is unknown, or has too few or too many words.
         """
         parsed = ParsedWords()
         remaining = list(argv)
@@ -143,7 +149,7 @@ class OptionParser:
         return parsed
 
     def _parse_option(self, word: str, remaining: list[str], parsed: ParsedWords, *, program: str) -> None:
-        """One option, and of the words that wait those that are its values."""
+        """Parse one option and remove its values from the remaining words."""
         name, equals, text = word.partition("=")
         option = self.find_option(name)
         if option is None:
@@ -171,7 +177,9 @@ class OptionParser:
         parsed.option_words[option.key] = [*previous, *values]
 
     def _take_values(self, option: CommandOption, remaining: list[str], parsed: ParsedWords) -> Iterator[str]:
-        """Words for an option; one that takes any number leaves those that the command cannot do without."""
+        """Yield the words of an option; one that takes any number leaves words for the required positional
+        arguments.
+        """
         num_reserved = sum(positional.min_words for positional in self.positionals if positional.required) - len(
             parsed.positional_words
         )
@@ -184,7 +192,7 @@ class OptionParser:
             count += 1
 
     def suggest_option(self, name: str, *, program: str) -> str:
-        """Which option somebody meant."""
+        """Suggest an option for an unknown name."""
         normalized = name.lstrip("-").replace("_", "-")
         candidates = [f"--{name_of_option}" for name_of_option in OPTION_SYNONYMS.get(normalized, ())]
         names_by_word = {
@@ -196,7 +204,9 @@ class OptionParser:
         return f"did you mean {suggestion}?" if suggestion else f"see {program} --help"
 
     def _assign_positionals(self, parsed: ParsedWords, *, program: str) -> None:
-        """Gives the words without an option to the positional arguments, and what is left to who takes that."""
+        """Assign the words without an option to the positional arguments, and the rest to options that also accept
+        them.
+        """
         remaining = list(parsed.positional_words)
         missing = []
         for index, option in enumerate(self.positionals):
@@ -224,7 +234,7 @@ class OptionParser:
             self._reject_word(remaining[0], program=program)
 
     def _reject_word(self, word: str, *, program: str) -> NoReturn:
-        """`RecipeError` for a word that no argument takes."""
+        """Raise `RecipeError` for a word that no argument accepts."""
         if _ASSIGNMENT.match(word):
             raise RecipeError(f"{program}: {word!r} is no option; write --{word}")
         if self._input_option and is_file_name(word):
@@ -239,24 +249,26 @@ class OptionParser:
 
     @property
     def _input_option(self) -> str | None:
-        """The option that names a file of texts; None where the command has none."""
+        """The option that names a file of texts; None if the command has none."""
         return next((name for name in ("--input", "--data") if name in self.options_by_name), None)
 
     def _count_words(self, words: Sequence[str], index: int) -> int:
-        """How many words belong to a positional argument that takes any number.
+        """Return how many words belong to the positional argument with this index, which accepts any number.
 
-        Those behind it keep theirs. Where texts may follow, the first word is none of them, nor are those behind it
-        that are paths, or look like one.
+        Words for later positional arguments are left over. If texts may follow, the argument takes the first word and
+        those
+        after it that are paths or look like one.
         """
         num_reserved = sum(option.min_words for option in self.positionals[index + 1 :] if option.required)
         return count_leading_paths(words) if self._positional_aliases() else max(len(words) - num_reserved, 0)
 
     def _positional_aliases(self) -> list[CommandOption]:
+        """Return the options whose words may follow the positional arguments."""
         return [option for option in self.options if option.is_positional_alias]
 
 
 def is_option_name(word: str) -> bool:
-    """Whether a word is no value: `-` and letters begin it; `-`, `-3` and `-inf` are values."""
+    """Whether a word is an option: it starts with `-` and a letter; `-`, `-3` and `-inf` are values."""
     inner = word.lstrip("-")
     if not word.startswith("-") or not inner[:1].isalpha():
         return False
@@ -264,16 +276,20 @@ def is_option_name(word: str) -> bool:
 
 
 def _format_example(option: CommandOption) -> str:
+    """Format example values for an option."""
     assert option.value_type is not None
     return " ".join([next(iter(option.value_type.choices), option.value_type.example)] * option.min_words)
 
 
 def build_parser(cls: Any) -> OptionParser:
-    """The options of a command, from the fields of its dataclass; `tyro` makes its help of the same ones."""
+    """Build the option parser of a command from the fields of its dataclass; `tyro` makes the help from the same
+    fields.
+    """
     return OptionParser(tuple(_iter_options(cls)))
 
 
 def _iter_options(cls: Any) -> Iterator[CommandOption]:
+    """Yield the options of a dataclass and of the dataclasses nested in it."""
     hints = get_type_hints(cls, include_extras=True)
     for entry in fields(cls):
         bare_type, notes = _unwrap_annotation(hints[entry.name])
@@ -284,7 +300,7 @@ def _iter_options(cls: Any) -> Iterator[CommandOption]:
 
 
 def _unwrap_annotation(annotation: Any) -> tuple[Any, Sequence[Any]]:
-    """The type without `Annotated` and `None`, and what was noted with it."""
+    """Return the type without `Annotated` and `None`, and its metadata."""
     notes: list[Any] = []
     while True:
         if get_origin(annotation) is Annotated:
@@ -297,6 +313,7 @@ def _unwrap_annotation(annotation: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any]) -> CommandOption:
+    """Build the option of a dataclass field."""
     name = f"--{entry.name.replace('_', '-')}"
     aliases = [alias for note in notes for alias in getattr(note, "aliases", None) or ()]
     positional = tyro.conf.Positional in notes
@@ -314,7 +331,7 @@ def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any]) -> Co
 
 
 def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
-    """Of what words a value is made: their kind, and how many at least and at most."""
+    """Return the value type of an option, and the minimum and maximum number of its words."""
     if bare_type is bool:
         return None, 0, 0
     if get_origin(bare_type) is tuple:
@@ -335,7 +352,7 @@ def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
 
 
 def build_arguments(cls: type[Any], parsed: ParsedWords) -> Any:
-    """The dataclass with what was given; everything else is as its defaults say."""
+    """Build the dataclass from the parsed words; all other fields have their defaults."""
     options_by_key = {option.key: option for option in build_parser(cls).options}
     return _fill_dataclass(
         cls,
@@ -348,6 +365,7 @@ def build_arguments(cls: type[Any], parsed: ParsedWords) -> Any:
 
 
 def _fill_dataclass(cls: Any, values: Mapping[str, Any]) -> Any:
+    """Build a dataclass, nested ones included, from the values of its fields."""
     hints = get_type_hints(cls, include_extras=True)
     fields_given = {}
     for entry in fields(cls):

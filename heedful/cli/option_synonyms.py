@@ -1,4 +1,4 @@
-"""What other programs call the options of heedful."""
+"""Names that other programs use for the options of heedful."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ OPTION_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
     "strategy": ("search",),
     "temp": ("temperature",),
 }
-"""Our options by those names, the likeliest first."""
+"""Options of heedful by those names, the likeliest first."""

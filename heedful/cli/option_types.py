@@ -1,4 +1,4 @@
-"""What may stand behind an option: how its word is read, and in which words it is refused."""
+"""Types of option values: how a word is converted, and messages for invalid words."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ _MAX_SHOWN: Final = 40
 
 
 def shorten(word: str) -> str:
-    """Return a word as messages show it, without its middle where it is long."""
+    """Shorten a long word in the middle for messages."""
     return word if len(word) <= _MAX_SHOWN else f"{word[: _MAX_SHOWN // 2]}...{word[-_MAX_SHOWN // 4 :]}"
 
 
 def _describe_too_large(word: str) -> str:
+    """Return the message for a number that is too large."""
     return f"{shorten(word)} is too large; give a number of at most 18 digits"
 
 
 class OptionType(ABC):
-    """One word as a value.
+    """Type of an option's value, which is one word.
 
-    Abstract: each kind says how it is read.
+    Abstract: each type defines how a word is converted.
 
     Attributes:
-        noun: what is to be given, for messages.
-        example: one, for messages.
-        choices: all that may be given, where there are few.
-        is_path: whether it names a file or a folder.
+        noun: what to give, for messages.
+        example: an example, for messages.
+        choices: all allowed words, if there are few.
+        is_path: whether the value is the path of a file or folder.
     """
 
     noun: str
@@ -42,29 +43,29 @@ class OptionType(ABC):
 
     @abstractmethod
     def convert(self, word: str) -> Any:
-        """The value; `ValueError` with what is wrong with the word."""
+        """Convert a word to the value; raise `ValueError` with a description of what is wrong."""
 
 
 @final
 class TextType(OptionType):
-    """Any word."""
+    """Any text."""
 
     noun = "a text"
     example = "TEXT"
 
     def convert(self, word: str) -> str:
-        """The word."""
+        """Return the word."""
         return word
 
 
 @final
 @dataclass(frozen=True)
 class PathType(OptionType):
-    """A path; `-` is standard input where it is read.
+    """A path; `-` is standard input for files that are read.
 
     Attributes:
-        suffixes: of files that are written there; any if there are none.
-        hint: what to do about another one.
+        suffixes: allowed suffixes of files that are written; empty for any.
+        hint: hint for other suffixes.
     """
 
     noun = "a path"
@@ -75,7 +76,7 @@ class PathType(OptionType):
     hint: str = ""
 
     def convert(self, word: str) -> Path:
-        """The path; an empty one would be the current folder."""
+        """Return the path; an empty one is rejected, because it would be the current folder."""
         if not word:
             raise ValueError("is empty; give a path")
         path = Path(word)
@@ -93,7 +94,7 @@ class IntType(OptionType):
     example = "4"
 
     def convert(self, word: str) -> int:
-        """The number; one of more than 64 bits is refused, since nothing counts so far."""
+        """Return the number; numbers of more than 64 bits are rejected."""
         try:
             number = int(word)
         except ValueError:
@@ -113,7 +114,7 @@ class FloatType(OptionType):
     example = "0.9"
 
     def convert(self, word: str) -> float:
-        """The number."""
+        """Return the number."""
         try:
             return float(word)
         except ValueError:
@@ -130,11 +131,11 @@ class ChoiceType(OptionType):
 
     @property
     def noun(self) -> str:  # type: ignore[override]  # it depends on the words
-        """All words."""
+        """All allowed words, for messages."""
         return f"one of {', '.join(self.choices)}"
 
     def convert(self, word: str) -> str:
-        """The word."""
+        """Return the word if it is one of the choices."""
         if word in self.choices:
             return word
         suggestion = closest_match(word, self.choices)

@@ -1,4 +1,4 @@
-"""Options that several commands share: of searches, of parallel text, and of measuring."""
+"""Options that several commands share: search, parallel text, and evaluation."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ if TYPE_CHECKING:
     from heedful.tasks.evaluation import EvaluatorOptions
 
 _RECIPE_KEYS: Final = {"search": "kind", "beam": "width"}
-"""Options that are called otherwise in a recipe."""
+"""Options whose recipe key has another name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _DecodingOptions:
-    """Kind of search, and how tokens are sampled."""
+    """Kind of search and sampling of tokens."""
 
     search: str | None = None
     temperature: OptionalFloat = None
     """of sampling: below 1 favours probable tokens, above 1 is more varied"""
     top_k: OptionalInt = None
-    """sample from this many most probable tokens only"""
+    """sample only from this many most probable tokens"""
     top_p: OptionalFloat = None
-    """sample from the fewest tokens with this probability together"""
+    """sample only from the smallest set of tokens with this total probability"""
     min_p: OptionalFloat = None
-    """sample only tokens at least so many times as probable as the most probable one"""
+    """sample only tokens with at least this fraction of the probability of the most probable one"""
     repetition_penalty: OptionalFloat = None
-    """above 1 makes tokens less probable that were there before, in the prompt too"""
+    """above 1 makes tokens less probable that occurred before, also in the prompt"""
     no_repeat_ngram: OptionalInt = None
-    """no so many tokens follow each other twice"""
+    """no n-gram of this many tokens may occur twice"""
 
     def _override_config(self, generation: Any, config_type: Any, *, common_class: type[Config]) -> Any:
-        """See `changed`."""
+        """Return the recipe's config with these options; see `override_generation`."""
         from heedful.recipes.generation_overrides import override_generation
 
         options = {_RECIPE_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
@@ -66,41 +66,42 @@ class _DecodingOptions:
 
 
 def _format_option(key: str) -> str:
+    """Format a recipe key as the option that sets it."""
     return "--" + next((name for name, other in _RECIPE_KEYS.items() if other == key), key).replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(_DecodingOptions):
-    """How translations are looked for; what is not given comes from the recipe."""
+    """How translations are searched; options that are not given come from the recipe."""
 
     search: Annotated[Literal["greedy", "beam", "sampling"] | None, mark_optional("{greedy,beam,sampling}")] = None
     """kind of search"""
     beam: OptionalInt = None
-    """hypotheses that grow side by side"""
+    """number of hypotheses"""
     length_penalty: OptionalFloat = None
     """alpha of Wu et al. 2016: 0 favours short translations"""
     groups: OptionalInt = None
-    """groups that share the beam and avoid each other's tokens, for lists that differ (diverse beam search)"""
+    """groups that share the beam and avoid each other's tokens, for diverse lists (diverse beam search)"""
     diversity: OptionalFloat = None
-    """how much they avoid them: what is taken off a log-probability; 0.5 unless given"""
+    """penalty on the log-probability of tokens that other groups chose; 0.5 unless given"""
     coverage: OptionalFloat = None
-    """beta of Wu et al. 2016: how much it counts that the whole source was attended to; for translation"""
+    """beta of Wu et al. 2016: weight of the coverage of the source by attention; for translation"""
     max_ratio: OptionalFloat = None
-    """longest translation, as a multiple of the source's tokens"""
+    """maximum length of a translation, as a multiple of the source's tokens"""
     max_extra: OptionalInt = None
-    """tokens granted on top of that"""
+    """number of tokens added to that"""
     min_ratio: OptionalFloat = None
-    """shortest translation, as a multiple of the source's tokens"""
+    """minimum length of a translation, as a multiple of the source's tokens"""
     min_length: OptionalInt = None
-    """shortest translation in tokens"""
+    """minimum length of a translation in tokens"""
     forbid: tuple[str, ...] = ()
-    """words that are not written, one or several; one in lower case is meant in any case, one with a star at its end
-    also where a longer word begins so"""
+    """words that must not be written, one or several; a word in lower case matches any case, a word with * at its end
+    also matches longer words that start with it"""
     forbid_file: OptionalPath = None
     """file with such words, one a line"""
 
     def apply_to(self, generation: GenerationConfig) -> GenerationConfig:
-        """The recipe's way to search, changed by what was given.
+        """Return the recipe's generation config changed by these options.
 
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
@@ -114,7 +115,7 @@ class SearchOptions(_DecodingOptions):
         return changed
 
     def _read_forbid_file(self) -> tuple[str, ...]:
-        """The words of the file."""
+        """Read the forbidden words in the file."""
         from heedful.data.readers import read_lines
 
         return () if self.forbid_file is None else tuple(filter(None, map(str.strip, read_lines(self.forbid_file))))
@@ -122,17 +123,17 @@ class SearchOptions(_DecodingOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationOptions(_DecodingOptions):
-    """How prompts are continued; what is not given comes from the recipe."""
+    """How prompts are continued; options that are not given come from the recipe."""
 
     search: Annotated[Literal["greedy", "sampling"] | None, mark_optional("{greedy,sampling}")] = None
-    """how tokens are chosen; the recipe's way if not given"""
+    """how tokens are chosen; that of the recipe if not given"""
     stop: tuple[str, ...] = ()
-    """end before the first of these strings, one or several; the recipe's if not given"""
+    """end before the first of these strings, one or several; those of the recipe if not given"""
     tokens: OptionalInt = None
-    """longest continuation"""
+    """maximum number of new tokens"""
 
     def apply_to(self, generation: ContinuationConfig) -> ContinuationConfig:
-        """The recipe's way to write, changed by what was given.
+        """Return the recipe's continuation config changed by these options.
 
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
@@ -147,25 +148,25 @@ class ContinuationOptions(_DecodingOptions):
 
 @dataclass(frozen=True)
 class ParallelTextOptions:
-    """Which sentences and translations."""
+    """Sentences and their translations."""
 
     source: OptionalPath = None
     """file of source sentences, one a line, plain or gzipped"""
     target: OptionalPath = None
     """file of their translations, line by line"""
     data: OptionalPath = None
-    """instead of both, a TSV file (source, tab, target; - is one on standard input), or a JSONL or Parquet file with
-    fields source and target"""
+    """instead of both: a TSV file (source, tab, target; - reads one from standard input), or a JSONL or Parquet file
+    with the fields source and target"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
 
     def build_reader_if_given(self, *, allow_direction: bool = False) -> ExampleReader[SentencePair] | None:
-        """`build_reader` where a text was named at all; otherwise None, and the recipe's texts are meant.
+        """Build the reader if a text was given; otherwise return None, which means the texts of the recipe.
 
         Args:
-            allow_direction: whether there is something else that a direction may be said of.
+            allow_direction: whether a direction may be given without a text, because there is other input.
 
         Raises:
-            RecipeError: too much was named, or a direction without a text.
+            RecipeError: too many files were given, or a direction without a text.
         """
         if self.source is self.target is self.data is None:
             if self.direction != DirectionOptions() and not allow_direction:
@@ -176,16 +177,17 @@ class ParallelTextOptions:
         return self.build_reader()
 
     def build_reader(self) -> ExampleReader[SentencePair]:
-        """The parallel text that was named, with what stands before its sources.
+        """Build the reader of the given parallel text, with its direction tags before the sources.
 
         Raises:
-            RecipeError: nothing was named, or too much.
+            RecipeError: no text was given, or too many files.
         """
         from heedful.data.reader_transforms import TaggedPairs
 
         return TaggedPairs(self._build_plain_reader(), self.direction.source_tags)
 
     def _build_plain_reader(self) -> ExampleReader[SentencePair]:
+        """Build the reader of the given parallel text."""
         from heedful.data.readers import JsonlPairReader, LineAlignedReader, TsvPairReader
 
         if self.data is not None and self.source is None and self.target is None:
@@ -204,35 +206,34 @@ class ParallelTextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationOptions:
-    """What systems are asked, and how their answers are compared."""
+    """What systems are tested on, and how their answers are compared."""
 
     text: ParallelTextOptions = ParallelTextOptions()
     lowercase: bool = False
-    """compare lowercased text, by all metrics; without it TER counts case too, which sacrebleu's TER does not"""
+    """compare lowercased text, for all metrics; without it TER is case-sensitive, unlike sacrebleu's TER"""
     tokenize: OptionalText = None
-    """how BLEU cuts words (13a, intl, zh, ja-mecab, ko-mecab, char, none); unless given, as the language of the
-    references wants it: 13a for most, zh for Chinese, ja-mecab or char for Japanese, char for Thai"""
+    """tokenizer of BLEU (13a, intl, zh, ja-mecab, ko-mecab, char, none); by default it depends on the language of the
+    references: 13a for most, zh for Chinese, ja-mecab or char for Japanese, char for Thai"""
     terms: OptionalPath = None
-    """of translations: TSV file of source term, tab, target term; tells how many of those that sources have are in the
-    translations"""
+    """for translations: TSV file of source term, tab, target term; reports how many of the terms in the sources are
+    translated so"""
     contrasts: OptionalPath = None
-    """of translation runs: TSV or JSONL file of source, right, wrong and kind; tells how often the right translation is
-    the more probable one"""
+    """for translation runs: TSV or JSONL file of source, right, wrong and kind; reports how often the right translation
+    is the more probable one"""
     judge: OptionalPath = None
-    """of translations: folder of a learned metric, a BERT that says of a reference and a translation what the latter is
-    worth"""
+    """for translations: folder of a learned metric, a BERT that scores a translation given its reference"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     samples: int = 1000
-    """corpora, or sets of examples, drawn for confidence intervals and the paired bootstrap"""
+    """number of bootstrap samples for confidence intervals and the paired bootstrap"""
     seed: int = 1
-    """of the bootstrap"""
+    """seed of the bootstrap"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def __post_init__(self) -> None:
         require_minimum(self, samples=1, seed=0)
 
     def build_request(self, **extra: Any) -> EvaluatorOptions:
-        """What a user wants of an exam; `extra` are those of its parts that one command alone has."""
+        """Build the evaluation request; `extra` are fields that only one command sets."""
         from heedful.tasks.evaluation import EvaluatorOptions
 
         return EvaluatorOptions(
@@ -247,13 +248,15 @@ class EvaluationOptions:
         )
 
     def _build_contrast_reader(self) -> ExampleReader[ContrastiveExample] | None:
-        """Those that were named, with what stands before their sources."""
+        """Build the reader of the contrast file, with the direction tags before its sources; None if no file was
+        given.
+        """
         from heedful.data.contrastive_pairs import ContrastiveReader
 
         return None if self.contrasts is None else ContrastiveReader(self.contrasts, self.text.direction.source_tags)
 
     def _load_judge(self) -> TranslationJudge | None:
-        """The one that was named, where systems compute too."""
+        """Load the learned metric on the device of the systems; None if none was given."""
         if self.judge is None:
             return None
         from heedful.foreign.judges import open_judge
@@ -262,7 +265,7 @@ class EvaluationOptions:
         return open_judge(self.judge, device=find_device(self.computing.device))
 
     def build_sampling(self) -> BootstrapOptions:
-        """What is drawn for intervals and tests."""
+        """Return the number of bootstrap samples and their seed."""
         from heedful.metrics.bootstrap import BootstrapOptions
 
         return BootstrapOptions(self.samples, self.seed)

@@ -1,4 +1,4 @@
-"""`heedful predict`: lines in, what the model of a run says of them out, whatever its task."""
+"""`heedful predict`: answers of a run to lines, for any task."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from heedful.cli.line_commands import TextLineOptions
 class Arguments(TextLineOptions):
     """Answer lines as the task of a run does: translations of sentences, tags of words, labels of texts.
 
-    Commands such as `heedful translate` and `heedful tag` do the same with more options; this one also serves tasks
-    that installed packages have added.
+    Commands such as `heedful translate` and `heedful tag` do the same with more options; this command also supports
+    tasks of
+    installed packages.
     """
 
     format: Literal["text", "jsonl"] = "text"
-    """as people read it, or JSON with all that the model says"""
+    """text for people, or JSON with the complete answers"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful predict")
 
     from heedful.tasks.predictor import Predictor

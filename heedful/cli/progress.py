@@ -1,4 +1,4 @@
-"""How far a command is, on standard error: a bar in a terminal, plain lines now and then elsewhere."""
+"""Progress of commands on standard error: a bar in a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, Validat
 from heedful.training.eta import TrainingForecast
 
 _SECONDS_PER_LINE = 20.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines if there is no terminal."""
 
 
 class _ProgressBar:
-    """Shown inside of a `with` block, and disabled where there is no terminal."""
+    """Progress bar that is shown inside a `with` block; disabled if there is no terminal."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -33,7 +33,7 @@ class _ProgressBar:
         self._bar.stop()
 
     def _is_line_due(self) -> bool:
-        """Whether there is no bar, and it is time for another line, which is told now."""
+        """Whether the bar is disabled and the next line is due; resets the timer if it is."""
         due = self._bar.disable and time.monotonic() - self._last_line >= _SECONDS_PER_LINE
         if due:
             self._last_line = time.monotonic()
@@ -41,7 +41,9 @@ class _ProgressBar:
 
 
 class CountingProgress(_ProgressBar):
-    """Called with what is done and with what there is to do, None if nobody knows; `label` is counted, in words."""
+    """Progress callback: called with the number of items done and the total (None if unknown); `label` names the
+    items.
+    """
 
     def __init__(self, label: str) -> None:
         super().__init__(Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()))
@@ -49,19 +51,19 @@ class CountingProgress(_ProgressBar):
         self._task = self._bar.add_task(label, total=None)
 
     def __call__(self, done: int, total: int | None) -> None:
-        """Moves the bar, or writes a line."""
+        """Move the bar or write a line."""
         self._bar.update(self._task, completed=done, total=total)
         if self._is_line_due():
             log(f"{self._label}: {done:,}" + ("" if total is None else f" of {total:,}"))
 
 
 class TrainingProgress(_ProgressBar, Callback):
-    """Speed, loss, and time left; one line for each evaluation.
+    """Training callback that shows speed, loss and remaining time, and one line for each evaluation.
 
     Args:
-        forecast: of a training that has not begun.
-        console: where a bar is shown, if it is a terminal.
-        counted: what labels and examples are called.
+        forecast: forecast before training starts.
+        console: console for the bar, if it is a terminal.
+        counted: names of labels and examples.
     """
 
     def __init__(self, forecast: TrainingForecast, console: Console, counted: UnitNames) -> None:
@@ -78,12 +80,12 @@ class TrainingProgress(_ProgressBar, Callback):
         self._task = self._bar.add_task("training", total=forecast.limits.steps, numbers="")
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
-        """Knows how many updates there will be."""
+        """Set the total number of updates."""
         self._forecast = self._forecast.with_plan(plan)
         self._bar.update(self._task, completed=plan.progress.step, total=self._forecast.last_step)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Moves the bar, or writes a line now and then."""
+        """Move the bar, or write a line from time to time."""
         self._forecast = forecast = self._forecast.with_update(update)
         speed = self._counted.describe_speed(labels=forecast.labels_per_second, examples=forecast.examples_per_second)
         numbers = "  ".join(filter(None, (f"loss {update.loss:.3f}", speed, forecast.format_time_left())))
@@ -93,7 +95,7 @@ class TrainingProgress(_ProgressBar, Callback):
             log(f"step {update.step}{total}  {numbers}")
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """One line of metrics; a star marks the best so far."""
+        """Write one line of metrics; a star marks the best evaluation so far."""
         self._forecast = self._forecast.with_evaluation(evaluation)
         metrics = "  ".join(f"{name} {value:.3f}" for name, value in evaluation.metrics.items())
         minutes = evaluation.progress.seconds / 60

@@ -1,4 +1,4 @@
-"""`heedful quantize`: a trained run with weights of bytes, a quarter of the size."""
+"""`heedful quantize`: write a trained run with weights in 8 bits, a quarter of the size."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from heedful.cli.output import log
 
 @dataclass(frozen=True)
 class Arguments:
-    """Write a trained run whose large matrices are bytes: heedful quantize RUN FOLDER
+    """Write a trained run whose large matrices are stored in 8 bits: heedful quantize RUN FOLDER
 
-    It is about a quarter as large, works as RUN does in all commands, faster where the model is wide (--engine int8),
-    and cannot be trained further. How little the answers change, heedful evaluate FOLDER --against RUN says.
+    The new folder is about a quarter as large, works like RUN in all commands, is faster if the model is wide (--engine
+    int8),
+    and cannot be trained further. heedful evaluate FOLDER --against RUN shows how little the answers change.
     """
 
     run: PositionalPath
     """run folder"""
     output: PositionalPath
-    """where to write; new or empty"""
+    """folder to write; new or empty"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful quantize")
 
     from heedful.runs.quantize import quantize

@@ -1,4 +1,4 @@
-"""`heedful quickstart`: a small model learns while one watches."""
+"""`heedful quickstart`: train a small model on made-up data and show what it learned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     parsed_demonstration = parse_demonstration(argv)
     recipe = parsed_demonstration.write_recipe()
     if recipe is None:
@@ -31,7 +31,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def parse_demonstration(argv: Sequence[str]) -> Demonstration:
-    """What was asked for: a task, the default one unless it is named, and the options of its demonstration."""
+    """Parse the task, or the default one, and the options of its demonstration."""
     has_task = bool(argv) and not argv[0].startswith("-")
     task, words = (argv[0], argv[1:]) if has_task else (DEFAULT_TASK, argv)
     references = {name: reference for name in list_tasks() if (reference := get_recipe_class(name).shown_by)}

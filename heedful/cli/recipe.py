@@ -1,4 +1,4 @@
-"""`heedful recipe`: what a key of a recipe means, and which keys there are."""
+"""`heedful recipe`: explain recipe keys, or list them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a key of a recipe means: its type, default and range, as in heedful recipe training.schedule.rate
+    """Explain a recipe key: its type, default and range, as in heedful recipe training.schedule.rate
 
-    The last part of a key will do, and a table tells all its keys. Without a key all keys of a task are listed.
+    The last part of a key is enough, and for a table all its keys are shown. Without a key, all keys of a task are
+    listed.
     """
 
     key: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = ""
-    """dotted key, a part of one, or a table"""
+    """dotted key, its last part, or a table"""
     task: OptionalText = None
-    """of the recipes of this task alone"""
+    """only recipes of this task"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful recipe")
     if args.task is not None and args.task not in list_tasks():
         suggestion = suggest_task(args.task)
@@ -49,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
-    """Every key of some tasks, and the tasks that have it."""
+    """Return every key of some tasks with the tasks that have it."""
     tasks_by_key: dict[RecipeKey, list[str]] = {}
     for task in names:
         for key in list_keys(task):
@@ -58,7 +59,7 @@ def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
 
 
 def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
-    """The dotted keys that somebody means by one."""
+    """Return the dotted keys that a word of the user stands for."""
     paths = dict.fromkeys(recipe_key.path for recipe_key in recipe_keys)
     matching = [path for path in paths if path == key] or [path for path in paths if f".{path}".endswith(f".{key}")]
     if not matching:
@@ -75,7 +76,7 @@ def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
 def _explain_keys(
     paths: Sequence[str], tasks_by_key: Mapping[RecipeKey, Sequence[str]], *, show_tasks: bool
 ) -> Iterator[str]:
-    """A block for each meaning of each key; kinds of a table that have the same one share it."""
+    """Yield a block for each meaning of each key; kinds of a table with the same meaning share a block."""
     for path in paths:
         meanings: dict[tuple[RecipeKey, tuple[str, ...]], list[str]] = {}
         for key, names in tasks_by_key.items():
@@ -89,6 +90,7 @@ def _explain_keys(
 def _format_block(
     key: RecipeKey, kinds: Sequence[str], names: Sequence[str], all_keys: Mapping[RecipeKey, object]
 ) -> Iterator[str]:
+    """Yield the lines that explain a key."""
     yield key.path
     yield f"  {', '.join(filter(None, (_strip_markup(key.type), key.range)))}; {_format_default(key)}"
     yield textwrap.fill(key.description, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
@@ -104,7 +106,7 @@ def _format_block(
 
 
 def _format_rows(recipe_keys: Sequence[RecipeKey]) -> list[str]:
-    """A line for each key: its type and its default."""
+    """Format a line for each key, with its type and default."""
     lines: dict[str, RecipeKey] = {}
     for key in recipe_keys:
         lines.setdefault(key.path, key)
@@ -113,9 +115,11 @@ def _format_rows(recipe_keys: Sequence[RecipeKey]) -> list[str]:
 
 
 def _strip_markup(text: str) -> str:
+    """Remove Markdown markup."""
     return text.replace("`", "").replace("**", "")
 
 
 def _format_default(key: RecipeKey) -> str:
+    """Format the default of a key."""
     default = _strip_markup(key.default)
     return {"must be given": default, "see meaning": "depends on others"}.get(default, f"{default} by default")

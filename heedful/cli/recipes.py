@@ -1,4 +1,4 @@
-"""`heedful list_recipes`: the recipes that come with heedful, and copies of them to begin with."""
+"""`heedful recipes`: list or copy the recipes that come with heedful."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True)
 class Arguments:
-    """The recipes that come with heedful, or a copy of one to begin with."""
+    """List the recipes that come with heedful, or copy one of them."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ""
-    """of the recipe that is copied; without one, all are listed"""
+    """name of the recipe to copy; without one, all are listed"""
     output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")] = None
-    """of the copy; recipes/NAME.toml unless given"""
+    """file for the copy; recipes/NAME.toml unless given"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful recipes")
     available = list_recipes()
     if not args.name:

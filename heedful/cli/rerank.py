@@ -1,4 +1,4 @@
-"""`heedful rerank`: choose among translations by models that did not write them."""
+"""`heedful rerank`: choose among translations with further models."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ class Arguments(ModelLineOptions):
     """Choose among translations by a model that translates them back, by a language model, or by both.
 
     Sentences that a run translates: heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
-    Or translations that are there: heedful translate RUN --n-best 10 --format jsonl | heedful rerank --reverse BACK
+    Or existing translations: heedful translate RUN --n-best 10 --format jsonl | heedful rerank --reverse BACK
     """
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """run folders that translate sentences; without any, lines are JSON of translate --n-best 10 --format jsonl"""
+    """run folders that translate sentences; without any, lines are the JSON of translate --n-best 10 --format jsonl"""
     text: tuple[str, ...] = ()
     """sentences instead of a file, one or several"""
     reverse: OptionalPath = None
-    """run that translates the other way: how probable it finds the source behind each translation counts"""
+    """run that translates in the opposite direction: its log-probability of the source given each translation counts"""
     source_language: OptionalText = None
-    """the language of the sources, of a --reverse that writes several; it may then be the run that translates"""
+    """language of the sources, for a --reverse run with several; it may then be the run that translates"""
     language: OptionalPath = None
-    """run of a language model: how probable it finds each translation counts"""
+    """run of a language model: its log-probability of each translation counts"""
     reverse_weight: OptionalFloat = None
-    """of the log-probability of the source, beside 1 of that by which a translation was found; 1 unless given"""
+    """weight of the log-probability of the source, relative to 1 for that of the translating run; 1 unless given"""
     language_weight: OptionalFloat = None
-    """of the log-probability of the translation; 0.5 unless given"""
+    """weight of the log-probability of the language model; 0.5 unless given"""
     length_weight: OptionalFloat = None
-    """of each token, since what adds log-probabilities up prefers short translations; 0.5 unless given"""
+    """weight of each token, since sums of log-probabilities favour short translations; 0.5 unless given"""
     weights: OptionalPath = None
-    """file with the three, written by --tune"""
+    """file with these three weights, written by --tune"""
     tune: OptionalPath = None
-    """file of references, line by line: finds the weights that choose what is nearest to them, and writes them to
+    """file of references, line by line: finds the weights that choose the most similar translations, and writes them to
     --output"""
     metric: Literal["bleu", "chrf"] = "bleu"
-    """of --tune"""
+    """metric of --tune"""
     candidates: int = 10
-    """translations of each sentence that a run finds, to choose among"""
+    """number of translations of each sentence that a run finds, to choose among"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with all log-probabilities"""
     n_best: int = 1
-    """translations of each sentence that are told"""
+    """number of translations of each sentence to write"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     batch_tokens: int = 4096
-    """tokens read at one time, padding included"""
+    """tokens in a batch, padding included"""
     file_options = ("input", "weights", "tune")
 
     def __post_init__(self) -> None:
@@ -88,6 +88,7 @@ class Arguments(ModelLineOptions):
         self._check_tuning(given_weights)
 
     def _check_reverse(self) -> None:
+        """Check the options of the reverse model."""
         if self.source_language is not None:
             if self.reverse is None:
                 raise RecipeError("--source-language: says what --reverse writes; give that run too")
@@ -99,6 +100,7 @@ class Arguments(ModelLineOptions):
             )
 
     def _check_tuning(self, given_weights: Sequence[str]) -> None:
+        """Check the options of --tune."""
         if self.tune is None:
             return
         if self.weights is not None or given_weights:
@@ -109,7 +111,7 @@ class Arguments(ModelLineOptions):
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful rerank")
     weights = _build_weights(args)
     if args.tune is not None and args.output is not None:
@@ -130,7 +132,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _build_weights(args: Arguments) -> ChannelWeights:
-    """By options, by a file, or usual ones; those of nobody are 0."""
+    """Return the weights from the options, a file, or the defaults; those of models that are not given are 0."""
     from heedful.tasks.translation.noisy_channel import DEFAULT_WEIGHTS, read_channel_weights
 
     weights = DEFAULT_WEIGHTS if args.weights is None else read_channel_weights(args.weights)
@@ -145,12 +147,14 @@ def _build_weights(args: Arguments) -> ChannelWeights:
 
 
 def _read_references(path: Path) -> list[str]:
+    """Read the reference translations."""
     from heedful.data.readers import read_lines
 
     return list(read_lines(path))
 
 
 def _build_channel(args: Arguments) -> NoisyChannel:
+    """Build the noisy channel of the reverse model and the language model."""
     from heedful.tasks.translation.noisy_channel import NoisyChannel
     from heedful.tasks.translation.translator import Translator
 
@@ -160,7 +164,8 @@ def _build_channel(args: Arguments) -> NoisyChannel:
         translator = options_without_adapter.load_predictor(Translator, args.reverse, use="translates")
         if translator.languages and args.source_language is None:
             raise RecipeError(
-                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; say which of them the sources are "
+                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; say which of them the sources "
+                "are "
                 "in, with --source-language"
             )
         reverse = translator.towards(args.source_language)
@@ -168,6 +173,7 @@ def _build_channel(args: Arguments) -> NoisyChannel:
 
 
 def _build_language_model(args: Arguments) -> TextScorer | None:
+    """Build the function that scores texts with the language model; None without one."""
     if args.language is None:
         return None
     from heedful.tasks.language.predictor import TextGenerator
@@ -182,7 +188,7 @@ def _build_language_model(args: Arguments) -> TextScorer | None:
 
 
 def _add_translator(args: Arguments, line_format: RerankLineFormat) -> RerankLineFormat:
-    """With a run that finds candidates, where one is named."""
+    """Add the run that finds candidates, if one is given."""
     if not args.runs:
         return line_format
     from heedful.tasks.search_factory import build_length_limits, build_search
@@ -201,7 +207,7 @@ def _add_translator(args: Arguments, line_format: RerankLineFormat) -> RerankLin
 def _tune_weights(
     args: Arguments, line_format: RerankLineFormat, texts: Iterable[str], references: Sequence[str]
 ) -> int:
-    """Finds weights, tells what they are worth, and writes them."""
+    """Find the best weights, print their effect, and write them."""
     from heedful.atomic_io import write_json
     from heedful.tasks.translation.noisy_channel_tuning import tune_weights
 
@@ -211,13 +217,15 @@ def _tune_weights(
     scored_translations = line_format.channel.score_candidates(translations)
     if num_unscored := scored_translations.count(None):
         log(
-            f"{num_unscored:,} of {len(scored_translations):,} sentences: longer than a model that judges reads, left out"
+            f"{num_unscored:,} of {len(scored_translations):,} sentences: longer than a model that judges reads, left "
+            "out"
         )
     tuned_weights = tune_weights(scored_translations, references, metric=args.metric)
     print(tuned_weights.to_table().format_text(), end="")
     best_weights = tuned_weights.weights
     print(
-        f"weights: --reverse-weight {best_weights.reverse:g} --language-weight {best_weights.language:g} --length-weight {best_weights.length:g}"
+        f"weights: --reverse-weight {best_weights.reverse:g} --language-weight {best_weights.language:g} "
+        f"--length-weight {best_weights.length:g}"
     )
     if args.output is not None:
         with wrap_write_errors(args.output, "--output"):
@@ -227,4 +235,5 @@ def _tune_weights(
 
 
 def _is_same_path(path: Path, other: Path) -> bool:
+    """Whether two paths are the same file or folder."""
     return path.resolve() == other.resolve()

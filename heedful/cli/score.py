@@ -1,4 +1,4 @@
-"""`heedful score`: how probable given translations are."""
+"""`heedful score`: log-probabilities of given translations."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from heedful.cli.options import ParallelTextOptions
 
 @dataclass(frozen=True)
 class Arguments:
-    """Log-probabilities of given translations under a model, in nats, one line for each pair."""
+    """Compute log-probabilities of given translations under a model, in nats, one line for each pair."""
 
     runs: PositionalPaths
-    """run folders; several judge together"""
+    """run folders; several form an ensemble"""
     text: ParallelTextOptions
     format: Literal["text", "jsonl"] = "text"
-    """log-probability and number of tokens between tabs, or JSON with each token's"""
+    """log-probability and number of tokens, separated by a tab, or JSON with those of each token"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful score")
     require_folders(
         args.runs, input_hint="pairs are read with --data FILE (TSV or JSONL), or with --source and --target"

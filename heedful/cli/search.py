@@ -1,4 +1,4 @@
-"""`heedful search`: questions in, passages out, by words, by vectors and by both."""
+"""`heedful search`: find passages by words, by vectors and by both."""
 
 from __future__ import annotations
 
@@ -32,40 +32,41 @@ _BATCH_SIZE = 64
 
 @dataclass(frozen=True)
 class Arguments:
-    """Find the passages that answer questions: by their words (bm25), by vectors (encoder), or by both (product).
+    """Find the passages that answer questions: by words (bm25), by vectors (encoder), or by both (product).
 
-    What is marked in a passage is its answer, if --answers names a model for that, else the words of the question
-    that at most half of the passages have.
+    The answer is marked in a passage if --answers names a model for that; otherwise the words of the question are
+    marked that
+    at most half of the passages contain.
     """
 
     index: PositionalPath
-    """folder that heedful index made"""
+    """folder made by heedful index"""
     query: TextsOrPositionals = ()
-    """questions, instead of a file; they may also stand behind the index, without the option"""
+    """questions, instead of a file; they may also follow the index, without the option"""
     input: Annotated[OptionalPath, RenamedFrom("--queries")] = None
-    """file with a question on each line, plain or gzipped; standard input if not given, or if it is -"""
+    """file with a question on each line, plain or gzipped; standard input if not given or -"""
     top: int = 10
-    """passages to tell"""
+    """number of passages to show"""
     by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, mark_optional("{bm25,encoder,product,all}")] = (
         None
     )
-    """what to order by, or all three side by side; product where the index has vectors, else bm25, if not given"""
+    """ordering, or all three next to each other; by default product if the index has vectors, otherwise bm25"""
     answers: OptionalPath = None
     """folder of a model that answers questions (task "spans"), whose answers are marked"""
     measure: OptionalPath = None
-    """file of questions whose passages are known: recall and mean reciprocal rank of each ordering, and no passages;
-    JSON with "question" and "passages" (ids) on each line, or .json in SQuAD's form"""
+    """file of questions with known passages: reports recall and mean reciprocal rank of each ordering, and no passages;
+    JSON with "question" and "passages" (ids) on each line, or .json in the format of SQuAD"""
     model: OptionalPath = None
-    """folder of the encoder, where it is no longer where the index was made from"""
+    """folder of the encoder, if it was moved after the index was made"""
     output: OptionalPath = None
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
-    """for reading, or JSON with all scores and places, a line for each question"""
+    """text for people, or JSON with all scores and positions, a line for each question"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful search")
     _check_arguments(args)
 
@@ -96,6 +97,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: Arguments) -> None:
+    """Raise `RecipeError` if options do not fit together."""
     given_inputs = [name for name in ("query", "input", "measure") if getattr(args, name)]
     if len(given_inputs) > 1:
         raise RecipeError(f"--{given_inputs[0]} and --{given_inputs[1]}: give one of them")
@@ -107,7 +109,7 @@ def _check_arguments(args: Arguments) -> None:
 
 
 def _choose_orderings(index: PassageIndex, args: Arguments) -> tuple[Ordering, ...]:
-    """Those that were asked for; of `all`, those that the index has."""
+    """Return the requested orderings; for `all`, those that the index supports."""
     from heedful.retrieval.rankings import ORDERINGS
 
     if args.by == "all" or (args.by is None and args.measure is not None):
@@ -116,6 +118,7 @@ def _choose_orderings(index: PassageIndex, args: Arguments) -> tuple[Ordering, .
 
 
 def _search_questions(index: PassageIndex, args: Arguments) -> Iterator[QueryResults]:
+    """Yield the marked results for each question."""
     from heedful.cli.search_output import mark_results
     from heedful.tasks.predictor import iter_chunks
     from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
@@ -134,6 +137,7 @@ def _search_questions(index: PassageIndex, args: Arguments) -> Iterator[QueryRes
 
 
 def _measure_search(index: PassageIndex, path: Path, args: Arguments) -> None:
+    """Print recall and mean reciprocal rank of each ordering."""
     from heedful.cli.progress import CountingProgress
     from heedful.inspection.page import PageTable, render_html_page
     from heedful.retrieval.measure import RECALL_CUTOFFS, measure_search

@@ -1,4 +1,4 @@
-"""What `heedful search` found for a question: for a terminal, as a page, and as JSON."""
+"""Output of `heedful search`: as text for a terminal, as an HTML page, and as JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from heedful.retrieval.rankings import Ordering, SearchHit
 
 _ORDERING_NAMES: Final[Mapping[Ordering, str]] = {"bm25": "BM25", "encoder": "encoder", "product": "product"}
 _SNIPPET_LENGTH: Final = 240
-"""Characters of a passage in a terminal."""
+"""Number of characters of a passage shown in a terminal."""
 _CONTEXT_LENGTH: Final = 40
-"""Characters before what is marked."""
+"""Number of characters shown before a mark."""
 _CSS: Final = (
     ".orders{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:1.5rem}"
     "h3{font-size:1rem;margin:.5rem 0}ol{padding-left:1.6rem;margin:0}li{margin-bottom:1rem}li p{margin:.2rem 0}"
@@ -36,13 +36,15 @@ _CSS: Final = (
 
 @dataclass(frozen=True)
 class QueryResults:
-    """The passages for a question, best first, by each ordering that was asked for."""
+    """Ranked passages for a question, by each requested ordering."""
 
     query: str
     orders: Mapping[Ordering, Sequence[HighlightedPassage]]
 
     def print_table(self, out: IO[str]) -> None:
-        """Orderings side by side; what is marked is coloured in a terminal and between asterisks elsewhere."""
+        """Print the orderings next to each other; marks are coloured in a terminal and stand between asterisks
+        elsewhere.
+        """
         console = Console(file=out, highlight=False, emoji=False, markup=False)
         plain = not console.is_terminal
         console.print(Text(escape_unprintable(self.query) or "(empty)", style="bold"))
@@ -57,7 +59,7 @@ class QueryResults:
         console.print(table)
 
     def to_html(self) -> str:
-        """A part of a page."""
+        """Return the results as an HTML section."""
         orders = "".join(
             f"<div><h3>by {_ORDERING_NAMES[ordering]}</h3>{_render_list(passages)}</div>"
             for ordering, passages in self.orders.items()
@@ -67,7 +69,7 @@ class QueryResults:
         )
 
     def to_json(self) -> str:
-        """On one line."""
+        """Return the results as JSON on one line."""
         return json.dumps(build_search_record(self.query, self.orders), ensure_ascii=False, allow_nan=False)
 
 
@@ -78,28 +80,31 @@ def mark_results(
     informative_words: Collection[str],
     answerer: SupportsAnswering | None,
 ) -> QueryResults:
-    """The same as it is shown; see `highlight_passages`."""
+    """Mark the answers, or else the informative words `informative_words` of the question, in the ranked passages."""
     return QueryResults(query, highlight_passages(query, orders, rare_terms=informative_words, answerer=answerer))
 
 
 def render_page(results: Sequence[QueryResults], *, name: str) -> str:
-    """A page that needs nothing else."""
+    """Return a self-contained HTML page of the results for several questions."""
     count = f"{len(results):,} questions" if len(results) != 1 else "1 question"
     return render_html_page(f"{count} to {name}", tables=results, pictures=[], style=_CSS)
 
 
 def _format_scores(hit: SearchHit) -> str:
+    """Format the scores of a hit."""
     cosine = "" if hit.cosine is None else f", cosine {hit.cosine:.3f}"
     return f"BM25 {hit.bm25:.2f}{cosine}"
 
 
 def _format_verdict(passage: HighlightedPassage) -> str:
+    """Format whether the passage answers the question, with its probability; empty without an answer model."""
     if passage.answer is None or passage.probability is None:
         return ""
     return f"answer {passage.probability:.2f}" if passage.answer else f"no answer {passage.probability:.2f}"
 
 
 def _render_cell(passage: HighlightedPassage, *, plain: bool) -> Text:
+    """Render a passage as a table cell: rank, name, scores, and a snippet with marks."""
     hit = passage.hit
     name = f"{hit.passage.id} {hit.passage.title}".strip()
     text = Text()
@@ -118,6 +123,7 @@ def _render_cell(passage: HighlightedPassage, *, plain: bool) -> Text:
 
 
 def _render_list(passages: Sequence[HighlightedPassage]) -> str:
+    """Render ranked passages as an HTML list."""
     if not passages:
         return '<p class="note">nothing found</p>'
     items = []
@@ -134,6 +140,7 @@ def _render_list(passages: Sequence[HighlightedPassage]) -> str:
 
 def _render_marks(text: str, marks: Sequence[TextRange]) -> str:
     # line feeds stay what they are; every other character that does not show gets a sign
+    """Render a text as HTML with its marks."""
     pieces = [
         ("\n".join(map(escape_page_text, piece.split("\n"))), marked)
         for piece, marked in _split_at_marks(text, marks, start=0, stop=len(text))
@@ -142,7 +149,7 @@ def _render_marks(text: str, marks: Sequence[TextRange]) -> str:
 
 
 def _split_at_marks(text: str, marks: Sequence[TextRange], *, start: int, stop: int) -> Iterable[tuple[str, bool]]:
-    """The text from `start` to `stop` in pieces, and whether each is marked."""
+    """Split the text from `start` to `stop` into pieces; yield each with whether it is marked."""
     position = start
     for mark in marks:
         mark_start, mark_end = max(mark[0], position), min(mark[1], stop)
@@ -156,12 +163,15 @@ def _split_at_marks(text: str, marks: Sequence[TextRange], *, start: int, stop: 
 
 
 def find_snippet(text: str, marks: Sequence[TextRange], *, length: int = _SNIPPET_LENGTH) -> TextRange:
-    """The part of a text, at most `length` characters from one word's edge to another's, that holds most marks."""
+    """Return start and end of the part of a text that contains most marks; at most `length` characters, between
+    word boundaries.
+    """
     if len(text) <= length:
         return 0, len(text)
     candidates = [0, *(max(0, min(first - _CONTEXT_LENGTH, len(text) - length)) for first, _ in marks)]
 
     def count_marks(position: int) -> int:
+        """Count the marks in the window that starts at a position."""
         return sum(first >= position and behind <= position + length for first, behind in marks)
 
     best_start = max(candidates, key=count_marks)  # the first of equal ones

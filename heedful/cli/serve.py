@@ -1,4 +1,4 @@
-"""`heedful serve`: trained models answer over HTTP."""
+"""`heedful serve`: serve trained models over HTTP."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ _NEW_KEY: Final = "--new-key"
 
 @dataclass(frozen=True)
 class Arguments:
-    """Answer over HTTP with trained models, until Ctrl-C: a page at http://127.0.0.1:5000, and interfaces for programs.
+    """Serve trained models over HTTP until Ctrl-C: a page at http://127.0.0.1:5000, and APIs for programs.
 
     Any key of the settings is an option: --port 8000 --limits.queue 100 --access.keys keys.txt
 
-    heedful serve --print-config shows all keys, as a file for --config has them.
+    heedful serve --print-config shows all keys, in the format of a file for --config.
     """
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")] = ()
-    """run folders, or folders of Hugging Face, each as name=folder or called as its folder"""
+    """run folders, or Hugging Face folders, each as name=folder or named after its folder"""
     index: Annotated[tuple[str, ...], tyro.conf.arg(metavar="INDEX ...", help_behavior_hint="")] = ()
-    """indices of passages, likewise"""
+    """folders of passage indices, named likewise"""
     config: OptionalPath = None
-    """TOML file with settings, models among them"""
+    """TOML file with settings, including models"""
     print_config: bool = False
-    """show the complete settings and stop"""
+    """show the complete settings and exit"""
     new_key: Annotated[OptionalText, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
-    """make an API key, print it this once, add its hash to the file of --access.keys, and stop"""
+    """make an API key, print it once, add its hash to the file of --access.keys, and exit"""
     ray: bool = False
-    """serve by replicas on a Ray cluster, as many as --ray.replicas and --ray.most say"""
+    """serve with replicas on a Ray cluster, as many as --ray.replicas and --ray.most allow"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code; 0 where a signal ended the server, which is how servers end."""
+    """Run the server and return the exit code; 0 if a signal ended it, which is how servers end."""
     args, overrides = parse_known_arguments(Arguments, complete_new_key(argv), program="heedful serve")
     settings = _build_settings(args, overrides)
     if args.print_config:
@@ -75,12 +75,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def complete_new_key(argv: Sequence[str]) -> list[str]:
-    """The words of a command line, where the name behind --new-key may be left out."""
+    """Return the words of a command line with `--new-key=` where its name was left out."""
     pairs = pairwise([*argv, "-"])
     return [f"{word}=" if word == _NEW_KEY and next_word.startswith("-") else word for word, next_word in pairs]
 
 
 def _build_settings(args: Arguments, overrides: Sequence[str]) -> ServerSettings:
+    """Build the settings from the file, the options and the folders."""
     device_options = args.computing
     device_words = {"--device": device_options.device, "--threads": device_options.threads}
     options = [word for name, value in device_words.items() if value is not None for word in (name, str(value))]
@@ -96,7 +97,7 @@ def _build_settings(args: Arguments, overrides: Sequence[str]) -> ServerSettings
 
 
 def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
-    """Names and folders, complete."""
+    """Yield names and absolute folders from words such as name=folder."""
     names: set[str] = set()
     for word in words:
         name, equals, folder = word.partition("=")
@@ -111,6 +112,7 @@ def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str
 
 
 def _make_key(settings: ServerSettings, name: str | None) -> None:
+    """Make an API key, store its hash, and print the key once."""
     from heedful.serving.api_keys import add_key, format_key_line, generate_key
 
     path = settings.access.keys
@@ -125,7 +127,7 @@ def _make_key(settings: ServerSettings, name: str | None) -> None:
 
 
 def _check_settings(settings: ServerSettings) -> None:
-    """What can be told before anything is loaded."""
+    """Raise an error for settings that cannot work, before anything is loaded."""
     if not settings.models and not settings.indices:
         raise RecipeError("heedful serve: needs a run folder; write heedful serve RUN, or name models in --config")
     for model in settings.models.values():
@@ -147,6 +149,7 @@ def _check_settings(settings: ServerSettings) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    """Whether a host is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

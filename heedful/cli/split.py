@@ -1,4 +1,4 @@
-"""`heedful split`: parts for validation and test, held out by what their texts say."""
+"""`heedful split`: split off validation and test parts by the content of the texts."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 _MAX_EXAMPLES: Final = 50_000
-"""Examples of a part; so many texts are remembered, and some more."""
+"""Largest number of examples of a part; that many texts are kept in memory, and some more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Take parts for validation and test out of data: what has the same text goes to the same part.
+    """Split off validation and test parts; examples with the same text go to the same part.
 
-    Which texts they are is decided by the texts alone. Neither the order of the lines nor other texts matter, so when
-    the data grow, what was held out stays so as far as there is room. heedful split pairs.tsv -o parts --test 0
+    The choice depends only on the texts. Neither the order of the lines nor other texts matter, so when the data grow,
+    the
+    held-out texts stay held out as far as there is room. heedful split pairs.tsv -o parts --test 0
     """
 
     files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
@@ -31,19 +32,19 @@ class Arguments:
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
     """folder for the parts"""
     validation: int = 1000
-    """examples for validation, at most"""
+    """maximum number of examples for validation"""
     test: int = 1000
-    """examples for test, at most; 0 for none"""
+    """maximum number of examples for test; 0 for none"""
     task: OptionalText = None
-    """what is to be learned, where it is not what the files look like"""
+    """the task, if it is not the one that the files suggest"""
     columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
-    """of a table, by name or counted from 0; see heedful new"""
+    """for a table, by name or counted from 0; see heedful new"""
     documents: bool = False
-    """of two files: lines that are empty in both end documents, and these stay whole"""
+    """for two files: lines that are empty in both end documents, which are not split"""
     document_column: OptionalText = None
-    """of a table, by name or counted from 0: says of which document a pair is, and documents stay whole"""
+    """for a table, by name or counted from 0: names the document of each pair; documents are not split"""
     overwrite: bool = False
-    """replace parts that are there already"""
+    """replace existing parts"""
 
     def __post_init__(self) -> None:
         for name, minimum in (("validation", 1), ("test", 0)):
@@ -52,7 +53,7 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful split")
     from heedful.data.detect.file_names import DatasetPart
     from heedful.data.detect.hash_sample import DatasetSplitter
@@ -67,7 +68,8 @@ def run(argv: Sequence[str]) -> int:
     dataset = keep_documents_whole(proposal, blank_lines=args.documents, column=args.document_column).dataset
     if dataset.present_parts != ("train",):
         raise RecipeError(
-            f"{', '.join(map(str, args.files))}: are parts already, by their names ({', '.join(dataset.present_parts)}); name "
+            f"{', '.join(map(str, args.files))}: are parts already, by their names "
+            f"({', '.join(dataset.present_parts)}); name "
             "files that are whole"
         )
     log(f"read as: {proposal.task}, {dataset.learning_description}")
@@ -87,7 +89,8 @@ def run(argv: Sequence[str]) -> int:
             splitter.add_example(example.split_keys)
     if sum(sizes.values()) > num_examples // 2:
         raise DataError(
-            f"{dataset.get_first_file('train')}: has {num_examples:,} {dataset.noun}, and {' and '.join(f'{n:,}' for n in sizes.values())} "
+            f"{dataset.get_first_file('train')}: has {num_examples:,} {dataset.noun}, and "
+            f"{' and '.join(f'{n:,}' for n in sizes.values())} "
             "would leave less than half for training; take fewer"
         )
     with wrap_write_errors(args.output, "--output"):

@@ -1,4 +1,4 @@
-"""The three standard streams of a process: opened where they are closed, with errors that say which one failed."""
+"""Standard streams of the process: closed streams are opened, and errors name the stream that failed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _REMEDY: Final = "make room, or send it elsewhere (heedful ... > FILE)"
 
 @final
 class ResultStream(io.TextIOWrapper):
-    """Standard output that raises `DataError` where it cannot be written, and `BrokenPipeError` where nobody reads it.
+    """Standard output that raises `DataError` if it cannot be written, and `BrokenPipeError` if its reader has gone.
 
-    An `OSError` of a full disk does not say which stream it belongs to.
+    An `OSError` of a full disk does not name the stream it belongs to.
     """
 
     def write(self, text: str) -> int:
-        """Write text; return the number of its characters."""
+        """Write text and return the number of characters."""
         try:
             return super().write(text)
         except OSError as error:
             raise _convert_output_error(error) from error
 
     def flush(self) -> None:
-        """Write what is in the buffer."""
+        """Write the buffered text."""
         try:
             super().flush()
         except OSError as error:
@@ -38,7 +38,7 @@ class ResultStream(io.TextIOWrapper):
 
 @final
 class _ClosedInput(io.RawIOBase):
-    """Standard input of a process that was started without one."""
+    """Standard input of a process that was started without one; reading raises `DataError`."""
 
     def readable(self) -> bool:
         return True
@@ -48,12 +48,15 @@ class _ClosedInput(io.RawIOBase):
 
 
 def prepare_streams() -> None:
-    """Open each standard stream that the process was started without, and have standard output name itself in errors.
+    """Open each standard stream that is closed, and make standard output name itself in errors.
 
-    Python has None in the place of a closed stream, and the system gives its number to the next file that is opened,
-    so that messages would be written into that file. Closed standard input and output become streams that fail when
-    they are used, so that a command that does not need them works. Closed standard error takes messages and drops them.
-    Streams that somebody has put in the place of the process's own stay.
+    Python has None in place of a closed stream, and the system gives its number to the next file that is opened, so
+    that
+    messages would be written into that file. Closed standard input and output become streams that fail when they are
+    used,
+    so that commands that do not need them work. Closed standard error accepts messages and drops them. Streams that
+    were
+    replaced by other code stay.
     """
     if sys.stdin is None:
         _open_null_device(_INPUT, os.O_RDONLY)
@@ -76,7 +79,7 @@ def prepare_streams() -> None:
 
 
 def _open_null_device(number: int, flags: int) -> None:
-    """Open the null device under the number of a standard stream, so that no other file gets it."""
+    """Open the null device under the number of a standard stream, so that no other file gets that number."""
     handle = os.open(os.devnull, flags)
     if handle != number:
         os.dup2(handle, number)
@@ -84,7 +87,7 @@ def _open_null_device(number: int, flags: int) -> None:
 
 
 def flush_streams() -> None:
-    """Write what is in the buffers, or drop it where that fails, so that the interpreter ends without a complaint."""
+    """Write the buffered output, or drop it if that fails, so that the interpreter exits without an error message."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -95,6 +98,7 @@ def flush_streams() -> None:
 
 
 def _convert_output_error(error: OSError) -> Exception:
+    """Return the error to raise for an `OSError` of standard output."""
     if isinstance(error, BrokenPipeError):
         return error
     if error.errno == errno.EBADF:

@@ -1,4 +1,4 @@
-"""`heedful study`: small experiments that make a claim of a paper visible."""
+"""`heedful study`: small experiments that demonstrate a claim of a paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ heedful study NAME --help."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     available = list_studies()
     if not argv:
         print(format_items(available))

@@ -1,4 +1,4 @@
-"""`heedful tag`: sentences in, a tag for each word out."""
+"""`heedful tag`: a tag for each word of a sentence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Arguments(TextLineOptions):
     """Tag the words of sentences, one sentence a line with spaces between its words."""
 
     format: Literal["columns", "jsonl"] = "columns"
-    """a word and its tag on each line and an empty line after each sentence, or JSON with probabilities"""
+    """a word and its tag on each line, with an empty line after each sentence, or JSON with probabilities"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful tag")
 
     from heedful.tasks.tagging.predictor import Tagger

@@ -1,4 +1,4 @@
-"""`heedful train`: from a recipe to a trained model."""
+"""`heedful train`: train the model of a recipe."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class Arguments:
-    """Train a model as a recipe says, or go on where an interrupted run was left.
+    """Train the model of a recipe, or resume an interrupted run.
 
     Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
 
@@ -28,15 +28,15 @@ class Arguments:
     """
 
     recipe: PositionalPath
-    """TOML file that says what differs from the defaults"""
+    """TOML file with the keys that differ from the defaults"""
     print_config: bool = False
-    """show the complete recipe and stop"""
+    """show the complete recipe and exit"""
     device: OptionalText = None
-    """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
+    """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code: 0, or 128 and the signal that interrupted training."""
+    """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
     _require_recipe(argv)
     args, overrides = parse_known_arguments(Arguments, argv, program="heedful train")
     recipe = _load_recipe(args.recipe, overrides)
@@ -69,10 +69,10 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _require_recipe(argv: Sequence[str]) -> None:
-    """Name `heedful new` where several files are given, and they are no recipes.
+    """Raise an error that names `heedful new` if several files are given and they are not recipes.
 
     Raises:
-        RecipeError: the words before the first option are names of files, of which one is not that of a recipe.
+        RecipeError: the words before the first option are file names, and one of them is not that of a recipe.
     """
     files = list(takewhile(lambda word: not word.startswith("-"), argv))
     if len(files) > 1 and all(map(is_file_name, files)) and not all(file.endswith(".toml") for file in files):
@@ -80,7 +80,7 @@ def _require_recipe(argv: Sequence[str]) -> None:
 
 
 def _load_recipe(file: Path, overrides: Sequence[str]) -> Recipe:
-    """The recipe in a file; `RecipeError` names `heedful new` where the file may be data."""
+    """Load the recipe in a file; the `RecipeError` mentions `heedful new` if the file may be data."""
     try:
         return load_recipe(file, overrides)
     except RecipeError as error:
@@ -90,11 +90,12 @@ def _load_recipe(file: Path, overrides: Sequence[str]) -> Recipe:
 
 
 def _suggest_new(files: Sequence[str]) -> str:
+    """Return the hint to write a recipe for data files first."""
     return f"if these are data, write a recipe for them first: {shlex.join(['heedful', 'new', *files])}"
 
 
 def _complete_recipe(recipe: Recipe, device: str | None) -> Recipe:
-    """With what training would choose by the data and the time."""
+    """Return the recipe with the values that training would choose from the data and the time."""
     if not recipe.needs_fitting:
         return recipe
 

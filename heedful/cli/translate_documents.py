@@ -1,4 +1,4 @@
-"""What `heedful translate` does with a translators' file: its options, what fits beside them, how it is filled."""
+"""Filling of localization files in `heedful translate`: options, checks, and output."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from heedful.tasks.translation.markup_translation import MarkupTranslator
 
 _MAX_SHOWN_UNITS: Final = 5
-"""Units that were not translated, of which places are told."""
+"""Number of untranslated units that are listed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
-    """Of a translators' file: what is read, and what is made anew."""
+    """What is read and what is translated again in a localization file."""
 
     retranslate: Literal["nothing", "review", "all"] = "nothing"
-    """of a file: which translations are made anew: none, those to be reviewed (fuzzy ones), or all"""
+    """for a file: which existing translations are replaced: none, those to be reviewed (fuzzy ones), or all"""
     source_language: OptionalText = None
-    """of a TMX file, also as --memory: the language that is read, as in en or en-GB"""
+    """for a TMX file, also as --memory: source language, as in en or en-GB"""
     target_language: OptionalText = None
-    """of a TMX file, also as --memory: the language that is written"""
+    """for a TMX file, also as --memory: target language"""
 
     def require_none(self, *, memory: bool) -> None:
-        """`RecipeError` where something was given, and there is no file, or memory, that it could be said of."""
+        """Raise `RecipeError` if an option was given that needs a localization file, or a memory."""
         for name in ("source_language", "target_language"):
             if getattr(self, name) is not None and not memory:
                 raise RecipeError(f"--{name.replace('_', '-')}: belongs to a TMX file; name one behind the run")
@@ -43,13 +43,13 @@ class DocumentOptions:
             raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
 
     def read_document(self, path: Path) -> TranslatableDocument:
-        """The document in a file."""
+        """Read the document in a file."""
         from heedful.localisation.files import read_document
 
         return read_document(path, source=self.source_language, target=self.target_language)
 
     def get_languages(self, document: TranslatableDocument | None, *, to: str | None) -> DocumentLanguages:
-        """What is known of the languages of what is translated; `to` is the one that was asked for."""
+        """Return the known languages of the text; `to` is the requested target language."""
         from heedful.localisation.documents import DocumentLanguages
 
         named_languages = document.languages if document else DocumentLanguages()
@@ -65,7 +65,7 @@ class DocumentOptions:
         memory: TranslationMemory | None = None,
         output: Path | None = None,
     ) -> int:
-        """Writes the document with its gaps filled, and says on standard error what became of it; the exit code."""
+        """Write the document with its gaps filled, and report the result on standard error; return the exit code."""
         from heedful.atomic_io import write_atomic
         from heedful.tasks.translation.document_translation import translate_document
 
@@ -84,10 +84,10 @@ class DocumentOptions:
 
 
 def require_run_folders(args: Arguments, documents_given: Sequence[Path]) -> None:
-    """Refuse files among the run folders that are none of the formats that are filled, and outputs that fit no lines.
+    """Raise an error for files among the run folders that cannot be filled, and for unsuitable names of the output.
 
     Raises:
-        RecipeError: one is such a file; the message names the formats, and how lines are given.
+        RecipeError: one is such a file; the message names the supported formats and how lines are given.
     """
     from heedful.localisation.files import DOCUMENT_SUFFIXES
 
@@ -105,7 +105,7 @@ def require_run_folders(args: Arguments, documents_given: Sequence[Path]) -> Non
 
 
 def _require_same_format(path: Path, output: Path) -> None:
-    """Refuse an output whose name says another format than that of the file, in which it is written."""
+    """Raise an error if the suffix of the output is that of another format than the file's."""
     from heedful.localisation.files import same_format
 
     suffix = output.suffix.lower()
@@ -117,7 +117,7 @@ def _require_same_format(path: Path, output: Path) -> None:
 
 
 def find_documents(args: Arguments) -> list[Path]:
-    """The files to be filled, by their names."""
+    """Return the files to be filled, recognized by name."""
     from heedful.localisation.files import is_document_path
 
     document_paths = [path for path in args.runs if is_document_path(path) and not path.is_dir()]
@@ -125,7 +125,7 @@ def find_documents(args: Arguments) -> list[Path]:
 
 
 def check_documents(args: Arguments, document_paths: Sequence[Path]) -> None:
-    """`RecipeError` where something else was given that does not go with a file, or with this one."""
+    """Raise `RecipeError` for options that do not fit a file to be filled, or this file."""
     from heedful.localisation.files import BINARY_SUFFIXES
 
     path = document_paths[0]

@@ -1,4 +1,4 @@
-"""`heedful translate --ray`: files that processes of a Ray cluster translate, each as the command would alone."""
+"""`heedful translate --ray`: files translated by processes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from heedful.tasks.predictor import LineFormat
 
 _CHUNK_SIZE: Final = 2_048
-"""Lines between two times that what is there is saved."""
+"""Number of lines after which the output is saved."""
 
 
 def translate_with_ray(args: Arguments) -> int:
-    """Translates the files of `--ray`; the exit code, which is 2 where one could not be translated.
+    """Translate the files of `--ray`; return the exit code, which is 2 if a file could not be translated.
 
     Raises:
-        RecipeError: an option belongs to other uses, or two files have one name.
+        RecipeError: an option does not fit --ray, or two files have the same name.
         MissingExtraError: Ray is not installed.
     """
     folder = _check_options(args)
@@ -46,7 +46,7 @@ def translate_with_ray(args: Arguments) -> int:
 
 
 def _check_options(args: Arguments) -> Path:
-    """The folder of what is written."""
+    """Check the options and return the output folder."""
     if args.output is None or args.output.is_file():
         raise RecipeError("--ray: writes a file for each; name a folder for them with --output")
     single_file_options = {"input": args.input, "text": args.text, "prefixes": args.prefixes, "factors": args.factors}
@@ -68,7 +68,7 @@ def _check_options(args: Arguments) -> Path:
 
 
 def _translate_files(args: Arguments, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
-    """Of each file what became of it."""
+    """Translate the files with a pool of Ray actors; yield the message and the success of each."""
     import ray
 
     threads = args.computing.threads or 1
@@ -90,15 +90,16 @@ def _translate_files(args: Arguments, files: Sequence[Path]) -> Iterator[Mapping
 
 
 def _resolve_path(path: Path | None) -> Path:
+    """Return the absolute path."""
     assert path is not None
     return path.resolve()
 
 
 class _TranslationActor:
-    """A process with a model, which translates file after file.
+    """Ray actor with a model, which translates one file after the other.
 
     Args:
-        args: the command's options, with complete paths.
+        args: the options of the command, with absolute paths.
     """
 
     def __init__(self, args: Arguments) -> None:
@@ -115,7 +116,7 @@ class _TranslationActor:
         )
 
     def __call__(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Translates one file, and tells what became of it."""
+        """Translate one file and return a message and whether it failed."""
         path = Path(row["path"])
         try:
             count, notes = self._translate_file(path)
@@ -124,6 +125,7 @@ class _TranslationActor:
         return {"told": f"{_resolve_path(self._args.output) / path.name}: {count:,} lines{notes}", "failed": False}
 
     def _translate_file(self, path: Path) -> tuple[int, str]:
+        """Translate one file; return the number of lines and a note about unreadable ones."""
         from heedful.cli.translate_lines import read_input_sentences
         from heedful.tasks.predictor import UnreadableInput, iter_chunks
         from heedful.tasks.translation.translations import add_context
@@ -159,7 +161,9 @@ class _TranslationActor:
 
 @dataclass
 class _ResumableFile:
-    """A file that grows, and beside it how many lines of the input it holds, in how many bytes."""
+    """An output file that can be continued: a second file stores how many input lines it contains, in how many
+    bytes.
+    """
 
     path: Path
 
@@ -170,14 +174,14 @@ class _ResumableFile:
             self.num_lines, self._num_bytes = json.loads(self._state_path.read_text(encoding="utf-8"))
 
     def open(self) -> IO[bytes]:
-        """Behind what counts."""
+        """Open the file for appending after the last saved content."""
         file = self.path.open("r+b" if self._num_bytes else "wb")
         file.seek(self._num_bytes)
         file.truncate()
         return file
 
     def append(self, text: str, file: IO[bytes], *, num_lines: int) -> None:
-        """More, and that it is there."""
+        """Append text and save the new state."""
         from heedful.atomic_io import write_atomic
 
         content = text.encode()
@@ -187,7 +191,7 @@ class _ResumableFile:
         write_atomic(self._state_path, json.dumps([num_lines, self._num_bytes]).encode())
 
     def finish(self, path: Path) -> None:
-        """Takes its place under a name, compressed if that says so."""
+        """Move the file to its final name, compressed if that ends with .gz."""
         if path.suffix == ".gz":
             compressed = self.path.with_name(f"{self.path.name}.gz")
             with self.path.open("rb") as plain, gzip.GzipFile(compressed, "wb", mtime=0) as file:

@@ -1,4 +1,4 @@
-"""Rows of a corpus as the tensors that a model reads."""
+"""Collate rows of a corpus into the tensors that a model reads."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Source = TypeVar("Source")
 
 @dataclass(frozen=True)
 class PairBatch(Generic[Source]):
-    """Sources, and targets twice: as the decoder reads them and as it should continue.
+    """A batch of sources with decoder inputs and labels.
 
     Attributes:
-        source: what is read; of text the sentence and its end.
-        target: the begin and the sentence.
-        labels: the sentence and its end, so that `labels[:, t]` follows `target.ids[:, t]`; -1 is no label.
+        source: the encoder input; for text, each sentence followed by its end id.
+        target: the decoder input: the begin id, then the sentence.
+        labels: the sentence, then its end id, so that `labels[:, t]` follows `target.ids[:, t]`; -1 means no label.
     """
 
     source: Source
@@ -34,7 +34,7 @@ class PairBatch(Generic[Source]):
 
 
 def collate_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch[Tokens]:
-    """The pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
+    """Collate the pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
     source = to_tokens(corpus["source"].collate_ids(rows, pad_to=pad_to))
     if FACTORS_SIDE in corpus.sides:
         factors, _ = corpus[FACTORS_SIDE].collate_arrays(rows, pad_to=pad_to)
@@ -43,7 +43,9 @@ def collate_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, 
 
 
 def build_pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int) -> PairBatch[Source]:
-    """What is read beside what is written: targets with their ends, and -1 behind them."""
+    """Build a batch from encoded sources and target ids; shift the labels right after `bos` to get the decoder
+    input.
+    """
     target = np.empty_like(labels)
     target[:, 0] = bos
     target[:, 1:] = labels[:, :-1]
@@ -52,12 +54,15 @@ def build_pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int
 
 
 def collate_sources(sentences: Sequence[Sequence[int]], *, eos: int) -> Tokens:
-    """Sentences as `Tokenizer.encode` gives them, with the end that models are trained to read."""
+    """Collate sentences as `Tokenizer.encode` returns them into padded tokens, each with the end id appended."""
     return to_tokens(pad_rows([[*ids, eos] for ids in sentences], min_width=1))
 
 
 def collate_encoded_sources(sentences: Sequence[EncodedText], *, eos: int) -> Tokens:
-    """The same of sentences as `Reading.encode` gives them; all have factors, of which an end has none, or no one."""
+    """Collate sentences as `SourceEncoder.encode` returns them, with their factors; the end id has factor 0.
+
+    Either all sentences have factors or none has.
+    """
     tokens = collate_sources([sentence.ids for sentence in sentences], eos=eos)
     factor_arrays = [sentence.factors for sentence in sentences if sentence.factors is not None]
     if not factor_arrays:
@@ -69,7 +74,7 @@ def collate_encoded_sources(sentences: Sequence[EncodedText], *, eos: int) -> To
 
 
 def pad_rows(rows: Sequence[Sequence[int] | np.ndarray], *, min_width: int = 0) -> Int[np.ndarray, "B T"]:
-    """Rows of ids with -1 behind them, as wide as the longest and at least `min_width`."""
+    """Pad rows of ids with -1 on the right, to the longest row and at least `min_width`."""
     block = np.full((len(rows), max(min_width, *map(len, rows)) if rows else min_width), -1, dtype=np.int64)
     for row_ids, ids in zip(block, rows, strict=True):
         row_ids[: len(ids)] = ids
@@ -77,13 +82,17 @@ def pad_rows(rows: Sequence[Sequence[int] | np.ndarray], *, min_width: int = 0) 
 
 
 def to_tokens(ids: Int[np.ndarray, "B T"]) -> Tokens:
-    """Ids with -1 behind them, counted from 0 in each row; a model reads some id there, and nobody sees it."""
+    """Convert an array of ids padded with -1 into `Tokens`, with positions counted from 0 in each row; padding gets
+    id 0 and position -1.
+    """
     positions = np.where(ids < 0, -1, np.arange(ids.shape[1]))
     return Tokens(torch.from_numpy(np.maximum(ids, 0)), torch.from_numpy(positions))
 
 
 def to_segmented_tokens(rows: Sequence[Sequence[int] | np.ndarray], first_lengths: Sequence[int]) -> Tokens:
-    """Rows of ids of which the first ones, as many as `first_lengths` says, are the first part."""
+    """Convert rows of ids into `Tokens` with segment 0 for the first `first_lengths[i]` ids of row i and segment 1
+    for the rest.
+    """
     tokens = to_tokens(pad_rows(rows))
     columns = torch.arange(tokens.ids.size(1))
     segments = (columns >= torch.tensor(first_lengths, dtype=torch.long).unsqueeze(1)) & (tokens.positions >= 0)

@@ -1,4 +1,4 @@
-"""Which sentences make a batch: planned from lengths alone, before a single sentence is read."""
+"""Plan batches from sentence lengths alone, before any sentence is read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ _BATCHES_PER_POOL = 100
 def batch_by_size(
     lengths: Integer[np.ndarray, "N 2"], *, max_tokens: int, seed: int, epoch: int, pad_to: int = 1
 ) -> list[Integer[np.ndarray, " B"]]:
-    """The batches of one epoch, a function of these arguments alone.
+    """Return the batches of one training epoch, with similar lengths together; the result depends on the arguments
+    alone.
 
-    Sentences are shuffled, sorted by length within pools of about a hundred batches (those of equal lengths
-    stay shuffled), cut where the budget is full, and the batches shuffled. Every sentence occurs once.
+    Sentences are shuffled, sorted by length within pools of about a hundred batches (sentences of equal lengths
+    stay shuffled), cut where the token budget is full, and the batches are shuffled. Every sentence occurs once.
 
     Args:
         lengths: source and target ids of each pair.
         max_tokens: budget for rows times target length *with padding*; rows times source length may be twice
-            that. A sentence that exceeds it alone is a batch alone.
-        seed: of the run, not negative.
-        epoch: which epoch, not negative.
-        pad_to: lengths count as rounded up to a multiple of this.
+            that. A sentence that exceeds the budget alone is a batch of its own.
+        seed: seed of the run, not negative.
+        epoch: number of the epoch, not negative.
+        pad_to: lengths are rounded up to a multiple of this number.
 
     Returns:
         The rows of each batch, sorted by target length.
@@ -45,10 +46,11 @@ def batch_by_size(
 
 
 def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
-    """The batches of one epoch whatever the lengths: all examples shuffled, in as many equal parts as `max_rows` asks.
+    """Return the batches of one training epoch without regard to lengths: shuffle all examples and split them into
+    equal parts of at most `max_rows`.
 
-    A function of these arguments alone. Every example occurs once; no batch has more than `max_rows`, and their sizes
-    differ by one at most.
+    The result depends on the arguments alone. Every example occurs once; the sizes of the batches differ by one at
+    most.
     """
     _require_positive(rows=max_rows)
     return (
@@ -59,10 +61,10 @@ def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[
 def batch_by_length(
     lengths: Integer[np.ndarray, " N"], *, max_tokens: int, max_rows: int
 ) -> list[Integer[np.ndarray, " B"]]:
-    """Batches for inference, longest sentences first, so that the most memory is needed at the start.
+    """Return batches for inference, longest sentences first, so that the most memory is needed at the start.
 
     A batch has at most `max_rows` sentences and, unless it is one sentence, at most `max_tokens` ids with padding.
-    Every sentence occurs once: `np.argsort(np.concatenate(plan))` brings results back into their order.
+    Every sentence occurs once: `np.argsort(np.concatenate(batches))` restores the original order of the results.
     """
     _require_positive(tokens=max_tokens, rows=max_rows)
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
@@ -78,6 +80,7 @@ def batch_by_length(
 def _split_at_budget(
     order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int, per_pool: int
 ) -> list[Integer[np.ndarray, " B"]]:
+    """Split sorted rows into batches that fit the token budget and do not cross the border of a pool."""
     source, target = np.maximum(padded[order], 1).T
     batches, start = [], 0
     while start < len(order):
@@ -93,16 +96,20 @@ def _split_at_budget(
 
 
 def _create_generator(seed: int, epoch: int) -> np.random.Philox:
-    """Of an epoch of a run."""
+    """Create the random generator of one epoch of a run."""
     return np.random.Philox(np.random.SeedSequence([seed, epoch]))
 
 
 def _shuffle_indices(count: int, generator: np.random.Philox) -> Integer[np.ndarray, " N"]:
-    """Whole numbers below `count`; by raw bits, which numpy promises for good, but not what `shuffle` makes of them."""
+    """Return the numbers below `count` in random order.
+
+    Sorts raw random bits, because numpy guarantees these across versions but not the result of `shuffle`.
+    """
     return np.argsort(generator.random_raw(count), kind="stable")
 
 
 def _require_positive(**numbers: int) -> None:
+    """Raise `RecipeError` if one of the named numbers is below 1."""
     for name, number in numbers.items():
         if number < 1:
             raise RecipeError(f"{name} is {number}; it must be at least 1")

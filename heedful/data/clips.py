@@ -1,8 +1,9 @@
-"""Clips: video files, folders of numbered pictures and arrays, as a few frames that are even in time.
+"""Read video files, folders of numbered pictures and arrays as a few frames that are evenly spaced in time.
 
-One policy for all: of a clip with more frames than are wanted, those are taken that are shown in the middle of as many
-equal parts of its time, whatever the rate of its frames is; shorter clips are taken whole. PyAV decodes video files
-(the extra `[video]`), turned as they want to be shown; nothing that a file names elsewhere is opened.
+One policy for all: if a clip has more frames than wanted, its duration is divided into equal parts and the frame shown
+    in
+the middle of each part is taken, whatever the frame rate; shorter clips are taken whole. PyAV decodes video files
+(the extra `[video]`) and applies their rotation; references to other files inside a file are never opened.
 """
 
 from __future__ import annotations
@@ -26,26 +27,39 @@ from heedful.errors import DataError, MissingExtraError
 Frames: TypeAlias = UInt8[np.ndarray, "T size size 3"]
 
 FEATURES_TENSOR: Final = "features"
-"""The tensor of a safetensors file that holds what others made of the frames of a clip."""
+"""Name of the safetensors tensor with precomputed features of the frames of a clip."""
 _FRAMES_KEY: Final = "frames"
 _VIDEO_FORMATS: Final = "mov,mp4,matroska,webm,avi,gif,mpeg,mpegts,mpegvideo,m4v,h264,flv,ogg,asf"
 _ROUNDING_TOLERANCE: Final = 1e-6
-"""Of a part of a clip: a frame that begins in its middle is taken, whichever way times are rounded."""
+"""Fraction of a part of the clip: a frame that begins exactly in the middle of a part is taken, however times are
+rounded."""
 _MAX_ARRAY_BYTES: Final = 2**31
-"""Of the frames in one array."""
+"""Largest size of the frames in one array, in bytes."""
 _BYTES_PER_PIXEL: Final = 96
-"""Memory to decode a video: 17 frames of reference of H.264 at 3 bytes, and the copies that make one frame a square."""
-_DECODING_ERRORS: Final = (OSError, ValueError, EOFError, KeyError, TypeError, OverflowError, RuntimeError, struct.error,
-                   zipfile.BadZipFile, zlib.error, MemoryError)  # fmt: skip
+"""Memory to decode a video, in bytes a pixel: 17 reference frames of H.264 at 3 bytes, and the copies needed to make
+one frame square."""
+_DECODING_ERRORS: Final = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    TypeError,
+    OverflowError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    MemoryError,
+)
 
 
 @dataclass(frozen=True)
 class Clip:
-    """Some frames of a clip, in their order.
+    """Some frames of a clip, or features of them, in order.
 
     Attributes:
-        frames: uint8 [T, size, size, 3], or what was made of each, float32 [T, d].
-        frame_indices: of each among all frames of the clip, from 0.
+        frames: uint8 [T, size, size, 3], or one feature vector for each frame, float32 [T, d].
+        frame_indices: index of each frame among all frames of the clip, from 0.
     """
 
     frames: Shaped[np.ndarray, "T ..."]
@@ -53,16 +67,16 @@ class Clip:
 
 
 def read_clip(path: Path, *, resize: SquareResize, max_frames: int) -> Clip:
-    """At most so many frames of a clip, each framed.
+    """Read at most `max_frames` evenly spaced frames of a clip, each resized to a square.
 
     Args:
-        path: of a video file; of a folder of pictures with numbers in their names; or of an `.npz` file with `frames`,
+        path: a video file; a folder of pictures with numbers in their names; or an `.npz` file with `frames`,
             uint8 [T, H, W, 3].
-        resize: how frames become squares.
-        max_frames: frames that are taken.
+        resize: turns each frame into a square.
+        max_frames: largest number of frames to return.
 
     Raises:
-        DataError: there is no such clip, it is damaged, or it has no frames.
+        DataError: the clip does not exist, is damaged, or has no frames.
         MissingExtraError: PyAV or Pillow is not installed.
     """
     if path.is_dir():
@@ -78,10 +92,11 @@ def read_clip(path: Path, *, resize: SquareResize, max_frames: int) -> Clip:
 
 
 def read_clip_features(path: Path, *, width: int, max_frames: int) -> Clip:
-    """What others made of a clip's frames: at most so many rows of `features` [T, width] of a safetensors file.
+    """Read precomputed frame features of a clip: at most `max_frames` rows of the tensor `features` [T, width] in a
+    safetensors file.
 
     Raises:
-        DataError: there is no such file, or it does not hold that.
+        DataError: the file does not exist, or does not hold such a tensor.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -106,11 +121,12 @@ def read_clip_features(path: Path, *, width: int, max_frames: int) -> Clip:
 
 
 def sample_frame_indices(times: Sequence[float], max_frames: int) -> Int[np.ndarray, " T"]:
-    """Which of the frames that are first shown at these times are taken; one that is shown for long may be several.
+    """Return the indices of at most `max_frames` frames that are evenly spaced in time; a frame that is shown for long
+    may occur several times.
 
     Args:
-        times: of all frames, in their order; at least one.
-        max_frames: frames that are taken, at most.
+        times: time at which each frame is first shown, in order; at least one.
+        max_frames: largest number of indices to return.
     """
     if len(times) <= max_frames:
         return np.arange(len(times))
@@ -124,7 +140,7 @@ def sample_frame_indices(times: Sequence[float], max_frames: int) -> Int[np.ndar
 
 
 def count_frame_bytes(path: Path) -> int:
-    """Bytes that the frames in a file would have as pixels, all of them; they are counted, and not decoded.
+    """Return the size of all frames of a file as raw pixels, in bytes; frames are counted without decoding them.
 
     Raises:
         DataError: the file is damaged.
@@ -144,10 +160,11 @@ def count_frame_bytes(path: Path) -> int:
 
 
 def estimate_clip_memory(path: Path) -> int:
-    """Estimate the bytes of memory that it takes to read a clip, at most; only the header of the file is read.
+    """Estimate the most bytes of memory needed to read a clip; only the header of the file is read.
 
-    Of a video, decoders keep some frames of several bytes a pixel, from which others are predicted, and one frame is
-    converted and framed at a time. An array of frames is read whole.
+    Video decoders keep several reference frames of a few bytes a pixel, and one frame at a time is converted and
+    resized.
+    An array of frames is read whole.
 
     Raises:
         DataError: the file is damaged.
@@ -166,6 +183,7 @@ def estimate_clip_memory(path: Path) -> int:
 
 
 def _require_clip_file(path: Path) -> None:
+    """Raise `DataError` if the file does not exist or is empty."""
     if not path.is_file():
         raise DataError(f"{path}: there is no such clip; check the path")
     if not path.stat().st_size:
@@ -173,6 +191,7 @@ def _require_clip_file(path: Path) -> None:
 
 
 def _parse_frame_number(file: Path) -> int:
+    """Return the last number in a file name; raise `DataError` if there is none."""
     numbers = re.findall(r"\d+", file.stem)
     if not numbers:
         raise DataError(f"{file}: a frame without a number in its name; number the frames of a clip, or remove it")
@@ -180,6 +199,7 @@ def _parse_frame_number(file: Path) -> int:
 
 
 def _read_array_size(path: Path) -> int:
+    """Read the size of the frame array in an `.npz` file from its directory, in bytes."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.getinfo(f"{_FRAMES_KEY}.npy").file_size
@@ -188,10 +208,12 @@ def _read_array_size(path: Path) -> int:
 
 
 def _build_array_error(path: Path, error: Exception) -> DataError:
+    """Build the error for an `.npz` file whose frames cannot be read."""
     return DataError(f"{path}: no array {_FRAMES_KEY!r} that can be read ({error}); write the clip anew")
 
 
 def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
+    """Read and check the frame array of an `.npz` file."""
     if _read_array_size(path) > _MAX_ARRAY_BYTES:
         raise DataError(f"{path}: more than {_MAX_ARRAY_BYTES:,} bytes of frames; cut the clip")
     try:
@@ -205,7 +227,9 @@ def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
 
 
 def _read_video(path: Path, resize: SquareResize, max_frames: int) -> Clip:
-    """Two passes: when frames are shown, then those that are taken, so that a long video needs no more memory."""
+    """Read the selected frames of a video in two passes, first the times and then the frames, so that a long video
+    needs no more memory.
+    """
     av = _import_pyav()
     try:
         times = [index if frame.time is None else frame.time for index, frame in enumerate(_decode_frames(av, path))]
@@ -224,17 +248,20 @@ def _read_video(path: Path, resize: SquareResize, max_frames: int) -> Clip:
 
 
 def _decode_frames(av: ModuleType, path: Path) -> Iterator[Any]:
-    """The frames of a video, in the order in which they are shown."""
+    """Decode the frames of a video in display order."""
     with _open_container(av, path) as container:
         yield from container.decode(_find_video_stream(container, path))
 
 
 def _open_container(av: ModuleType, path: Path) -> Any:
+    """Open a video with PyAV; only local files of known formats are allowed."""
     return av.open(str(path), options={"protocol_whitelist": "file", "format_whitelist": _VIDEO_FORMATS})
 
 
 def _find_video_stream(container: Any, path: Path) -> Any:
-    """The stream of them."""
+    """Return the first video stream; raise `DataError` if there is none, it cannot be decoded, or its frames are
+    too large.
+    """
     if not container.streams.video:
         raise DataError(f"{path}: no pictures in it; give a video")
     stream = container.streams.video[0]
@@ -246,16 +273,18 @@ def _find_video_stream(container: Any, path: Path) -> Any:
 
 
 def _build_video_error(path: Path, error: Exception) -> DataError:
+    """Build the error for a video that cannot be decoded."""
     return DataError(f"{path}: damaged, or no video that is known ({error}); fetch it again or remove it")
 
 
 def _to_upright_rgb(frame: Any) -> Picture:
-    """Red, green and blue, turned as the file wants it shown: counter-clockwise."""
+    """Convert a frame to RGB and apply the rotation that the file asks for (counter-clockwise)."""
     pixels: Picture = frame.to_ndarray(format="rgb24")
     return np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90)))
 
 
 def _import_pyav() -> ModuleType:
+    """Import PyAV; raise `MissingExtraError` if it is not installed."""
     try:
         import av
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Sentences in their documents: which stand before each of them, and how these are read with it.
+"""Sentences with the preceding sentences of their document as context.
 
-The source of a sentence is read behind the sources before it, each with a separator behind it that no text has; its
-translation stays that of the one sentence (Tiedemann and Scherrer 2017, section 3.1: 2+1). A line that is empty ends a
+The source of a sentence is preceded by the sources before it, each followed by a separator that no text contains; the
+target stays the translation of the one sentence (Tiedemann and Scherrer 2017, section 3.1: 2+1). An empty line ends a
 document.
 """
 
@@ -19,40 +19,40 @@ from heedful.data.readers import ExampleReader, SentencePair
 from heedful.data.tokenizers import Tokenizer
 
 CONTEXT_SEPARATOR: Final = "<ctx>"
-"""The piece of a vocabulary that stands behind each sentence which is read before another one."""
+"""The vocabulary piece that follows each context sentence."""
 
 
 @final
 @dataclass(frozen=True)
 class SentenceInContext:
-    """A sentence, and those before it in its document, the nearest last."""
+    """A sentence and the sentences before it in its document, the nearest last."""
 
     text: str
     context: tuple[str, ...]
 
 
 SourceSentence: TypeAlias = str | SentenceInContext
-"""A sentence that stands by itself, or one with those before it."""
+"""A sentence alone, or a sentence with context."""
 
 
 def attach_context(text: str, context: Iterable[str]) -> SourceSentence:
-    """A sentence with those before it, where there are any."""
+    """Combine a sentence with the sentences before it; return the text alone if there are none."""
     sentences = tuple(context)
     return SentenceInContext(text, sentences) if sentences else text
 
 
 def get_text(sentence: SourceSentence) -> str:
-    """The sentence alone."""
+    """Return the sentence without its context."""
     return sentence if isinstance(sentence, str) else sentence.text
 
 
 def get_context(sentence: SourceSentence) -> tuple[str, ...]:
-    """The sentences before it."""
+    """Return the sentences before a sentence; empty if it has no context."""
     return () if isinstance(sentence, str) else sentence.context
 
 
 def iter_with_context(lines: Iterable[str], *, max_sentences: int) -> Iterator[SourceSentence]:
-    """Each line with as many before it in its document as there are, but at most `max_sentences`."""
+    """Yield each line with up to `max_sentences` lines before it in the same document."""
     previous = deque[str](maxlen=max_sentences)
     for line in lines:
         yield attach_context(line, previous if line.strip() else ())
@@ -63,7 +63,9 @@ def iter_with_context(lines: Iterable[str], *, max_sentences: int) -> Iterator[S
 
 
 def enumerate_documents(pairs: Iterable[SentencePair]) -> Iterator[tuple[int, SentencePair]]:
-    """Pairs with the numbers of their documents, from 0: an empty source ends one, and so does another `document`."""
+    """Yield pairs with the index of their document, from 0; an empty source ends a document, and so does a change
+    of `document`.
+    """
     index, name, has_ended = -1, "", True
     for pair in pairs:
         if pair.source and (has_ended or pair.document != name):
@@ -73,9 +75,9 @@ def enumerate_documents(pairs: Iterable[SentencePair]) -> Iterator[tuple[int, Se
 
 
 def add_context(pairs: Iterable[SentencePair], *, max_sentences: int) -> Iterator[SentencePair]:
-    """Pairs with the sources before theirs, of the same document and at most `max_sentences`.
+    """Add to each pair up to `max_sentences` sources before it in the same document.
 
-    A pair without a translation is one that others follow; a pair without a source ends the document.
+    A pair without a translation serves only as context of later pairs; a pair without a source ends the document.
     """
     previous, current = deque[str](maxlen=max_sentences), 0
     for index, pair in enumerate_documents(pairs):
@@ -89,7 +91,7 @@ def add_context(pairs: Iterable[SentencePair], *, max_sentences: int) -> Iterato
 
 @final
 class ContextReader(ExampleReader[SentencePair]):
-    """The pairs of a reader with the sources before theirs; see `add_context`."""
+    """Add to each pair of a reader the sources before it; see `add_context`."""
 
     def __init__(self, reader: ExampleReader[SentencePair], *, max_sentences: int) -> None:
         super().__init__(*reader.paths)
@@ -100,20 +102,20 @@ class ContextReader(ExampleReader[SentencePair]):
 
 
 def get_source_with_context(pair: SentencePair) -> SourceSentence:
-    """The source of a pair, with what stands before it."""
+    """Return the source of a pair together with its context."""
     return attach_context(pair.source, pair.context)
 
 
 def prepend_context(
     encoder: SourceEncoder, encoded: EncodedText, context: Sequence[str], *, max_pieces: int
 ) -> EncodedText:
-    """A sentence behind the sentences before it, which stand behind its tags; separators have no factors.
+    """Insert the encoded context sentences before a sentence and after its tags; separators get factor 0.
 
     Args:
-        encoder: of the sentence, with a tokenizer that has the separator.
+        encoder: encodes the context; its tokenizer has the separator.
         encoded: the sentence.
-        context: those before it, the nearest last.
-        max_pieces: how many pieces there may be; what is too much is cut off those that are farthest away.
+        context: the sentences before it, the nearest last.
+        max_pieces: largest number of pieces; surplus pieces are dropped from the farthest context.
     """
     if not context or not encoded.ids:
         return encoded
@@ -140,7 +142,7 @@ def prepend_context(
 
 
 def find_sentence_positions(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    """Where the ids of a sentence and its tags stand among those that `prepend_context` gave."""
+    """Return the positions of a sentence's own ids and tags among the ids that `prepend_context` returned."""
     separator, num_tags = tokenizer.tag_ids.get(CONTEXT_SEPARATOR), len(tokenizer.prefix_ids)
     if separator is None:
         return list(range(len(ids)))

@@ -1,4 +1,4 @@
-"""Sentences with a right translation and wrong ones that differ from it in one thing."""
+"""Sentences with a correct translation and wrong ones that differ from it in one respect."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from heedful.errors import DataError
 
 
 class ContrastiveExample(NamedTuple):
-    """A sentence, its right translation, wrong ones, in what they differ (empty where nobody says so), where it stands,
-    and the tags that stand before the sentence.
+    """A source sentence with its correct translation `right` and wrong ones `wrong`.
+
+    `kind` names the difference (empty if not given), `location` the line (`file:line`), and `tags` the tags put before
+    the source.
     """
 
     source: str
@@ -25,13 +27,14 @@ class ContrastiveExample(NamedTuple):
 
 @final
 class ContrastiveReader(ExampleReader[ContrastiveExample]):
-    """One contrast a line: TSV (source, right, wrong and, if wanted, kind), or JSON objects with fields of these names.
+    """Read one contrastive example from each line: TSV (source, right, wrong and optionally kind), or JSON objects
+    with fields of these names.
 
-    In JSON `wrong` may be a list. Lines of nothing but white space are left out.
+    In JSON `wrong` may be a list. Lines of white space are skipped.
 
     Args:
-        path: plain or gzipped; a name that ends with .jsonl or .ndjson is one of JSON.
-        tags: that stand before all sources.
+        path: plain or gzipped; a name that ends with .jsonl or .ndjson is read as JSON.
+        tags: tags put before all sources.
     """
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
@@ -52,11 +55,13 @@ class ContrastiveReader(ExampleReader[ContrastiveExample]):
 
 
 def _parse_row(line: str, location: str) -> tuple[str, str, tuple[str, ...], str]:
+    """Parse a TSV line into source, right, wrong and kind."""
     source, right, wrong, *kind = map(str.strip, split_columns(line, 3, location=location))
     return source, right, (wrong,), kind[0] if kind else ""
 
 
 def _parse_object(line: str, location: str) -> tuple[str, str, tuple[str, ...], str]:
+    """Parse a JSON line into source, right, wrong and kind."""
     record = JsonRecord.from_line(line, location=location)
     is_list = isinstance(record.fields.get("wrong"), list)
     wrong = record.get_texts("wrong") if is_list else (record.get_text("wrong"),)

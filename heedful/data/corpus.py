@@ -1,11 +1,12 @@
 """Encoded text as memory-mapped arrays in a folder.
 
-A corpus is written once, example by example in constant memory, into a folder beside its own that is renamed when
-everything is on the disk: an interrupted write leaves no corpus, and the older one, if any, as it was. An example
-has a sequence on each side: the ids of source and target of a translation, words and their tags, or a document alone;
-or arrays of one shape, such as the features of a picture's regions. The folder holds for each side what all examples
-have, one after the other, and where each begins; `corpus.json` says how to read them, and by which sha256 a changed
-byte is noticed. Where examples are texts there is a digest of each besides, by which those that occur twice are found.
+A corpus is written once, example by example in constant memory, into a temporary folder that is renamed when everything
+is
+on disk: an interrupted write leaves no corpus, and an older corpus stays as it was. An example has one sequence on each
+side: the ids of source and target of a translation, words and their tags, or a document alone; or arrays of one shape,
+such as the features of a picture's regions. For each side the folder holds the items of all examples, one after the
+other, and where each example begins; `corpus.json` describes the files and holds the sha256 by which a changed byte is
+noticed. For text examples there is also a digest of each example, by which duplicates are found.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from heedful.errors import DataError, RunError
 from heedful.files import read_json
 
 CHARACTERS_PER_TOKEN = 64
-"""A text with more characters than this for each id it may have is too long, without being cut first."""
+"""A text with more characters than this for each allowed id is too long; it is rejected without being tokenized."""
 
 Example = TypeVar("Example")
 
@@ -45,7 +46,9 @@ _TEXTS_KEY = "texts"
 
 @dataclass(frozen=True)
 class EncodingReport:
-    """What became of the examples: `kept`, dropped as `empty` on a side, dropped as `too_long` on a side."""
+    """Counts of examples that were `kept`, dropped because a side was `empty`, or dropped because a side was
+    `too_long`.
+    """
 
     kept: int
     empty: int
@@ -53,18 +56,18 @@ class EncodingReport:
 
     @classmethod
     def from_reports(cls, reports: Iterable[EncodingReport]) -> EncodingReport:
-        """Of several texts together."""
+        """Sum the reports of several texts."""
         kept, empty, too_long = zip(*((report.kept, report.empty, report.too_long) for report in reports), strict=True)
         return cls(sum(kept), sum(empty), sum(too_long))
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """What a side of arrays holds: of each example any number of items of one type and shape.
+    """Type and shape of the items on a side that holds arrays; an example may have any number of items.
 
     Attributes:
-        dtype: as numpy writes it, such as "<f4".
-        shape: of an item; none for single numbers.
+        dtype: numpy's name of the type, such as "<f4".
+        shape: shape of one item; empty for single numbers.
     """
 
     dtype: str
@@ -73,12 +76,13 @@ class ArraySpec:
 
 @final
 class CorpusSide:
-    """One side of a corpus: the ids of each example, or its arrays; `stream` is all of them one after the other.
+    """One side of a corpus: the ids or arrays of each example; `stream` holds those of all examples, one after the
+    other.
 
     Args:
-        stream: ids or items.
-        starts: where each example begins in it.
-        stops: where it ends.
+        stream: ids or items of all examples.
+        starts: index in `stream` where each example begins.
+        stops: index in `stream` where each example ends.
     """
 
     def __init__(
@@ -96,17 +100,18 @@ class CorpusSide:
 
     @property
     def lengths(self) -> Int[np.ndarray, " N"]:
-        """Ids, or items, in each example."""
+        """Number of ids or items in each example."""
         return np.asarray(self.stops - self.starts)
 
     def select_rows(self, rows: Integer[np.ndarray, " B"]) -> CorpusSide:
-        """Some of the examples, as often as they are named; nothing is copied."""
+        """Return a side with the given examples, repeated as often as they are named; nothing is copied."""
         return CorpusSide(self.stream, self.starts[rows], self.stops[rows])
 
     def collate_ids(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
-        """The ids of some examples, -1 behind them; T is the longest, up to a multiple of `pad_to`.
+        """Return the ids of the given examples, padded with -1 on the right; T is the longest length, rounded up to a
+        multiple of `pad_to`.
 
-        No rows give B = 0 and T = `pad_to`.
+        An empty `rows` gives B = 0 and T = `pad_to`.
         """
         is_item, indices = self._locate_items(rows, pad_to=pad_to)
         block = np.full(is_item.shape, -1, dtype=np.int64)
@@ -116,7 +121,9 @@ class CorpusSide:
     def collate_arrays(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1
     ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
-        """The arrays of some examples, zeros behind them, and the number of each item, -1 where there is none."""
+        """Return the arrays of the given examples, padded with zeros on the right, and the position of each item,
+        -1 for padding.
+        """
         is_item, indices = self._locate_items(rows, pad_to=pad_to)
         block = np.zeros((*is_item.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
         block[is_item] = self.stream[indices]
@@ -125,7 +132,7 @@ class CorpusSide:
     def _locate_items(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int
     ) -> tuple[Bool[np.ndarray, "B T"], Int[np.ndarray, " real"]]:
-        """Where there is an item of the rows side by side, and which item of the stream each of those is."""
+        """Return a [B, T] mask of the real items in a padded batch, and the index in `stream` of each of them."""
         starts = np.asarray(self.starts[rows])
         lengths = np.asarray(self.stops[rows]) - starts
         width = -(-int(lengths.max(initial=1)) // pad_to) * pad_to
@@ -136,14 +143,14 @@ class CorpusSide:
 
 @dataclass(frozen=True)
 class ExampleEncoder(Generic[Example]):
-    """How examples become ids or arrays.
+    """Converts examples into the ids or arrays of each side of a corpus.
 
     Attributes:
-        side_sizes: of each side, by its name; ids are below it. What the items of a side of arrays are.
-        encode: the ids or items of an example on each side; none where there is nothing to read, None where they would
-            be too many.
-        identity_key: texts and numbers that two examples share only if they are the same; None where nobody asks for
-            examples that occur twice, such as pictures.
+        side_sizes: for each side by name, the vocabulary size, or the array type of its items.
+        encode: returns the ids or items of an example on each side; empty if there is nothing to read, None if there
+            would be too many.
+        identity_key: returns a value that two examples share only if they are the same; None if duplicates are not
+            looked for, as with pictures.
     """
 
     side_sizes: Mapping[str, int | ArraySpec]
@@ -154,15 +161,15 @@ class ExampleEncoder(Generic[Example]):
 @final
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Encoded examples on disk; `write_corpus` makes one.
+    """Encoded examples on disk; `write_corpus` creates one.
 
     Attributes:
-        folder: where it lies.
-        report: what was kept and dropped when it was written.
-        sides: the ids or arrays of all examples, by the side's name.
-        digests: a number for each example, equal for those that are the same; None where there are none, as in corpora
-            of older versions.
-        text_reports: what was kept and dropped of each text that it was made of; they stand one after the other.
+        folder: the folder of the corpus.
+        report: numbers of kept and dropped examples.
+        sides: the ids or arrays of all examples, by name of the side.
+        digests: one number for each example, equal for equal examples; None if there are none, as in corpora of older
+            versions.
+        text_reports: numbers of kept and dropped examples of each text in the corpus; the texts follow one another.
     """
 
     folder: Path
@@ -173,9 +180,9 @@ class Corpus:
 
     @classmethod
     def open(cls, folder: Path, *, fingerprint: str | None = None) -> Corpus:
-        """The corpus in a folder; `RunError` where it is missing, damaged or of another fingerprint.
+        """Open the corpus in a folder; raise `RunError` if it is missing, damaged or has another fingerprint.
 
-        Every byte is read once, so that none that was changed is learned from.
+        Every byte is read once, so that no changed byte is used for training.
         """
         try:
             record: dict[str, Any] = read_json(folder / _DESCRIPTION_FILE)
@@ -215,23 +222,24 @@ class Corpus:
 
     @property
     def lengths(self) -> Int[np.ndarray, "N sides"]:
-        """Ids of each example on each side."""
+        """Number of ids of each example on each side."""
         return np.stack([side.lengths for side in self.sides.values()], axis=1)
 
     def count_shared_examples(self, other: Corpus) -> int:
-        """How many of the examples occur in another corpus too; 0 where that is not known."""
+        """Count the examples of this corpus that also occur in another one; 0 if there are no digests."""
         if self.digests is None or other.digests is None:
             return 0
         return int(np.isin(self.digests, other.digests).sum())
 
 
 def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int) -> ExampleEncoder[SentencePair]:
-    """Both sides of parallel text, each with its end, at most `max_length` ids together; before a source stand its tags
-    and, as far as there is room, what it follows.
+    """Build the encoder of parallel text: both sides with their end ids, at most `max_length` ids on a side; tags
+    precede the source, and so does its context as far as there is room.
     """
     get_tagged_tokenizer = cache(source.with_tags)
 
     def encode_side(text: str, tokenizer: Tokenizer, context: Sequence[str] = ()) -> list[int] | None:
+        """Encode one side with its end id; empty if there is no text, None if it is too long."""
         if len(text) > CHARACTERS_PER_TOKEN * max_length:
             return None
         ids = tokenizer.encode(text)
@@ -255,16 +263,17 @@ def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int)
 def build_factored_encoder(
     pair_encoder: ExampleEncoder[SentencePair], source_encoder: SourceEncoder, *, max_length: int
 ) -> ExampleEncoder[SentencePair]:
-    """An encoding of parallel text with one more side, the factors of source pieces; the end of a source has none.
+    """Build an encoder of parallel text with one more side: the factors of the source pieces; the end id has factor 0.
 
     Args:
-        pair_encoder: gives the other sides, the source first, of pairs without labels.
-        source_encoder: of sources.
-        max_length: of a source, as of `pair_encoder`.
+        pair_encoder: encodes the other sides, the source first, of pairs without labels.
+        source_encoder: encodes sources with factors.
+        max_length: largest number of ids of a source, the same as of `pair_encoder`.
     """
     num_factors, get_tagged_encoder = len(source_encoder.factors), cache(source_encoder.with_tags)
 
     def encode(pair: SentencePair) -> Sequence[Sequence[Any] | np.ndarray | None]:
+        """Encode a pair and the factors of its source."""
         try:
             plain_texts = [source_encoder.strip_labels(text) for text in (pair.source, *pair.context)]
             sides = pair_encoder.encode(pair._replace(source=plain_texts[0], context=tuple(plain_texts[1:])))
@@ -291,16 +300,16 @@ def write_corpus(
     fingerprint: str = "",
     more_texts: Sequence[Iterable[Example]] = (),
 ) -> Corpus:
-    """Encodes examples into a folder, in place of the corpus that may be there.
+    """Encode examples into a folder, replacing a corpus that is already there.
 
-    Examples with an empty side, and those with a side that is too long, are dropped and counted.
+    Examples with an empty side, and examples with a side that is too long, are dropped and counted.
 
     Args:
-        folder: where the corpus goes; missing, empty, or with an older corpus in it.
-        examples: what to encode, read once.
-        encoder: how.
-        fingerprint: what the corpus depends on, for `Corpus.open` to compare.
-        more_texts: further texts, which stand behind the first; `Corpus.text_reports` says where each ends.
+        folder: folder of the corpus; missing, empty, or with an older corpus in it.
+        examples: the examples to encode, read once.
+        encoder: converts each example to ids or arrays.
+        fingerprint: identifies what the corpus depends on; `Corpus.open` compares it.
+        more_texts: further texts, stored after the first; `Corpus.text_reports` has the size of each.
 
     Raises:
         DataError: an example cannot be read, or none is left.
@@ -333,7 +342,9 @@ def write_corpus(
 
 
 def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
-    """A sha256 of what some files hold and of some texts, in this order; the names of files do not count."""
+    """Compute the sha256 of the contents of files and of some strings, in this order; the names of the files do not
+    count.
+    """
     sha256 = hashlib.sha256()
     for path in paths:
         try:
@@ -347,7 +358,7 @@ def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
 
 
 class _SideWriter:
-    """The two growing files of one side."""
+    """Writes the two files of one side of a corpus: its items and the start of each example."""
 
     def __init__(self, files: ExitStack, stem: Path, *, size_or_spec: int | ArraySpec) -> None:
         spec = ArraySpec("<u2" if size_or_spec <= 2**16 else "<u4") if isinstance(size_or_spec, int) else size_or_spec
@@ -361,23 +372,26 @@ class _SideWriter:
         self._append_array("starts", np.array(0, dtype=_START_DTYPE))
 
     def add_items(self, items: Sequence[Any] | np.ndarray) -> None:
+        """Append the items of one example."""
         self._num_items += len(items)
         self._append_array("ids", np.asarray(items, dtype=self._dtype).reshape(len(items), *self._shape))
         self._append_array("starts", np.array(self._num_items, dtype=_START_DTYPE))
 
     def to_json(self) -> dict[str, Any]:
+        """Return the description of this side for `corpus.json`."""
         shape = {"shape": list(self._shape)} if self._shape else {}
         sums = {name: sha256.hexdigest() for name, sha256 in self._checksums.items()}
         return {"dtype": self._dtype.str, "tokens": self._num_items, **shape, "sha256": sums}
 
     def _append_array(self, name: str, array: np.ndarray) -> None:
+        """Append an array to one of the files and to its checksum."""
         content = array.tobytes()
         self._checksums[name].update(content)
         self._files[name].write(content)
 
 
 class _DigestWriter(Generic[Example]):
-    """The growing file of what tells examples from each other."""
+    """Writes a digest of each example, by which duplicates are found."""
 
     def __init__(self, files: ExitStack, path: Path, *, identity_key: Callable[[Example], object]) -> None:
         self._identity_key = identity_key
@@ -385,6 +399,7 @@ class _DigestWriter(Generic[Example]):
         self.checksum = hashlib.sha256()
 
     def add_example(self, example: Example) -> None:
+        """Append the digest of one example."""
         text = repr(self._identity_key(example)).encode("utf-8", "surrogatepass")
         content = hashlib.blake2b(text, digest_size=_DIGEST_DTYPE.itemsize).digest()
         self.checksum.update(content)
@@ -397,6 +412,7 @@ def _encode_examples(
     side_writers: Sequence[_SideWriter],
     digest_writer: _DigestWriter[Example] | None,
 ) -> EncodingReport:
+    """Encode and append all examples of one text; return how many were kept and dropped."""
     kept = empty = too_long = 0
     for example in examples:
         encoded = encode(example)
@@ -414,12 +430,14 @@ def _encode_examples(
 
 
 def _require_examples(report: EncodingReport) -> None:
+    """Raise `DataError` if a text has no examples or none was kept."""
     num_read = report.kept + report.empty + report.too_long
     if num_read == 0:
         raise DataError("there is not a single example; check the files")
     if report.kept == 0:
         raise DataError(
-            f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a side "
+            f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a "
+            "side "
             "that is too long; check the files or allow longer ones (data.max_length)"
         )
 
@@ -434,6 +452,10 @@ def _map_side(
     shape: Sequence[int] = (),
     sha256: Mapping[str, str] | None = None,
 ) -> CorpusSide:
+    """Memory-map one side of a corpus after checking its sha256; raise `ValueError` if its files do not fit together.
+
+    The keywords are those of `corpus.json`.
+    """
     for name, expected in (sha256 or {}).items():  # older versions wrote none
         if compute_digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} is not what was written")
@@ -445,12 +467,14 @@ def _map_side(
 
 
 def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarray, " N"]:
+    """Memory-map the digests of a corpus; raise `ValueError` if their sha256 is not `expected`."""
     if compute_digest(folder / _DIGESTS_FILE) != expected:
         raise ValueError(f"{_DIGESTS_FILE} is not what was written")
     return _map_array(folder / _DIGESTS_FILE, dtype=_DIGEST_DTYPE, count=count)
 
 
 def _map_array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:
+    """Memory-map a file as an array; raise `ValueError` if its size is wrong."""
     size, needed = path.stat().st_size, count * dtype.itemsize * math.prod(shape)
     if size != needed:
         raise ValueError(f"{path.name} has {size} bytes instead of {needed}")

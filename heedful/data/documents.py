@@ -1,4 +1,4 @@
-"""Texts to be continued: whole files, blocks, lines, or fields of JSON, as documents that end."""
+"""Readers of documents for language modelling: whole files, blocks, lines, or fields of JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from heedful.data.tokenizers import Tokenizer
 
 _CHUNK_CHARACTERS = 2**20
-"""Characters after which a document may be handed on in parts, so that one of any length can be read."""
+"""Number of characters after which a document may be returned in chunks, so that documents of any length can be
+read."""
 
 
 class DocumentChunk(NamedTuple):
-    """A document or a part of one; `is_last` says whether it is the last part."""
+    """A document or a part of one; `is_last` is true for the last part."""
 
     text: str
     is_last: bool
@@ -25,7 +26,7 @@ class DocumentChunk(NamedTuple):
 
 @final
 class PlainTextReader(ExampleReader[DocumentChunk]):
-    """One file as one document; its lines end with a line feed, whatever they ended with."""
+    """Read one file as one document; all line ends become line feeds."""
 
     def __iter__(self) -> Iterator[DocumentChunk]:
         lines: list[str] = []
@@ -42,7 +43,7 @@ class PlainTextReader(ExampleReader[DocumentChunk]):
 
 @final
 class LineDocuments(ExampleReader[DocumentChunk]):
-    """A document on each line; empty lines are none."""
+    """Read each line as a document; empty lines are skipped."""
 
     def __iter__(self) -> Iterator[DocumentChunk]:
         return (DocumentChunk(line, is_last=True) for line in read_lines(self.paths[0]) if line.strip())
@@ -50,7 +51,7 @@ class LineDocuments(ExampleReader[DocumentChunk]):
 
 @final
 class BlankSeparatedDocuments(ExampleReader[DocumentChunk]):
-    """Documents with one or more empty lines between them, as BERT's pre-training data has them."""
+    """Read documents separated by empty lines, the format of BERT's pre-training data."""
 
     def __iter__(self) -> Iterator[DocumentChunk]:
         lines: list[str] = []
@@ -66,7 +67,7 @@ class BlankSeparatedDocuments(ExampleReader[DocumentChunk]):
 
 @final
 class JsonlDocuments(ExampleReader[DocumentChunk]):
-    """A document in a field of each line's JSON object."""
+    """Read a document from one field of the JSON object on each line."""
 
     def __init__(self, path: Path, *, field: str) -> None:
         super().__init__(path)
@@ -78,12 +79,13 @@ class JsonlDocuments(ExampleReader[DocumentChunk]):
 
 
 def build_document_encoder(tokenizer: Tokenizer) -> ExampleEncoder[DocumentChunk]:
-    """A document as its ids, with its end."""
+    """Build the encoder of documents: the ids of the text, and the end id after the last chunk."""
     from heedful.data.corpus import ExampleEncoder  # which needs torch
 
     eos = tokenizer.special.eos
 
     def encode(chunk: DocumentChunk) -> tuple[list[int]]:
+        """Encode one chunk."""
         ids = tokenizer.encode(chunk.text)
         return ([*ids, eos] if ids and chunk.is_last else ids,)
 

@@ -1,7 +1,7 @@
-"""One or two texts as the one sequence that an encoder reads, and long texts as windows that overlap.
+"""Build encoder inputs from one or two texts, and split long texts into overlapping windows.
 
-A sequence is `bos A eos`, or `bos A eos B eos`; segments are 0 up to the first `eos` and 1 behind it (Devlin et al.
-2019). `max_length` counts these ids too.
+A sequence is `bos A eos`, or `bos A eos B eos`; segments are 0 up to the first `eos` and 1 after it (Devlin et al.
+2019). `max_length` counts these special ids too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True)
 class EncoderInput:
-    """Ids and segments of a sequence, and how many ids of the texts were `num_truncated` because there was no room."""
+    """Ids and segments of a sequence, and the number of ids that were truncated (`num_truncated`)."""
 
     ids: tuple[int, ...]
     segments: tuple[int, ...]
@@ -25,15 +25,15 @@ class EncoderInput:
 
 @dataclass(frozen=True)
 class ContextWindow:
-    """A question and a stretch of its context: `bos question eos context eos`.
+    """A question and a part of its context: `bos question eos context eos`.
 
     Attributes:
-        ids: what the model reads.
+        ids: ids of the sequence.
         segments: 0 for the question, 1 for the context.
-        context_start: the index in `ids` of the first id of the context.
-        offsets: the characters of the context that each of its ids here stands for, (start, stop).
-        first_index: the number of the first of them among all ids of the context.
-        is_most_central: whether each of them has more context around it here than in any other window.
+        context_start: index in `ids` of the first id of the context.
+        offsets: start and stop of each context id here, in characters of the context.
+        first_index: index of the first context id here among all ids of the context.
+        is_most_central: whether each context id has more context around it here than in any other window.
     """
 
     ids: tuple[int, ...]
@@ -44,10 +44,12 @@ class ContextWindow:
     is_most_central: tuple[bool, ...]
 
     def find_token_span(self, start: int, stop: int) -> tuple[int, int] | None:
-        """The indices in `ids` of the first and the last id of characters `start` to `stop`; None if not all are here.
+        """Return the indices in `ids` of the first and the last id of characters `start` to `stop`; None if not all of
+        them are in this window.
 
-        Ids that share a character with the answer belong to it, so an answer that begins inside of a token is
-        found with all of that token.
+        Ids that share a character with the answer belong to it, so an answer that begins inside a token includes all of
+        that
+        token.
         """
         overlapping = [i for i, (low, high) in enumerate(self.offsets) if low < stop and high > start]
         if not overlapping or self.offsets[overlapping[0]][0] > start or self.offsets[overlapping[-1]][1] < stop:
@@ -55,12 +57,14 @@ class ContextWindow:
         return self.context_start + overlapping[0], self.context_start + overlapping[-1]
 
     def get_text(self, context: str, first: int, last: int) -> str:
-        """The text from the id at index `first` to the one at `last`, both in the context and counted in `ids`."""
+        """Return the text from the id at index `first` to the id at index `last`; both count in `ids` and are in
+        the context.
+        """
         return context[self.offsets[first - self.context_start][0] : self.offsets[last - self.context_start][1]]
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> EncoderInput:
-    """One or two texts as a model reads them; of what is too long the longer text loses its end."""
+    """Encode one or two texts as a model reads them; if they are too long, the longer text is truncated."""
     ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
     return build_encoder_input(
         ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length
@@ -70,12 +74,12 @@ def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int)
 def build_encoder_input(
     a: Sequence[int], b: Sequence[int] | None = None, *, special: SpecialIds, max_length: int
 ) -> EncoderInput:
-    """One or two encoded texts as one sequence.
+    """Combine one or two sequences of ids into one encoder input, truncated to `max_length`.
 
-    Where there is no room for all, ids are taken from the end of the longer text, of the second if both are equally
-    long, until there is: BERT's rule, which leaves of the shorter text as much as it can. An empty text stays empty:
-    `bos eos`, `bos eos B eos` and `bos A eos eos` are sequences like any other. `RecipeError` where `max_length` has no
-    room for bos and eos.
+    If there is no room for all, ids are removed from the end of the longer text, of the second if both are equally
+    long, until they fit: BERT's rule, which keeps as much as possible of the shorter text. An empty text stays empty:
+    `bos eos`, `bos eos B eos` and `bos A eos eos` are valid sequences. Raises `RecipeError` if `max_length` has no
+    room for the special ids.
     """
     num_special = 2 if b is None else 3
     room = max_length - num_special
@@ -104,16 +108,16 @@ def build_windows(
     stride: int,
     max_question: int = 64,
 ) -> list[ContextWindow]:
-    """A question with each stretch of its context that fits, so that every id of the context is read at least once.
+    """Build windows of a question with parts of its context, so that every id of the context is in at least one window.
 
     Args:
-        question: its ids; those behind `max_question` are dropped. It may be empty.
-        context: its ids; an empty context gives one window.
-        offsets: where in the context's text each of its ids stands (`data.token_offsets`).
-        special: the tokenizer's ids with a meaning.
-        max_length: ids in a window at most.
-        stride: ids between the begins of two windows.
-        max_question: ids of a question at most.
+        question: ids of the question; those after `max_question` are dropped. It may be empty.
+        context: ids of the context; an empty context gives one window.
+        offsets: start and stop of each context id in the text of the context (`data.token_offsets`).
+        special: the special ids of the tokenizer.
+        max_length: largest number of ids in a window.
+        stride: number of ids between the starts of two windows.
+        max_question: largest number of ids of a question.
 
     Raises:
         RecipeError: there is no room for context, or the stride would leave a gap.
@@ -123,7 +127,8 @@ def build_windows(
     room = max_length - len(question_ids) - 3
     if room < 1:
         raise RecipeError(
-            f"max_length is {max_length}, which leaves no room for context behind a question of {len(question_ids)}; raise it "
+            f"max_length is {max_length}, which leaves no room for context behind a question of {len(question_ids)}; "
+            "raise it "
             "or lower max_question"
         )
     if not 1 <= stride <= room:
@@ -147,7 +152,9 @@ def build_windows(
 
 
 def _find_most_central(index: int, ranges: Sequence[range]) -> int:
-    """The window in which an id is farthest from the nearer edge; of two alike the longer, then the first."""
+    """Return the index of the window in which an id is farthest from the nearer edge; ties go to the longer window,
+    then to the first.
+    """
     margins = [
         (min(index - s.start, s.stop - 1 - index) + 0.01 * len(s), -window_index)
         for window_index, s in enumerate(ranges)

@@ -1,7 +1,8 @@
-"""What is known of the words of a source besides which they are: the case of their letters, or labels beside them.
+"""Source factors: features of each word besides its identity, such as its case or labels given with it.
 
-A label stands behind its word with U+FFE8 between, and several behind each other, each with one before it; so a
-sentence with labels is one text wherever sentences are. A piece has the number of the word that it begins in.
+A label follows its word after the separator U+FFE8, and further labels follow the same way; so a sentence with labels
+is
+one text wherever sentences are used. A piece gets the factor of the word in which it begins.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ from heedful.errors import DataError, RunError
 from heedful.files import read_json
 
 LABEL_SEPARATOR: Final = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
-"""Stands between a word and its labels."""
+"""Separates a word from its labels."""
 FACTORS_SIDE: Final = "factors"
-"""The side of a corpus that holds those of source pieces."""
+"""Name of the corpus side that holds the factors of source pieces."""
 
 _FILE_FORMAT: Final = 1
 _MAX_SHOWN_CHARACTERS: Final = 60
-"""Letters of a sentence in a message."""
+"""Number of characters of a sentence shown in a message."""
 _WORD: Final = re.compile(r"\S+")
 
 NumberedSpan: TypeAlias = tuple[int, int, int]
-"""Start and stop of a part of a text, in characters, and a number."""
+"""Start and stop of a part of a text, in characters, and the factor's number for it."""
 
 
 class Factor(ABC):
-    """What is known of each word, as one of a few numbers; 0 where that is nothing.
+    """A feature of each word, as a number below `size`; 0 means no value.
 
     Attributes:
-        is_given: whether it is a label beside the word; otherwise the text itself tells it.
-        lowercases: whether the text is read in lower case, since the factor knows the case.
+        is_given: whether it is a label given with each word; otherwise it is computed from the text.
+        lowercases: whether the text is lowercased, since the factor holds the case.
     """
 
     is_given: ClassVar[bool] = False
@@ -63,15 +64,15 @@ class Factor(ABC):
 
     @abstractmethod
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """The parts of a text of which something is known, one after the other.
+        """Yield the parts of a text that have a value, in order.
 
         Args:
-            text: without labels.
-            labels: of its words, where they are given.
+            text: the text without labels.
+            labels: the label of each word, if labels are given.
         """
 
     def save(self, path: Path) -> None:
-        """One file that `load_factor` reads, written whole or not at all; `RunError` where it cannot."""
+        """Write the factor to a file that `load_factor` reads, atomically; raise `RunError` if that fails."""
         content = {"format": _FILE_FORMAT, **self._to_json()}
         write_atomic(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
@@ -81,7 +82,7 @@ class Factor(ABC):
 
 @final
 class CaseFactor(Factor):
-    """Of each run of letters: lower, Title, UPPER or mixed case; 0 for letters without case, digits and marks.
+    """The case of each run of letters: lower, Title, UPPER or mixed; 0 for letters without case, digits and marks.
 
     A single capital letter is Title.
     """
@@ -95,7 +96,7 @@ class CaseFactor(Factor):
         return len(self.case_names)
 
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Of runs of letters that have case."""
+        """Yield the runs of letters that have case."""
         for match in _get_letters_pattern().finditer(text):
             if name := _classify_case(match[0]):
                 yield *match.span(), self.case_names.index(name)
@@ -106,11 +107,12 @@ class CaseFactor(Factor):
 
 @cache
 def _get_letters_pattern() -> re.Pattern[str]:
-    """Letters and their accents, with apostrophes inside."""
+    """Return the pattern of a run of letters with their accents and inner apostrophes."""
     return re.compile(rf"[^\W\d_](?:[^\W\d_]|[{combining_marks()}]|['\u2019](?=[^\W\d_]))*")
 
 
 def _classify_case(run: str) -> str:
+    """Return the case of a run of letters: lower, title, upper or mixed; empty if its letters have no case."""
     letters = [letter for letter in run if letter.isupper() or letter.islower() or letter.istitle()]
     if not letters:
         return ""
@@ -122,10 +124,10 @@ def _classify_case(run: str) -> str:
 
 @final
 class GivenFactor(Factor):
-    """A label beside each word; 0 for one that the training text lacks.
+    """A label given with each word; 0 for labels that are not in the training text.
 
     Args:
-        labels: those that it has.
+        labels: the labels of the training text.
     """
 
     is_given: ClassVar[bool] = True
@@ -139,7 +141,7 @@ class GivenFactor(Factor):
         return self.labels.size + 1
 
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Of words between white space."""
+        """Yield the words between white space with the number of their label."""
         for word, label in zip(_WORD.finditer(text), labels, strict=True):
             label_id = self.labels.get_id(label)
             yield *word.span(), 0 if label_id is None else label_id + 1
@@ -149,7 +151,7 @@ class GivenFactor(Factor):
 
 
 def load_factor(path: Path) -> Factor:
-    """The factor that `Factor.save` wrote; `RunError` where there is none."""
+    """Load the factor that `Factor.save` wrote; raise `RunError` if the file holds none."""
     try:
         record = read_json(path)
         version, kind, labels = record["format"], record["kind"], record.get("labels", [])
@@ -167,24 +169,26 @@ def load_factor(path: Path) -> Factor:
 
 
 def split_factors(text: str, names: Sequence[str]) -> tuple[str, list[tuple[str, ...]]]:
-    """A text without its labels, and those of each word.
+    """Separate a text from its labels; return the plain text and the labels of each word.
 
     Args:
-        text: words with a label for each of the names behind them; of none the text is as it is.
-        names: what the labels say.
+        text: words followed by one label for each name; without names the text is returned as it is.
+        names: names of the labels.
 
     Raises:
-        DataError: a word has more or fewer.
+        DataError: a word has more or fewer labels.
     """
     if not names:
         return text, []
     labels = []
 
     def remove_labels(word: re.Match[str]) -> str:
+        """Return a word without its labels, and store these."""
         plain_word, *word_labels = word[0].split(LABEL_SEPARATOR)
         if len(word_labels) != len(names) or not plain_word or not all(word_labels):
             raise DataError(
-                f"{word[0]!r} is not {LABEL_SEPARATOR.join(['word', *names])}: this model reads labels behind each word, "
+                f"{word[0]!r} is not {LABEL_SEPARATOR.join(['word', *names])}: this model reads labels behind each "
+                "word, "
                 "with U+FFE8 between; write them there, or give them in a file of their own"
             )
         labels.append(tuple(word_labels))
@@ -194,15 +198,15 @@ def split_factors(text: str, names: Sequence[str]) -> tuple[str, list[tuple[str,
 
 
 def attach_labels(text: str, labels: str, *, location: str) -> str:
-    """A text whose words have labels behind them.
+    """Append a label to each word of a text.
 
     Args:
         text: words between white space.
-        labels: a label for each word, or several with a separator between them, likewise.
-        location: where the labels stand.
+        labels: one label for each word, or several with a separator between them, between white space.
+        location: where the labels stand, for messages.
 
     Raises:
-        DataError: there are more or fewer labels than words, or a word has the separator in itself.
+        DataError: there are more or fewer labels than words, or a word contains the separator.
     """
     words, word_labels = text.split(), labels.split()
     if len(words) != len(word_labels):
@@ -212,26 +216,29 @@ def attach_labels(text: str, labels: str, *, location: str) -> str:
         )
     if LABEL_SEPARATOR in text:
         raise DataError(
-            f"{location}: its sentence has labels already, or U+FFE8 in a word: {text[:_MAX_SHOWN_CHARACTERS]!r}; take it out"
+            f"{location}: its sentence has labels already, or U+FFE8 in a word: {text[:_MAX_SHOWN_CHARACTERS]!r}; take "
+            "it out"
         )
     next_label = iter(word_labels)
     return _WORD.sub(lambda word: f"{word[0]}{LABEL_SEPARATOR}{next(next_label)}", text)
 
 
 def attach_labels_from_file(texts: Iterable[str], path: Path, *, noun: str) -> Iterator[str]:
-    """Texts with labels, which a file has line by line; `DataError` where a line does not fit its text.
+    """Append to each text the labels in the corresponding line of a file; raise `DataError` if a line does not fit its
+    text.
 
     Args:
-        texts: one for each line; empty ones have an empty line.
-        path: the file.
-        noun: what the texts are, in words.
+        texts: one text for each line; empty texts have an empty line.
+        path: the file of labels.
+        noun: what the texts are called in messages.
     """
     rows = zip_longest(texts, read_lines(path))
     for line_number, (text, line) in enumerate(rows, 1):
         if text is None or line is None:
             longer, shorter = ("lines", noun) if text is None else (noun, "lines")
             raise DataError(
-                f"{path}: has {'more' if text is None else 'fewer'} lines than there are {noun} ({line_number - 1:,} {shorter} "
+                f"{path}: has {'more' if text is None else 'fewer'} lines than there are {noun} ({line_number - 1:,} "
+                f"{shorter} "
                 f"and more {longer}); give the labels of each a line"
             )
         yield attach_labels(text, line, location=f"{path}:{line_number}")
@@ -239,14 +246,14 @@ def attach_labels_from_file(texts: Iterable[str], path: Path, *, noun: str) -> I
 
 @final
 class FactoredPairs(ExampleReader[SentencePair]):
-    """Pairs whose source words have labels, which a file has line by line, one for each pair that is read.
+    """Pairs whose source words have labels, read from a file with one line for each pair.
 
     Args:
-        pairs: the text.
+        pairs: reader of the parallel text.
         path: the file of labels.
 
     Raises:
-        DataError: as the text's reader; the labels do not fit the words, or the lines the pairs.
+        DataError: the text cannot be read, the labels do not fit the words, or the lines do not fit the pairs.
     """
 
     def __init__(self, pairs: ExampleReader[SentencePair], path: Path) -> None:
@@ -262,11 +269,11 @@ class FactoredPairs(ExampleReader[SentencePair]):
 @final
 @dataclass(frozen=True, eq=False)
 class EncodedText:
-    """A text as a model reads it, without its end.
+    """The ids of a text, without the end id, and their factors.
 
     Attributes:
-        ids: of its pieces.
-        factors: numbers of each piece; None where there are none.
+        ids: ids of the pieces.
+        factors: factors of each piece, [T, F]; None without factors.
     """
 
     ids: list[int]
@@ -276,42 +283,44 @@ class EncodedText:
         return len(self.ids)
 
     def truncate(self, count: int) -> EncodedText:
-        """Its first pieces."""
+        """Return the first `count` pieces."""
         return EncodedText(self.ids[:count], None if self.factors is None else self.factors[:count])
 
 
 @final
 @dataclass(frozen=True)
 class SourceEncoder:
-    """How texts are read: by a tokenizer, with factors.
+    """Encodes source texts with a tokenizer and factors.
 
     Attributes:
-        tokenizer: which is `Tokenizer.with_lowercase` where a factor knows the case.
-        factors: by their names.
+        tokenizer: the tokenizer; lowercasing (`Tokenizer.with_lowercase`) if a factor holds the case.
+        factors: the factors by name.
     """
 
     tokenizer: Tokenizer
     factors: Mapping[str, Factor]
 
     def with_tags(self, tags: Sequence[str]) -> Self:
-        """With tags before each text; see `Tokenizer.with_tags`."""
+        """Return an encoder that puts tags before each text; see `Tokenizer.with_tags`."""
         return type(self)(self.tokenizer.with_tags(tags), self.factors)
 
     def strip_labels(self, text: str) -> str:
-        """The text without labels; `DataError` where a word has more or fewer than there are factors of this kind."""
+        """Return the text without labels; raise `DataError` if a word has more or fewer labels than there are given
+        factors.
+        """
         return split_factors(text, self.given_names)[0]
 
     @cached_property
     def given_names(self) -> tuple[str, ...]:
-        """The factors that are labels beside words."""
+        """Names of the factors that are given as labels."""
         return tuple(name for name, factor in self.factors.items() if factor.is_given)
 
     def encode(self, text: str) -> EncodedText:
-        """Pieces and what is known of each.
+        """Encode a text, with labels if factors are given, into ids and factors.
 
         Raises:
-            DataError: the text is not valid Unicode, its labels are not those that are read, or its pieces are not
-                found again in it (`compute_offsets`).
+            DataError: the text is not valid Unicode, its labels do not fit, or its pieces cannot be found in the text
+                (`compute_offsets`).
         """
         plain, labels = split_factors(text, self.given_names)
         ids = self.tokenizer.encode(plain)
@@ -327,7 +336,9 @@ class SourceEncoder:
         return EncodedText(ids, factor_ids)
 
     def get_surfaces(self, text: str) -> list[str]:
-        """What of a text each piece stands for; as it is written where it is read in lower case."""
+        """Return the part of the text that each piece stands for; with its original case if the text is lowercased
+        for the model.
+        """
         plain = self.strip_labels(text)
         if not any(factor.lowercases for factor in self.factors.values()):
             return self.tokenizer.get_surfaces(plain)
@@ -335,7 +346,7 @@ class SourceEncoder:
 
 
 def _assign_numbers(pieces: Sequence[tuple[int, int]], spans: Sequence[NumberedSpan]) -> list[int]:
-    """For each piece the number of the first span that it is in; 0 where it is in none."""
+    """Return for each piece the number of the first span that overlaps it; 0 if there is none."""
     numbers, index = [], 0
     for start, stop in pieces:
         while index < len(spans) and spans[index][1] <= start:

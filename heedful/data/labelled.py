@@ -1,4 +1,4 @@
-"""One or two texts and what is to be said of them: a class or a number; and candidates of which some are right."""
+"""Readers of labelled texts: one or two texts with a class or a number, and candidates of which some are correct."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _MAX_SHOWN_NAME = 40
 
 @dataclass(frozen=True)
 class LabelledExample:
-    """Texts and their label.
+    """One or two texts and their label.
 
     Attributes:
         texts: one text, or two that are judged together; any may be empty.
-        label: the name of a class, or a number; None where it is not known.
-        location: where it stands (`file:line`).
-        group: what it is one of several parts of, such as the options of a question; None where it stands alone.
+        label: the name of a class, or a number; None if it is not known.
+        location: where the example stands (`file:line`).
+        group: name of the group that the example is a part of, such as the options of one question; None if it stands
+            alone.
     """
 
     texts: tuple[str, ...]
@@ -43,14 +44,14 @@ class LabelledExample:
 
 @dataclass(frozen=True)
 class MultipleChoiceExample:
-    """Candidates of which one or more are right.
+    """Candidates of which one or more are correct.
 
     Attributes:
         candidates: the texts of each candidate, as in `LabelledExample.texts`.
-        names: what each candidate is called.
-        correct_indices: the numbers of those that are right; empty where none of them is, None where it is not known.
-        gold_answers: the answers that count as right when names are compared; they need not be among the names.
-        location: where it stands (`file:line`).
+        names: the name of each candidate.
+        correct_indices: indices of the correct candidates; empty if none is correct, None if it is not known.
+        gold_answers: the answers that count as correct when names are compared; they need not be among the names.
+        location: where the example stands (`file:line`).
     """
 
     candidates: tuple[tuple[str, ...], ...]
@@ -61,17 +62,17 @@ class MultipleChoiceExample:
 
 
 class LabelledReader(ExampleReader[LabelledExample]):
-    """Labelled texts from two or three columns or fields.
+    """Base of readers of labelled texts from two or three columns or fields.
 
     Args:
-        path: plain or gzip, UTF-8.
+        path: the file, plain or gzip, UTF-8.
         texts: the columns of the texts, by name or counted from 0.
-        label: the column of the label; None where the file has none.
-        names: what each label that may be written means, such as `{"0": "negative", "1": "positive"}`; what is not
-            among them is an error. Every label is taken as it stands if None.
+        label: the column of the label; None if the file has none.
+        names: the class of each label in the file, such as `{"0": "negative", "1": "positive"}`; any other label is an
+            error. If None, every label is taken as it is.
         number: whether labels are numbers instead of classes.
-        header: whether the first row of a table names the columns; it does where a column is named, unless given.
-            Fields of JSON have names in any case.
+        header: whether the first row of a table names the columns; by default it does if a column is given by name.
+            Fields of JSON always have names.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class LabelledReader(ExampleReader[LabelledExample]):
         self._number = number
 
     def _build_example(self, texts: Sequence[str], label_text: str | None, *, location: str) -> LabelledExample:
+        """Build an example and parse its label; a label of None stays None."""
         if label_text is None:
             return LabelledExample(tuple(texts), None, location)
         return LabelledExample(
@@ -110,11 +112,11 @@ class LabelledReader(ExampleReader[LabelledExample]):
 
 
 class _TableReader(LabelledReader):
-    """Rows of columns."""
+    """Base of readers of labelled tables."""
 
     @abstractmethod
     def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
-        """Place and fields of every row."""
+        """Yield the location and the fields of every row."""
 
     def __iter__(self) -> Iterator[LabelledExample]:
         rows = self._iter_rows()
@@ -123,7 +125,8 @@ class _TableReader(LabelledReader):
         for location, fields in rows:
             if len(fields) <= max(positions):
                 raise DataError(
-                    f"{location}: {len(fields)} column{'s' * (len(fields) != 1)} where {max(positions) + 1} are needed; "
+                    f"{location}: {len(fields)} column{'s' * (len(fields) != 1)} where {max(positions) + 1} are "
+                    "needed; "
                     "mend the line or choose other columns"
                 )
             values = [fields[position] for position in positions]
@@ -133,9 +136,9 @@ class _TableReader(LabelledReader):
 
 @final
 class LabelledTsv(_TableReader):
-    """Columns between tabs, without any quoting, as GLUE has them; lines of nothing but white space are left out.
+    """Labelled texts in columns between tabs, without quoting, as in GLUE; lines of white space are skipped.
 
-    The first line is a header where a column is named, or `header` says so.
+    The first line is a header if a column is given by name, or if `header` says so.
     """
 
     def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
@@ -145,9 +148,9 @@ class LabelledTsv(_TableReader):
 
 @final
 class LabelledCsv(_TableReader):
-    """Columns between commas; fields in double quotes may hold commas, line ends and doubled quotes.
+    """Labelled texts in columns between commas; fields in double quotes may hold commas, line ends and doubled quotes.
 
-    The first row is a header where a column is named, or `header` says so. Empty lines are left out.
+    The first row is a header if a column is given by name, or if `header` says so. Empty lines are skipped.
     """
 
     def _iter_rows(self) -> Iterator[tuple[str, list[str]]]:
@@ -156,9 +159,9 @@ class LabelledCsv(_TableReader):
 
 @final
 class LabelledJsonl(LabelledReader):
-    """Fields of the JSON object on each line; the label may be text, a number or a truth value.
+    """Labelled texts in fields of the JSON object on each line; the label may be a text, a number or a boolean.
 
-    Where a label is missing or null it is None: some benchmarks leave it out of their test files.
+    A missing or null label becomes None: some benchmarks leave labels out of their test files.
     """
 
     def __iter__(self) -> Iterator[LabelledExample]:
@@ -172,16 +175,18 @@ class LabelledJsonl(LabelledReader):
 
 @final
 class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
-    """On each line a JSON object with a list of candidates, and the number of the right one, from 0.
+    """Multiple-choice examples: on each line a JSON object with a list of candidates and the index of the correct one,
+    from 0.
 
-    Where that is missing or null it is not known.
+    If the index is missing or null, the correct candidate is not known.
 
     Args:
-        path: plain or gzip, UTF-8.
-        candidates: the field of the list.
-        label: the field of the number.
-        text: the field of what all candidates share, which is read before each; where it is empty, or None, each is
-            read alone.
+        path: the file, plain or gzip, UTF-8.
+        candidates: name of the field with the list.
+        label: name of the field with the index.
+        text: name of the field with the text that all candidates share, which is read before each; if it is empty or
+            None,
+            each candidate is read alone.
     """
 
     def __init__(self, path: Path, *, candidates: str, label: str, text: str | None = None) -> None:
@@ -191,7 +196,9 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
         self._text = text
 
     def __iter__(self) -> Iterator[MultipleChoiceExample]:
-        """`DataError` where there are fewer than two candidates, or the right one is none of them."""
+        """Iterate over the examples; raise `DataError` if one has fewer than two candidates, or an index out of
+        range.
+        """
         for _, record in read_records(self.paths[0]):
             location, names = record.location, record.get_texts(self._candidates)
             if len(names) < 2:
@@ -201,7 +208,8 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
             correct_index = record.get_int(self._label) if self._label in record else None
             if correct_index is not None and not 0 <= correct_index < len(names):
                 raise DataError(
-                    f"{location}: candidate {correct_index} is said to be right, and they count from 0 to {len(names) - 1}; mend "
+                    f"{location}: candidate {correct_index} is said to be right, and they count from 0 to "
+                    f"{len(names) - 1}; mend "
                     "the line"
                 )
             shared = "" if self._text is None else record.get_text(self._text)
@@ -213,7 +221,9 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
 
 
 def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: bool, location: str) -> str | float:
-    """What a label that stands in a file means; `DataError` where it is empty, not among `names`, or no number."""
+    """Parse the label of an example; raise `DataError` if it is empty, not among `names`, or should be a number and
+    is not.
+    """
     text = label_text.strip()
     if not text:
         raise DataError(f"{location}: an empty label; mend the line")
@@ -231,24 +241,27 @@ def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: boo
 
 
 def parse_separator_line(line: str) -> str | None:
-    """What stands between columns by a first line such as `sep=;`, which Excel writes; None of any other line.
+    """Return the column separator from a first line such as `sep=;`, which Excel writes; None for any other line.
 
-    Empty where the line is such a one and names no mark.
+    The result is empty if the line has this form and names no separator.
     """
     match = _SEPARATOR_LINE.fullmatch(line)
     return None if match is None else (match[1] or "").replace("\\t", "\t")
 
 
 def read_csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a CSV file (RFC 4180), each with the place where it begins; `DataError` where quotes do not match.
+    """Read the rows of a CSV file (RFC 4180) with the location where each begins; raise `DataError` if quotes do not
+    match.
 
-    Fields may be of any length. A first line such as `sep=;` says what stands between columns and is no row.
+    Fields may be of any length. A first line such as `sep=;` sets the separator and is not a row.
     """
     return ((f"{path}:{start_line}", row) for start_line, row in read_quoted_rows(path))
 
 
 def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """The same, with another mark between columns perhaps, and the number of the line alone."""
+    """Read the rows of a table with quoted fields, with the line number where each begins; raise `DataError` if
+    quotes do not match.
+    """
     csv.field_size_limit(
         _MAX_FIELD_CHARACTERS
     )  # of the whole process; 131,072 characters unless somebody says otherwise
@@ -271,6 +284,7 @@ def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int,
 
 
 def _find_column(column: ColumnKey, header: Sequence[str], *, location: str, requested: Sequence[ColumnKey]) -> int:
+    """Return the index of a column given by name or number; raise `DataError` if the header does not have the name."""
     if isinstance(column, int):
         return column
     if column in header:
@@ -285,5 +299,5 @@ def _find_column(column: ColumnKey, header: Sequence[str], *, location: str, req
 
 
 def _quote_name(name: str) -> str:
-    """A name, or the beginning of what is too long for one."""
+    """Return a name in quotes, shortened if it is long."""
     return repr(name if len(name) <= _MAX_SHOWN_NAME else f"{name[:_MAX_SHOWN_NAME]}...")

@@ -1,4 +1,4 @@
-"""Names of classes as ids and back."""
+"""The vocabulary of class labels: names to ids and back."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FILE_FORMAT = 1
 
 
 _MAX_SHOWN: Final = 12
-"""Names that `print` shows."""
+"""Number of names that `repr` shows."""
 
 
 @final
 class LabelVocabulary:
-    """Classes, the most frequent first; ids count from 0.
+    """Class labels with ids from 0, the most frequent class first.
 
     Args:
-        names: different from each other and not empty.
+        names: the names of the classes, all different and not empty.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class LabelVocabulary:
 
     @classmethod
     def learn(cls, labels: Iterable[str]) -> LabelVocabulary:
-        """All that occur; `DataError` where none does."""
+        """Build the vocabulary of all labels that occur; raise `DataError` if there are none."""
         counts = Counter(labels)
         if not counts:
             raise DataError("there is not a single label to learn; check the training files")
@@ -46,7 +46,7 @@ class LabelVocabulary:
 
     @classmethod
     def load(cls, path: Path) -> LabelVocabulary:
-        """Those that `save` wrote; `RunError` where there are none."""
+        """Load the file that `save` wrote; raise `RunError` if it holds no labels."""
         try:
             record = read_json(path)
             version, names = record["format"], record["labels"]
@@ -66,10 +66,10 @@ class LabelVocabulary:
         return len(self.names)
 
     def get_id(self, name: str) -> int | None:
-        """The number of a label; None for one that was never seen."""
+        """Return the id of a label; None if it is unknown."""
         return self._ids.get(name)
 
     def save(self, path: Path) -> None:
-        """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
+        """Write the labels to a file that `load` reads, atomically; raise `RunError` if that fails."""
         text = json.dumps({"format": _FILE_FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
         write_atomic(path, text.encode())

@@ -1,8 +1,9 @@
-"""Which of some languages a text is in, learned from texts of each: naive Bayes over short runs of letters.
+"""Identify the language of a text by naive Bayes over character n-grams, learned from texts of each language.
 
-Runs of up to four letters tell languages apart (Cavnar and Trenkle 1994), and so a model knows those that it was
-trained on, whichever they are, without a table of all the languages of the world. Of others it knows nothing, and takes
-a text for the language that is most alike.
+Character n-grams of up to four letters tell languages apart (Cavnar and Trenkle 1994). So a model knows the languages
+it
+was trained on, without a table of all the languages of the world. A text in any other language is taken for the known
+language that is most similar.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from heedful.errors import RunError
 from heedful.files import read_bytes
 
 _MAX_FILE_BYTES: Final = 2**29
-"""Bytes of the profiles of a thousand languages."""
+"""Largest size of a file of profiles, in bytes: enough for a thousand languages."""
 _KEY_PREFIX: Final = "1/"
-"""Before the names of languages in a file, whose format it is."""
+"""Prefix of the names of languages in a file; it is the version of the format."""
 _MAX_NGRAM: Final = 4
 """Letters of a run."""
 _HASH_BITS: Final = 14
 """Runs share as many numbers as these give, since few are common."""
 MAX_TEXTS: Final = 10_000
-"""Of each language; more change nothing."""
+"""Largest number of texts used of each language; more change nothing."""
 _SMOOTHING: Final = 0.5
-"""What a number counts that never occurred."""
+"""Count given to an n-gram number that never occurred."""
 _NO_LETTERS: Final = re.compile(r"[\W\d_]+")
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 """An odd number whose products spread over all bits (Knuth's multiplicative hash, of 64 bits)."""
 
 
 class LanguagePrediction(NamedTuple):
-    """A language, and how probable it is among those that are known."""
+    """A language and its probability among the known languages."""
 
     language: str
     probability: float
@@ -47,11 +48,11 @@ class LanguagePrediction(NamedTuple):
 
 @final
 class LanguageIdentifier:
-    """How often runs of letters are in each language.
+    """Identifies languages by the frequencies of hashed character n-grams.
 
     Args:
-        languages: their names, sorted.
-        log_probs: of the probability of each number of a run, in each language.
+        languages: names of the languages, sorted.
+        log_probs: log probability of each hashed n-gram in each language, [L, N].
     """
 
     def __init__(self, languages: Sequence[str], log_probs: Float[np.ndarray, "L N"]) -> None:
@@ -63,7 +64,7 @@ class LanguageIdentifier:
 
     @classmethod
     def learn(cls, texts: Iterable[tuple[str, str]]) -> LanguageIdentifier:
-        """Of languages with texts; the first thousands of each count."""
+        """Learn from pairs of a language and a text; at most `MAX_TEXTS` texts of each language are used."""
         texts_by_language = dict[str, list[str]]()
         for language, text in texts:
             own_texts = texts_by_language.setdefault(language, [])
@@ -78,7 +79,7 @@ class LanguageIdentifier:
 
     @classmethod
     def load(cls, path: Path) -> LanguageIdentifier:
-        """Those that `save` wrote; `RunError` where there are none."""
+        """Load the file that `save` wrote; raise `RunError` if it holds none."""
         try:
             tables = dict(sorted(load(read_bytes(path, max_bytes=_MAX_FILE_BYTES)).items()))
         except OSError as error:
@@ -95,8 +96,8 @@ class LanguageIdentifier:
     def merge(
         cls, identifiers: Iterable[LanguageIdentifier], *, languages: Container[str]
     ) -> LanguageIdentifier | None:
-        """Some of the languages that several know, told apart by one; where more than one knows a language, what these
-        expect of it is averaged. None where nobody knows any of them.
+        """Merge several identifiers into one that knows the languages in `languages`; average the probabilities of
+        a language that several know. Return None if no language is known.
         """
         rows_by_language = dict[str, list[np.ndarray]]()
         for identifier in identifiers:
@@ -115,16 +116,16 @@ class LanguageIdentifier:
         return len(self.languages)
 
     def save(self, path: Path) -> None:
-        """One file that `load` reads, written whole or not at all; `RunError` where it cannot."""
+        """Write the identifier to a file that `load` reads, atomically; raise `RunError` if that fails."""
         tables = zip(self.languages, self._log_probs, strict=True)
         write_atomic(path, save({f"{_KEY_PREFIX}{language}": row for language, row in tables}))
 
     def identify(self, text: str) -> LanguagePrediction | None:
-        """The language of a text that is one of these; None where it has no letters."""
+        """Return the most probable known language of a text; None if the text has no letters."""
         return next(iter(self.rank_languages(text)), None)
 
     def rank_languages(self, text: str) -> list[LanguagePrediction]:
-        """All of these, the most probable for a text first; none where it has no letters."""
+        """Return all known languages, the most probable first; empty if the text has no letters."""
         ngrams = _hash_ngrams(text)
         if not len(ngrams):
             return []
@@ -137,7 +138,7 @@ class LanguageIdentifier:
 
 
 def _hash_ngrams(text: str) -> Int[np.ndarray, R]:
-    """Numbers of its runs of letters; words stand between spaces, and nothing else is left of what is no letter."""
+    """Return the hashes of all character n-grams of a text; everything but letters becomes a space between words."""
     words = _NO_LETTERS.sub(" ", text.lower()).strip()
     if not words:
         return np.zeros(0, np.int64)

@@ -1,4 +1,4 @@
-"""Which examples of several texts make an epoch, where some come more often or more seldom than there is of them."""
+"""Choose the examples of an epoch from several texts, with some texts over- or undersampled."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from jaxtyping import Int, Integer
 from heedful.data.random_numbers import SeededRandom
 
 _MIXING_STREAM: Final = 0x6D697865
-"""Keeps these numbers apart from others that a seed decides."""
+"""Separates these random numbers from other streams of the same seed."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class CorpusMixture:
-    """Examples of several texts, which stand one text after the other.
+    """A mixture of several texts whose examples are stored one text after the other.
 
-    An epoch has as many tokens of each text as is asked for, up to rounding and to the lengths of those that are drawn.
-    Each text goes through its examples in passes, every pass in an order of its own, and an epoch goes on where the
-    last one stopped; so no example comes a second time before all have come once. A text of which an epoch has all
-    is there as a whole each time.
+    An epoch has the wanted number of tokens of each text, up to rounding and to the lengths of the drawn examples.
+    The examples of a text are used in passes, each pass in a new random order, and an epoch continues where the last
+    one
+    stopped; so no example is repeated before all have been used once. A text that is used completely in every epoch is
+    included whole.
 
     Attributes:
-        tokens: of each example.
-        counts: examples of each text.
-        token_budgets: tokens of each text in an epoch, above 0.
-        seed: of the orders.
+        tokens: number of tokens of each example.
+        counts: number of examples of each text.
+        token_budgets: number of tokens of each text in an epoch, above 0.
+        seed: seed of the random orders.
     """
 
     tokens: Integer[np.ndarray, " N"]
@@ -44,13 +45,15 @@ class CorpusMixture:
         assert sum(self.counts) == len(self.tokens), "each example is of one text"
 
     def sample_epoch(self, epoch: int) -> Int[np.ndarray, " rows"]:
-        """The examples of an epoch, a function of the seed and the epoch alone; one may come several times."""
+        """Return the examples of an epoch, which depend on the seed and the epoch alone; an example may occur
+        several times.
+        """
         starts = [0, *accumulate(self.counts)][:-1]
         return np.concatenate([start + self._select_examples(text, epoch) for text, start in enumerate(starts)])
 
     @cached_property
     def examples_per_epoch(self) -> tuple[int, ...]:
-        """How many examples an epoch has of each text; at least one."""
+        """Number of examples of each text in an epoch, at least one."""
         sums = sum_tokens_by_text(self.tokens, self.counts)
         return tuple(
             max(1, round(budget * count / tokens))
@@ -58,7 +61,7 @@ class CorpusMixture:
         )
 
     def _select_examples(self, text: int, epoch: int) -> Int[np.ndarray, " taken"]:
-        """The examples of one of the texts, counted from 0 in it."""
+        """Return the examples of one text in an epoch, counted from 0 within the text."""
         count, num_selected = self.counts[text], self.examples_per_epoch[text]
         if num_selected == count:
             return np.arange(count)
@@ -68,12 +71,12 @@ class CorpusMixture:
         return np.concatenate(passes)[first - offset : last - offset]
 
     def _shuffle_pass(self, text: int, pass_number: int) -> Int[np.ndarray, " count"]:
-        """The examples of a text, from 0, in the order of one of its passes."""
+        """Return the examples of a text in the random order of one pass."""
         return np.argsort(
             SeededRandom(self.seed, _MIXING_STREAM, text, pass_number).uniform(self.counts[text]), kind="stable"
         )
 
 
 def sum_tokens_by_text(tokens: Integer[np.ndarray, " N"], counts: Sequence[int]) -> list[int]:
-    """The sum of the tokens of each text."""
+    """Return the number of tokens of each text."""
     return [int(text_tokens.sum()) for text_tokens in np.split(tokens, list(accumulate(counts))[:-1])]

@@ -1,13 +1,13 @@
-"""How text is read before it is cut into pieces, and how words are put back together.
+"""Normalise text before tokenization, and join words back into running text.
 
 Text is normalised by sentencepiece's `nmt_nfkc` rules: NFKC (of single letters and their usual combining marks),
-control characters gone, every run of whitespace one space and none at the ends; `nmt_nfkc_cf` also folds case,
-though `ß` stays. The tables come with that package, so the same
-text reads the same under every version of Python. Before that, what changes the layout of a text and not what it says
-is taken out (`characters.remove_invisible`).
+control characters removed, every run of white space one space and none at the ends; `nmt_nfkc_cf` also folds case,
+though `ß` stays. The tables come with that package, so the same text is normalised the same under every version of
+Python. Before that, characters that change only the layout of a text are removed (`characters.remove_invisible`).
 
-What a model learns to write may keep marks of its own, such as the comma of Chinese, an ellipsis or a fraction, which
-NFKC exchanges for others. Such text is only `normalise_nfc`: NFC, without control characters, and with the same white space.
+The output side of a model may keep characters that NFKC replaces, such as the comma of Chinese, an ellipsis or a
+fraction. Such text is only normalised by `normalise_nfc`: NFC, without control characters, and with the same white
+space.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPENING = frozenset("([{«„¿¡")
 
 
 def require_valid_unicode(text: str) -> str:
-    """The same text; `DataError` where it holds half a surrogate pair, which no file or library can take."""
+    """Return the text; raise `DataError` if it holds half a surrogate pair, which no file or library can take."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -39,13 +39,13 @@ def require_valid_unicode(text: str) -> str:
 
 
 def get_rule_name(*, lowercase: bool) -> str:
-    """Sentencepiece's name for the rules."""
+    """Return sentencepiece's name of the normalisation rules."""
     return "nmt_nfkc_cf" if lowercase else "nmt_nfkc"
 
 
 @cache
 def build_normaliser(*, lowercase: bool) -> Callable[[str], str]:
-    """The rules as a function of valid text."""
+    """Return a function that normalises valid text by these rules."""
     normalizer = sentencepiece.SentencePieceNormalizer(
         rule_name=get_rule_name(lowercase=lowercase),
         add_dummy_prefix=False,
@@ -56,10 +56,12 @@ def build_normaliser(*, lowercase: bool) -> Callable[[str], str]:
 
 
 def normalise_nfc(text: str) -> str:
-    """Valid text in NFC (Unicode Standard Annex 15), without control characters and with single spaces between words.
+    """Normalise valid text to NFC (Unicode Standard Annex 15), without control characters and with single spaces
+    between words.
 
-    Letters and marks stay what they are, whatever looks alike; what is taken for white space, or left out, is the same
-    as with the other rules. Zero-width joiners and non-joiners stay, since scripts are written with them.
+    Letters and marks stay what they are, even if others look the same; white space and removed characters are the same
+    as
+    with the other rules. Zero-width joiners and non-joiners stay, since some scripts need them.
     """
     return " ".join(
         filter(None, unicodedata.normalize("NFC", remove_invisible(text).translate(_LAYOUT_TABLE)).split(" "))
@@ -73,27 +75,27 @@ _LAYOUT_TABLE = str.maketrans(
         **dict.fromkeys("\u202f\u205f\u2581\u3000\ufffd", " "),
     }
 )
-"""What is left out of text, and what is white space in it."""
+"""Characters that are removed from text, and characters that become spaces."""
 
 
 @cache
 def get_word_pattern() -> re.Pattern[str]:
-    r"""What is a word or a mark of punctuation in normalised text.
+    """Return the pattern of a word or a punctuation mark in normalised text.
 
     A word is a run of letters, combining marks, digits and underscores; apostrophes and hyphens between two
-    such runs belong to it, and so do `.` and `,` between digits. Any other character but a space stands
-    alone.
+    such runs belong to it, and so do `.` and `,` between digits. Any other character except a space is a piece of its
+    own.
     """
     letters = rf"[{letters_and_marks()}]+"
     return re.compile(rf"{letters}(?:(?:['\u2019-]|(?<=\d)[.,](?=\d)){letters})*|\S")
 
 
 def join_words(words: Iterable[str]) -> str:
-    """Words and punctuation as running text.
+    """Join words and punctuation into running text.
 
     There is a space between two pieces, but none before `.,;:!?%)]}»”` and none after `([{«„¿¡`. Straight
-    quotation marks open and close in turn; `“` closes after `„` and opens otherwise. What was written
-    otherwise is lost: `a/b` becomes `a / b`, French `oui !` becomes `oui!`, German `»so«` becomes `» so«`.
+    quotation marks open and close in turn; `“` closes after `„` and opens otherwise. Other spacing is lost:
+    `a/b` becomes `a / b`, French `oui !` becomes `oui!`, German `»so«` becomes `» so«`.
     """
     text: list[str] = []
     in_straight_quotes = in_low_quotes = False

@@ -1,4 +1,4 @@
-"""Numbers as people write them in tables: with a point or a comma, as a percentage, with signs of other keyboards."""
+"""Parse numbers as people write them in tables: with a point or a comma, as a percentage, with Unicode minus signs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _MISSING_VALUES: Final = frozenset(
     }
     | {"#VALUE!", "missing", "?", "-", "--", "."}
 )
-"""The words of spreadsheets, of R and of pandas; `none` is not among them, since it is the name of a class too."""
+"""Missing values as written by spreadsheets, R and pandas; `none` is not among them, since it may be the name of a
+class."""
 
 
 def parse_number(text: str) -> float | None:
-    """The finite number that a text is; None where it is none, or can be read in two ways.
+    """Parse a text as a finite number; return None if it is not a number, or is ambiguous.
 
-    `45 %` is 0.45, `3,5` is 3.5, and a minus may be the sign U+2212. `1,234` can be read in two ways.
+    `45 %` is 0.45, `3,5` is 3.5, and a minus may be the sign U+2212. `1,234` is ambiguous.
     """
     plain = text.strip().replace("\u2212", "-")
     is_percentage = plain.endswith("%")
@@ -49,5 +50,5 @@ def parse_number(text: str) -> float | None:
 
 
 def is_missing_value(text: str) -> bool:
-    """Whether a text is what spreadsheets and programs write where nothing is known, such as `NaN` or `N/A`."""
+    """Return whether a text is empty or a marker of a missing value, such as `NaN` or `N/A`."""
     return not text.strip() or text.strip() in _MISSING_VALUES

@@ -1,4 +1,6 @@
-"""Parallel text in columns of Parquet files, row group by row group: https://parquet.apache.org/docs/file-format."""
+"""Read parallel text from columns of Parquet files, row group by row group:
+https://parquet.apache.org/docs/file-format.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,19 @@ from heedful.data.readers import ExampleReader, SentencePair
 from heedful.errors import DataError, MissingExtraError
 
 _BATCH_ROWS: Final = 4096
-"""Rows that are held at a time, at most."""
+"""Largest number of rows held in memory at a time."""
 _TEXT_TYPES: Final = frozenset(("string", "large_string", "string_view"))
 
 
 @final
 class ParquetPairReader(ExampleReader[SentencePair]):
-    """One Parquet file, of which two columns of text are the pair; NULL is an empty side.
+    """Read pairs from two text columns of one Parquet file; NULL is an empty side.
 
     Args:
         path: the file.
-        source_field: name of the column that holds the source sentence.
-        target_field: name of the column that holds its translation.
-        document_field: name of the column that says of which document a pair is, by texts or numbers, if one does.
+        source_field: name of the column with the source sentence.
+        target_field: name of the column with its translation.
+        document_field: name of the column with the document of a pair, as text or number, if there is one.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -57,6 +59,7 @@ class ParquetPairReader(ExampleReader[SentencePair]):
                     yield SentencePair(_clean_text(source), _clean_text(target), f"{path}:{row_number}", document=name)
 
     def _require_text_columns(self, schema: Any) -> None:
+        """Raise `DataError` if a column is missing, occurs twice, or does not hold text."""
         if self._document is not None and self._document not in schema.names:
             raise DataError(f"{self.paths[0]}: has no column {self._document!r}; there: {', '.join(schema.names)}")
         for name in self._fields:
@@ -71,7 +74,7 @@ class ParquetPairReader(ExampleReader[SentencePair]):
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """A file of pyarrow's; what it finds damaged is a `DataError`."""
+    """Open a Parquet file with pyarrow; raise `DataError` if it is damaged."""
     arrow = import_pyarrow()
     try:
         with arrow.parquet.ParquetFile(path) as file:
@@ -81,7 +84,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 
 def read_first_texts(path: Path, *, max_rows: int) -> dict[str, list[str]]:
-    """The first values of each column of text, by its name; NULL is an empty text."""
+    """Read the first `max_rows` values of each text column, by name; NULL becomes an empty text."""
     with open_parquet(path) as file:
         names = [field.name for field in file.schema_arrow if _is_text_type(str(field.type))]
         batch = next(file.iter_batches(max_rows, columns=names), None) if names else None
@@ -89,16 +92,17 @@ def read_first_texts(path: Path, *, max_rows: int) -> dict[str, list[str]]:
 
 
 def _is_text_type(type_name: str) -> bool:
-    """Whether a type of pyarrow's is text, or numbers that stand for texts."""
+    """Return whether a pyarrow type is text, or dictionary-encoded text."""
     return type_name in _TEXT_TYPES or any(f"values={text}," in type_name for text in _TEXT_TYPES)
 
 
 def _clean_text(text: str | None) -> str:
+    """Return the text; empty for None and for white space alone."""
     return text if text is not None and text.strip() else ""
 
 
 def import_pyarrow() -> ModuleType:
-    """What reads Parquet; `MissingExtraError` where it is not installed."""
+    """Import pyarrow; raise `MissingExtraError` if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet  # a part that is not there before it is asked for

@@ -1,4 +1,4 @@
-"""The embedded translation task: dates, times, prices and numbers in the words of two languages.
+"""Generate a small translation corpus: dates, times, prices and numbers in the words of two languages.
 
 Babel's CLDR data and num2words know how languages write the same content: "Thursday, March 3, 1994" and
 "Donnerstag, 3. März 1994", "one thousand, two hundred and six" and "eintausendzweihundertsechs". It is real
@@ -27,16 +27,18 @@ PhrasePair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Phrasebook:
-    """Sentences of one language beside their translations, held out by content.
+    """Sentences with their translations, in parts that share no content.
 
-    A month (of a year), a time of day or a number that a sentence of `test` or `validation` speaks about
-    occurs in no sentence of another part, whatever its kind. Numbers below one hundred are the vocabulary of
-    larger ones, so they are never held out.
+    A month (of a year), a time of day or a number in a sentence of `test` or `validation` occurs in no sentence of
+    another
+    part, whatever the kind of sentence. Numbers below one hundred are the vocabulary of larger ones, so they are never
+    held
+    out.
 
     Attributes:
         train: pairs (source, target); no source occurs twice in the whole book.
-        validation: pairs to choose a model by.
-        test: pairs to report.
+        validation: pairs for choosing a model.
+        test: pairs for the final evaluation.
         kinds: the kinds of sentences that both languages can write.
     """
 
@@ -49,13 +51,15 @@ class Phrasebook:
 def build_phrasebook(
     source: str = "en", target: str = "de", *, seed: int = 0, size: int = 20_000, held_out: int = 500
 ) -> Phrasebook:
-    """A book of `size` training pairs and `held_out` pairs each for validation and test, made from a seed.
+    """Generate a phrasebook of `size` training pairs and `held_out` pairs each for validation and test from a seed.
 
-    The held-out parts do not depend on `size`, so larger and smaller books can be compared. A kind of
-    sentence that either language cannot write, or that both write alike, is left out.
+    The held-out parts do not depend on `size`, so larger and smaller books can be compared. A kind of sentence that
+    either
+    language cannot write, or that both write the same way, is left out.
 
     Raises:
-        RecipeError: an unknown language, two languages that write alike, or more sentences than there are.
+        RecipeError: an unknown language, two languages that write everything the same way, or more sentences than there
+            are.
         MissingExtraError: Babel or num2words is not installed.
     """
     writers = _LanguageWriter(_resolve_language(source)), _LanguageWriter(_resolve_language(target))
@@ -79,7 +83,9 @@ def build_phrasebook(
 
 
 def list_languages() -> tuple[str, ...]:
-    """The codes that both libraries know, such as "de" and "pt_BR", sorted; `MissingExtraError` without them."""
+    """Return the codes that both libraries know, such as "de" and "pt_BR", sorted; raise `MissingExtraError` if
+    they are not installed.
+    """
     try:
         from babel.localedata import locale_identifiers
         from num2words import CONVERTER_CLASSES
@@ -91,6 +97,7 @@ def list_languages() -> tuple[str, ...]:
 
 
 def _resolve_language(language: str) -> str:
+    """Return the code of a known language; raise `RecipeError` with suggestions for any other."""
     code = language.replace("-", "_")
     known = list_languages()
     if code in known:
@@ -112,7 +119,9 @@ def _resolve_language(language: str) -> str:
 
 @dataclass(frozen=True)
 class _PhraseContent:
-    """What a sentence may speak about; each kind uses a part of it, `variant` for whatever is never held out."""
+    """The content of a sentence; each kind of sentence uses a part of it, and `variant` for choices that are never
+    held out.
+    """
 
     moment: datetime
     number: int
@@ -129,13 +138,16 @@ class _PhraseContent:
 
 @dataclass(frozen=True)
 class _ContentPool:
-    """What one part of the book speaks about: months of years, minutes of the day, and numbers by size."""
+    """The content that one part of the book may use: months of years, minutes of the day, and numbers grouped by
+    size.
+    """
 
     months: Sequence[int]
     minutes: Sequence[int]
     numbers: Sequence[Sequence[int]]
 
     def sample_content(self, rng: Random, max_number: int) -> _PhraseContent:
+        """Sample a content whose number is at most about `max_number`."""
         month, minute = rng.choice(self.months), rng.choice(self.minutes)
         year, month = divmod(month, 12)
         day = rng.randint(1, monthrange(year, month + 1)[1])
@@ -153,9 +165,10 @@ _HELD_OUT_PERCENT = 7
 
 
 def _build_pools(seed: int) -> dict[str, _ContentPool]:
-    """Every content in exactly one part, chosen by its hash with the seed."""
+    """Assign every content to exactly one part by its hash with the seed."""
 
     def split_values(kind: str, values: Iterable[int]) -> dict[str, list[int]]:
+        """Split values between the parts by their hashes."""
         parts: dict[str, list[int]] = {"test": [], "validation": [], "train": []}
         for value in values:
             digest = hashlib.blake2b(f"{kind} {value} {seed}".encode(), digest_size=4).digest()
@@ -184,7 +197,7 @@ def _sample_pairs(
     rng: Random,
     used_sources: set[str],
 ) -> tuple[PhrasePair, ...]:
-    """New pairs until there are `count`, or until a thousand draws in a row gave none."""
+    """Sample new pairs until there are `count`, or until a thousand samples in a row gave none."""
     pairs: list[PhrasePair] = []
     num_failures = 0
     while len(pairs) < count and num_failures < 1000:
@@ -213,16 +226,19 @@ class _LanguageWriter:
 
     @cached_property
     def spell_number(self) -> Callable[..., str]:
-        """num2words in this language, remembered: German takes a tenth of a millisecond per number."""
+        """Cached function num2words for this language (German takes a tenth of a millisecond a number)."""
         from num2words import num2words
 
         return cache(lambda number, to="cardinal", **options: num2words(number, lang=self.code, to=to, **options))
 
     @cached_property
     def get_time_pattern(self) -> Callable[[str], str]:
-        """From a CLDR skeleton (Bhm, EBhm) to the locale's pattern, weekday and day period written out."""
+        """Cached function from a CLDR skeleton (Bhm, EBhm) to the locale's pattern, with weekday and day period
+        written out.
+        """
 
         def get_pattern(skeleton: str) -> str:
+            """Return the pattern of a skeleton."""
             text: str = self.locale.datetime_skeletons[skeleton].pattern
             return re.sub(r"'[^']*'|E+|c+|B+", lambda m: m[0] if m[0][0] == "'" else m[0][0] * 4, text)
 
@@ -235,12 +251,14 @@ class _LanguageWriter:
 
 
 def _format_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "full") -> str:
+    """Write the date."""
     from babel.dates import format_date
 
     return format_date(content.moment, length, writer.locale)
 
 
 def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write the date and the time in digits."""
     from babel.dates import format_time
 
     time = format_time(content.moment, "short", locale=writer.locale)
@@ -248,6 +266,7 @@ def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
 
 
 def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "long") -> str:
+    """Write the date with the year in words."""
     before, after = _format_date(writer, content, length).split(str(content.moment.year))
     year = writer.spell_number(content.moment.year, "year")
     after = after.removeprefix(".")  # Hungarian and Serbian mark an ordinal in digits by it, not one in words
@@ -257,18 +276,21 @@ def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length
 
 
 def _format_clock(writer: _LanguageWriter, content: _PhraseContent, skeleton: str = "EBhm") -> str:
+    """Write the weekday and the time of day."""
     from babel.dates import format_datetime
 
     return format_datetime(content.moment, writer.get_time_pattern(skeleton), locale=writer.locale)
 
 
 def _format_spoken_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write the time of day and the date with the year in words."""
     return writer.date_time_pattern.format(
         _format_clock(writer, content, "Bhm"), _format_spoken_date(writer, content, "full")
     )
 
 
 def _format_interval(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write an interval of two days."""
     from babel.dates import format_interval
 
     return format_interval(*content.date_range, "yMMMd", locale=writer.locale)
@@ -281,6 +303,7 @@ _SECONDS: dict[_TimeUnit, int] = {
 
 
 def _format_time_distance(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write a distance in time, such as "in 3 weeks"."""
     from babel.dates import format_timedelta
 
     unit = list(_SECONDS)[content.variant // 2 % len(_SECONDS)]
@@ -295,6 +318,7 @@ _UNITS = (
 
 
 def _format_measure(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write a number with a unit; raise `LookupError` if the language has no word for the unit."""
     from babel.units import format_unit
 
     unit = _UNITS[content.variant % len(_UNITS)]
@@ -309,6 +333,7 @@ _FOREIGN_MONEY = ("ar", "hu", "kn", "te")  # num2words counts English "cents" th
 
 
 def _format_price(writer: _LanguageWriter, content: _PhraseContent) -> str:
+    """Write a price in words; raise `LookupError` for languages that num2words writes wrongly."""
     if writer.code in _FOREIGN_MONEY:
         raise LookupError(f"no money in {writer.code}")
     amount = content.number + (1 + content.variant // 2 % 99) / 100
@@ -317,7 +342,7 @@ def _format_price(writer: _LanguageWriter, content: _PhraseContent) -> str:
 
 @dataclass(frozen=True)
 class _SentenceKind:
-    """A kind of sentence: its share of the book, the largest number in it, and how a language writes it."""
+    """A kind of sentence: its share of the book, the largest number in it, and the function that writes it."""
 
     name: str
     share: int
@@ -344,7 +369,7 @@ _DIRECTION_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u061c"))
 
 
 def _write_sentence(kind: _SentenceKind, writer: _LanguageWriter, content: _PhraseContent) -> str | None:
-    """The sentence with plain spaces, or None where the language has no words for it."""
+    """Write the sentence with plain spaces; return None if the language has no words for it."""
     try:
         text = kind.write(writer, content)
     except Exception:  # each language of num2words says in its own way that it lacks a word
@@ -355,7 +380,7 @@ def _write_sentence(kind: _SentenceKind, writer: _LanguageWriter, content: _Phra
 def _write_pair(
     kind: _SentenceKind, content: _PhraseContent, writers: tuple[_LanguageWriter, _LanguageWriter]
 ) -> PhrasePair | None:
-    """The content in both languages; None where one cannot write it or where both write it alike."""
+    """Write the content in both languages; return None if one cannot write it or both write it the same way."""
     source, target = (_write_sentence(kind, writer, content) for writer in writers)
     return None if source is None or target is None or source == target else (source, target)
 
@@ -363,7 +388,7 @@ def _write_pair(
 def _can_translate(
     kind: _SentenceKind, writers: tuple[_LanguageWriter, _LanguageWriter], *, pool: _ContentPool
 ) -> bool:
-    """Whether at least a third of some typical contents can be said."""
+    """Return whether at least a third of some typical contents can be written in both languages."""
     rng = Random(0)
     pairs = [_write_pair(kind, pool.sample_content(rng, kind.max_number), writers) for _ in range(30)]
     return sum(pair is not None for pair in pairs) >= 10

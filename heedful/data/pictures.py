@@ -1,6 +1,6 @@
-"""Pictures: files of any common kind as red, green and blue bytes, and cut to one size.
+"""Read pictures of any common format as RGB bytes, and resize them to squares.
 
-One policy for every file: the first picture of those with several, turned as its EXIF data want it, transparent parts
+One policy for every file: the first picture of those with several, turned as its EXIF data say, transparent parts
 over white, grey as three equal colours, 16 bits as their upper 8. Pillow decodes (the extra `[pictures]`); formats that
 run programs, such as EPS, are not opened.
 """
@@ -28,23 +28,33 @@ if TYPE_CHECKING:
 Picture: TypeAlias = UInt8[np.ndarray, "H W 3"]
 
 PICTURE_SUFFIXES: Final = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-"""What the files of pictures are called."""
+"""Suffixes of the names of picture files."""
 MAX_PIXELS: Final = 2**26
-"""Pixels; a file of a few bytes may claim any number, and may not fill the memory."""
+"""Largest number of pixels; a file of a few bytes may claim any number and must not fill the memory."""
 
 _BYTES_PER_PIXEL: Final = 32
-"""Memory to decode a picture, and to make its bytes red, green and blue."""
+"""Memory to decode a picture and convert it to RGB, in bytes a pixel."""
 _FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _SIXTEEN_BIT_MODES: Final = ("I;16", "I;16B", "I;16L", "I;16N")
-_DECODING_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError, struct.error,
-                   zlib.error, MemoryError)  # fmt: skip
+_DECODING_ERRORS: Final = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    MemoryError,
+)
 
 
 def read_picture(path: Path) -> Picture:
-    """The picture in a file; see above.
+    """Read the picture in a file; see the module for the policy.
 
     Raises:
-        DataError: there is no such file, it is damaged or no picture, or has more than `MAX_PIXELS` pixels.
+        DataError: the file does not exist, is damaged or no picture, or has more than `MAX_PIXELS` pixels.
         MissingExtraError: Pillow is not installed.
     """
     import_pillow()
@@ -54,7 +64,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def decode_picture(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> Picture:
-    """The picture in a file, or in what a file holds; `name` tells in messages which one.
+    """Decode a picture from a file or a stream; `name` identifies it in messages.
 
     Raises:
         DataError: it is damaged or no picture, or has more than `max_pixels` pixels.
@@ -65,13 +75,13 @@ def decode_picture(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_
 
 
 def read_pixel_count(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> int:
-    """How many the picture says that it has, which is not decoded; raises as `decode_picture` does."""
+    """Return the number of pixels in the picture's header without decoding it; raises like `decode_picture`."""
     with _open_image(source, name=name, max_pixels=max_pixels) as image:
         return image.width * image.height
 
 
 def estimate_picture_memory(num_pixels: int) -> int:
-    """Estimate the bytes of memory that `decode_picture` takes for this many pixels, at most.
+    """Estimate the most bytes of memory that `decode_picture` needs for a number of pixels.
 
     Measured with pictures of 16 million pixels: 12 bytes a pixel for grey, 18 for JPEG and PNG, 22 with transparency or
     progressive JPEG, and 30 for WebP with transparency.
@@ -81,7 +91,7 @@ def estimate_picture_memory(num_pixels: int) -> int:
 
 @contextmanager
 def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Iterator[Image.Image]:
-    """A picture whose size is known, and which is decoded while the block runs."""
+    """Open a picture and check its size; errors while it is decoded in the block become `DataError`."""
     image_module = import_pillow()
     try:
         with warnings.catch_warnings():
@@ -100,19 +110,20 @@ def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Itera
 
 @dataclass(frozen=True)
 class SquareResize:
-    """How pictures of any size become squares of one size.
+    """Resizes pictures of any size to squares of one size.
 
     Attributes:
         size: pixels along each side.
-        fit: what becomes of a picture that is no square: its middle is taken ("crop"), it is drawn out ("stretch"), or
-            grey is put beside it ("pad").
+        fit: how a picture that is not square is made square: its middle is kept ("crop"), it is stretched ("stretch"),
+            or
+            grey is added at its sides ("pad").
     """
 
     size: int
     fit: Literal["crop", "stretch", "pad"] = "crop"
 
     def __call__(self, picture: Picture) -> UInt8[np.ndarray, "size size 3"]:
-        """The square; one that has its size already stays as it is, and Pillow is not needed."""
+        """Resize a picture to a square; a picture of the right size is returned unchanged, without Pillow."""
         height, width = picture.shape[:2]
         if (height, width) == (self.size, self.size):
             return picture
@@ -132,7 +143,7 @@ class SquareResize:
                 return square
 
     def map_point(self, x: float, y: float, *, height: int, width: int) -> tuple[float, float]:
-        """Where a point of a picture of this size is in the square, from 0 to 1 unless it was cut away."""
+        """Map a point of a picture of this size to the square, from 0 to 1 unless the point was cropped away."""
         across, down = {
             "crop": (min(height, width), min(height, width)),
             "stretch": (width, height),
@@ -142,17 +153,17 @@ class SquareResize:
 
 
 def resize_picture(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
-    """The picture at another size: by a cubic filter, which is wide enough to average where it becomes smaller."""
+    """Resize a picture with a cubic filter, which is wide enough to average when the picture becomes smaller."""
     image_module = import_pillow()
     image = image_module.fromarray(picture).resize((columns, rows), image_module.Resampling.BICUBIC)
     return np.array(image)
 
 
 def list_picture_files(folder: Path) -> list[Path]:
-    """The pictures that lie in a folder, by their names.
+    """Return the picture files in a folder, sorted by name.
 
     Raises:
-        DataError: there is no such folder, or none in it.
+        DataError: the folder does not exist, or holds no pictures.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file())
@@ -164,9 +175,10 @@ def list_picture_files(folder: Path) -> list[Path]:
 
 
 def encode_png(picture: Picture) -> bytes:
-    """A picture as the contents of a PNG file."""
+    """Encode a picture as the contents of a PNG file."""
 
     def build_chunk(name: bytes, content: bytes) -> bytes:
+        """Build one chunk of a PNG file."""
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
     height, width = picture.shape[:2]
@@ -177,7 +189,7 @@ def encode_png(picture: Picture) -> bytes:
 
 
 def _decode_rgb(image: Image.Image) -> Picture:
-    """The bytes of an open image, which is decoded here."""
+    """Decode an open image into RGB bytes."""
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)  # decodes: a file that is cut off shows here
@@ -194,7 +206,7 @@ def _decode_rgb(image: Image.Image) -> Picture:
 
 
 def import_pillow() -> ModuleType:
-    """What decodes pictures; `MissingExtraError` where it is not installed."""
+    """Import Pillow's `Image` module; raise `MissingExtraError` if it is not installed."""
     try:
         from PIL import Image
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Vocabularies that other projects learned, with their ids: WordPiece, byte-level BPE, Marian's sentencepiece."""
+"""Tokenizers of other projects with their original ids: WordPiece, byte-level BPE, and Marian's sentencepiece."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from heedful.errors import DataError, MissingExtraError
 _SPACE: Final = "▁"
 _LANGUAGE_PIECE: Final = re.compile(r">>([^<>]+)<<")
 _MAX_UNUSED_IDS: Final = 2**20
-"""Ids of a vocabulary that have no piece; tables are made a little larger than their vocabularies, never so much."""
+"""Largest number of ids without a piece; embedding tables are a little larger than their vocabularies, never by this
+much."""
 _VISIBLE_SPACES: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
 
 
 def _require_piece_ids(ids: Mapping[str, int], *, file: str) -> None:
-    """A `DataError` where these are not pieces with their ids."""
+    """Raise `DataError` if `ids` does not map pieces to ids."""
     if not ids or not all(
         isinstance(piece, str) and type(number) is int and number >= 0 for piece, number in ids.items()
     ):
@@ -33,7 +34,7 @@ def _require_piece_ids(ids: Mapping[str, int], *, file: str) -> None:
 
 
 def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, size: int, file: str) -> None:
-    """A `DataError` where an id with a meaning is not one of the vocabulary's."""
+    """Raise `DataError` if a special id is not in the vocabulary."""
     role_ids = (special.bos, special.eos, special.unk, special.mask)
     for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
         if type(special_id) is not int or not 0 <= special_id < size:
@@ -45,15 +46,15 @@ def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, si
 
 
 class _PretrainedTokenizer(Tokenizer):
-    """What a vocabulary of another project has: ids that it does not use, and special ones anywhere.
+    """Base of tokenizers from other projects: some ids may be unused, and special ids may be anywhere.
 
-    `DataError` where an id is not below `size`.
+    Raises `DataError` if an id is not below `size`.
 
     Args:
-        ids: of its pieces.
-        file: where they stand.
-        size: entries of the model's tables, which may be more than there are pieces; as many unless given.
-        special: their ids.
+        ids: ids of the pieces.
+        file: name of their file, for messages.
+        size: number of rows of the model's tables, which may be larger than the number of pieces; equal by default.
+        special: the special ids.
         prefix_ids: ids that every text begins with.
     """
 
@@ -73,7 +74,8 @@ class _PretrainedTokenizer(Tokenizer):
         size = num_known_ids if size is None else size
         if size < num_known_ids:
             raise DataError(
-                f"{file}: has ids up to {num_known_ids - 1}, but the model has only {size} of them; take the vocabulary that "
+                f"{file}: has ids up to {num_known_ids - 1}, but the model has only {size} of them; take the "
+                "vocabulary that "
                 "belongs to the model"
             )
         if size - len(set(ids.values())) > _MAX_UNUSED_IDS:
@@ -91,10 +93,11 @@ class _PretrainedTokenizer(Tokenizer):
 
     @property
     def pad_id(self) -> int | None:
-        """The id of padding, where the vocabulary has one."""
+        """Id of the padding piece; None if there is none."""
         return next((self.ids[name] for name in self._padding_names if name in self.ids), None)
 
     def _to_json_bytes(self, kind: str, **content: Any) -> bytes:
+        """Return the contents of the tokenizer file: the common record and `content`."""
         special = self.special
         record = {
             "format": FILE_FORMAT,
@@ -110,19 +113,19 @@ class _PretrainedTokenizer(Tokenizer):
 
 @final
 class HuggingFaceTokenizer(_PretrainedTokenizer):
-    """A vocabulary of the library `tokenizers`: WordPiece (Wu et al. 2016) or BPE of bytes (Radford et al. 2019).
+    """A tokenizer of the library `tokenizers`: WordPiece (Wu et al. 2016) or byte-level BPE (Radford et al. 2019).
 
-    No string is special in a text: `[SEP]` is read as it is written, letter by letter if need be.
+    No string in a text is special: `[SEP]` is read as it is written, letter by letter if necessary.
 
     Args:
-        content: of tokenizer.json.
-        special: their ids.
-        size: entries of the model's tables; as many as there are pieces unless given.
+        content: the content of tokenizer.json.
+        special: the special ids.
+        size: number of rows of the model's tables; the number of pieces by default.
         prefix_ids: ids that every text begins with.
 
     Raises:
         MissingExtraError: the library is not installed.
-        DataError: it cannot read the content, or it is of another kind than these two.
+        DataError: it cannot read the content, or the content is of another kind than these two.
     """
 
     _padding_names = ("[PAD]", "<pad>")
@@ -150,7 +153,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
 
     @property
     def special_token_names(self) -> dict[str, str]:
-        """What the special pieces are called, by the keys of tokenizer_config.json."""
+        """The special pieces by their keys in tokenizer_config.json, such as `bos_token`."""
         special, get_piece = self.special, self._tokenizer.id_to_token
         roles = {"bos": special.bos, "eos": special.eos, "unk": special.unk, "mask": special.mask, "pad": self.pad_id}
         if self.model_kind == "WordPiece":
@@ -164,7 +167,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return self.model_kind == "BPE"
 
     def encode_with_masks(self, text: str, *, blank: str = "[MASK]") -> list[int]:
-        """The ids of a text in which `blank` stands for what is hidden: one mask each; see `Tokenizer.encode_with_masks`."""
+        """Encode a text and put one mask id in place of each `blank`; see `Tokenizer.encode_with_masks`."""
         mask = self.special.mask
         if mask is None:
             raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
@@ -175,7 +178,9 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return ids
 
     def _strip_before_mask(self, text: str) -> str:
-        """What stands before something hidden, to which the space between them belongs where pieces have spaces."""
+        """Strip the space before a mask if pieces contain the space before them, because it belongs to the hidden
+        piece.
+        """
         return text.rstrip(" ") if self.model_kind == "BPE" else text
 
     def _normalise_text(self, text: str) -> str:
@@ -207,7 +212,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return self._decode_piece(piece)
 
     def _decode_piece(self, piece: str) -> str:
-        """A piece of bytes as text; bytes that are no whole character by their numbers."""
+        """Return a byte-level piece as text; bytes that are no whole character are shown by their numbers."""
         if any(letter not in self._byte_alphabet for letter in piece):
             return piece  # was added later, as it is
         piece_bytes = bytes(self._byte_alphabet[letter] for letter in piece)
@@ -219,7 +224,9 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
 
     @cached_property
     def _byte_alphabet(self) -> dict[str, int]:
-        """GPT-2's alphabet: printable bytes are their own letters, the others follow behind 255 in their order."""
+        """Byte of each character in GPT-2's alphabet: printable bytes are their own characters, the others follow
+        after 255 in order.
+        """
         printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
         others = [byte for byte in range(256) if byte not in set(printable)]
         return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -238,18 +245,19 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
 
 @final
 class MarianTokenizer(_PretrainedTokenizer):
-    """Sentencepiece cuts the text, a list says the ids: the vocabulary of Marian's models, one language of it.
+    """Marian's tokenizer of one language: sentencepiece splits the text, and a vocabulary file gives the ids.
 
-    `DataError` where sentencepiece cannot read the model.
+    Raises `DataError` if sentencepiece cannot read the model.
 
-    A model of several languages has pieces such as `>>fra<<`, with one of which a source begins. They are its tags for
-    languages, here called as ours are, `<2fra>`; a text may also begin with one by itself.
+    A multilingual model has pieces such as `>>fra<<`, one of which precedes a source. They become tags named as in
+    heedful,
+    `<2fra>`; a text may also begin with such a piece itself.
 
     Args:
-        model: a sentencepiece model.
-        ids: of its pieces.
-        special: their ids; `unk` is what a piece without an id becomes.
-        size: entries of the model's tables; as many as there are ids unless given.
+        model: the bytes of a sentencepiece model.
+        ids: ids of the pieces.
+        special: the special ids; pieces without an id become `unk`.
+        size: number of rows of the model's tables; the number of ids by default.
         has_language_tags: whether pieces that name languages are tags.
     """
 
@@ -280,7 +288,7 @@ class MarianTokenizer(_PretrainedTokenizer):
             self.tag_ids = {f"<2{match[1]}>": number for match, number in matches if match is not None}
 
     def without_tags(self) -> Self:
-        """The same without tags: of a model that is asked for no language any more."""
+        """Return a copy without tags, for a model that no longer needs a target language."""
         other = copy(self)
         other.tag_ids = {}
         return other
@@ -296,11 +304,12 @@ class MarianTokenizer(_PretrainedTokenizer):
         return [piece.replace(_SPACE, " ") for piece in self._split_into_pieces(text)]
 
     def _split_into_pieces(self, text: str) -> list[str]:
+        """Split a text into pieces; a leading language piece stays whole."""
         language, text = self._split_language_piece(text)
         return [*([language] if language else ()), *map(str, self._processor.encode_as_pieces(text))]
 
     def _split_language_piece(self, text: str) -> tuple[str, str]:
-        """The piece `>>fra<<` that names the target language where a text begins with one, and the text behind it."""
+        """Split a leading language piece such as `>>fra<<` from the text; it is empty if there is none."""
         match = _LANGUAGE_PIECE.match(text)
         if match is None or match[0] not in self.ids:
             return "", text
@@ -329,14 +338,14 @@ def build_wordpiece_json(
     split_chinese: bool,
     unk: str = "[UNK]",
 ) -> dict[str, Any]:
-    """A tokenizer.json for BERT's vocab.txt.
+    """Build the content of tokenizer.json for BERT's vocab.txt.
 
     Args:
         vocabulary: ids of the pieces.
         lowercase: whether case is folded.
-        strip_accents: whether accents are taken off; as `lowercase` unless given.
+        strip_accents: whether accents are removed; the same as `lowercase` by default.
         split_chinese: whether every Chinese character is a word.
-        unk: the piece that stands for words which no others make up.
+        unk: the piece for words that no other pieces make up.
     """
     return {
         "version": "1.0",
@@ -362,7 +371,9 @@ def build_wordpiece_json(
 
 
 def build_byte_level_json(vocabulary: Mapping[str, int], merges: list[str], *, prefix_space: bool) -> dict[str, Any]:
-    """A tokenizer.json for GPT-2's vocab.json and merges.txt; with `prefix_space`, a text begins as behind a space."""
+    """Build the content of tokenizer.json for GPT-2's vocab.json and merges.txt; with `prefix_space`, a text is
+    read as if a space preceded it.
+    """
     byte_level_step = {
         "type": "ByteLevel",
         "add_prefix_space": prefix_space,
@@ -391,7 +402,7 @@ def build_byte_level_json(vocabulary: Mapping[str, int], merges: list[str], *, p
 
 
 def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What the package tokenizers answers; a `DataError` where it cannot, as where a file contradicts itself."""
+    """Call a function of the package `tokenizers`; raise `DataError` for every error it raises."""
     try:
         return function(*args, **kwargs)
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -401,7 +412,7 @@ def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def _get_model_kind(content: Mapping[str, Any]) -> str:
-    """`WordPiece` or `BPE` of bytes; `DataError` for what is neither."""
+    """Return `WordPiece` or `BPE` (byte-level) for the content of tokenizer.json; raise `DataError` for other kinds."""
     kind, decoder = (_get_type(content.get(part)) for part in ("model", "decoder"))
     if kind == "WordPiece" or (kind == "BPE" and decoder == "ByteLevel"):
         return str(kind)
@@ -411,4 +422,5 @@ def _get_model_kind(content: Mapping[str, Any]) -> str:
 
 
 def _get_type(component: Any) -> Any:
+    """Return the type of a component of tokenizer.json, or None."""
     return component.get("type") if isinstance(component, Mapping) else None

@@ -1,7 +1,7 @@
-"""Questions about a text whose answers are parts of it.
+"""Readers of extractive question answering data: questions about a text whose answers are parts of it.
 
-A question without answers is one that its text does not answer. An answer has to stand where its file says; what
-happens otherwise is `MisplacedPolicy`.
+A question without answers is one that its text does not answer. An answer must stand where its file says; see
+`MisplacedPolicy` for answers that do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from heedful.data.readers import ExampleReader, JsonRecord, read_json_object, re
 from heedful.errors import DataError
 
 MisplacedPolicy = Literal["error", "nearest"]
-"""Of an answer that is not where it should be: refuse, or take the nearest place in the text where it does stand."""
+"""What to do with an answer that is not at its given place: raise an error, or use the nearest place where it
+stands."""
 
 _NO_ANSWER = "ANSWERNOTFOUND"
 _INDICES = re.compile(r"\((\d+), ?(\d+)\)")
@@ -26,14 +27,14 @@ _SUBJQA_COLUMNS = ("question", "review", "human_ans_spans", "human_ans_indices",
 
 @dataclass(frozen=True)
 class ReferenceAnswer:
-    """A part of a text and the character at which it begins."""
+    """A part of a text and the index of its first character."""
 
     text: str
     start: int
 
     @property
     def stop(self) -> int:
-        """The character behind it."""
+        """Index of the character after the answer."""
         return self.start + len(self.text)
 
 
@@ -42,12 +43,12 @@ class ExtractiveQuestion:
     """A question about a context.
 
     Attributes:
-        question: it may be empty.
+        question: the question; it may be empty.
         context: the text that may hold the answer.
-        answers: each `context[answer.start : answer.stop]`; none where the context does not answer the question.
-        id: what its file calls it.
-        location: where it stands (`file`, with what leads there).
-        num_moved: how many of the answers stood elsewhere than their file says and were taken from the nearest place.
+        answers: each is `context[answer.start : answer.stop]`; empty if the context does not answer the question.
+        id: id of the question in its file.
+        location: where the question stands (`file`, and the path inside it).
+        num_moved: number of answers that stood elsewhere than their file says and were taken from the nearest place.
     """
 
     question: str
@@ -59,13 +60,14 @@ class ExtractiveQuestion:
 
 
 class QuestionReader(ExampleReader[ExtractiveQuestion]):
-    """Questions that can be read again and again; `misplaced` says what happens to answers that are not there."""
+    """Base of readers of questions; `misplaced` says what happens to answers that are not at their given place."""
 
     def __init__(self, path: Path, *, misplaced: MisplacedPolicy = "error") -> None:
         super().__init__(path)
         self._misplaced = misplaced
 
     def _relocate_answers(self, question: ExtractiveQuestion) -> ExtractiveQuestion:
+        """Check where the answers stand, move misplaced ones if that is allowed, and drop duplicates."""
         answers, num_moved = [], 0
         for answer in question.answers:
             start = _find_answer_start(answer, question.context, location=question.location, misplaced=self._misplaced)
@@ -77,9 +79,9 @@ class QuestionReader(ExampleReader[ExtractiveQuestion]):
 
 @final
 class SquadReader(QuestionReader):
-    """SQuAD's JSON: 1.1, and 2.0, in which `is_impossible` marks questions without an answer.
+    """Read SQuAD's JSON: 1.1, and 2.0, in which `is_impossible` marks questions without an answer.
 
-    Reads XQuAD, MLQA and whatever else has `data`, `paragraphs`, `context`, `qas`, `question`, `id` and
+    Also reads XQuAD, MLQA and other files with `data`, `paragraphs`, `context`, `qas`, `question`, `id` and
     `answers` with `text` and `answer_start`. The file is held in memory while it is read.
     """
 
@@ -93,10 +95,10 @@ class SquadReader(QuestionReader):
 
 @final
 class QuestionsJsonl(QuestionReader):
-    """A question on each line: `{"question": ..., "context": ..., "answers": [{"text": ..., "start": ...}]}`.
+    """Read one question from each line: `{"question": ..., "context": ..., "answers": [{"text": ..., "start": ...}]}`.
 
-    `start` counts characters from 0. An empty list of answers, or none, says that there is no answer; `id` may
-    be left out.
+    `start` counts characters from 0. An empty or missing list of answers means that there is no answer; `id` may be
+    left out.
     """
 
     def __iter__(self) -> Iterator[ExtractiveQuestion]:
@@ -112,11 +114,13 @@ class QuestionsJsonl(QuestionReader):
 
 @final
 class SubjQAReader(QuestionReader):
-    """SubjQA's CSV: questions about reviews (Bjerva et al. 2020).
+    """Read SubjQA's CSV: questions about reviews (Bjerva et al. 2020).
 
-    Its answers are given by characters; their texts are cut into words and so are not used. Every review ends with
-    the mark of no answer, which is dropped; an answer that runs on over it ends with the review and counts as moved.
-    What several people said of one question is one `ExtractiveQuestion`: it has no answer where nobody found one.
+    Answers are given by character indices; their texts are tokenized and so are not used. Every review ends with the
+    mark of
+    no answer, which is dropped; an answer that runs over it ends with the review and counts as moved. The answers of
+    several
+    people to one question become one `ExtractiveQuestion`: it has no answer if none of them found one.
     """
 
     def __iter__(self) -> Iterator[ExtractiveQuestion]:
@@ -141,6 +145,7 @@ class SubjQAReader(QuestionReader):
 
 
 def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
+    """Parse one question of SQuAD's JSON."""
     impossible = "is_impossible" in qa and qa.get_bool("is_impossible")
     answer_records = [] if impossible else qa.get_objects("answers")
     if not answer_records and not impossible and "is_impossible" in qa:
@@ -152,6 +157,7 @@ def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
 
 
 def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuestion:
+    """Parse one row of SubjQA."""
     review = row["review"]
     context = review.removesuffix(_NO_ANSWER).rstrip() if review.endswith(_NO_ANSWER) else review
     question = ExtractiveQuestion(row["question"], context, (), row["q_review_id"], location)
@@ -168,6 +174,9 @@ def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuesti
 
 
 def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, misplaced: MisplacedPolicy) -> int:
+    """Return the start of an answer in its context; raise `DataError` if it is not there, or misplaced and that is
+    an error.
+    """
     if not answer.text:
         raise DataError(f"{location}: an empty answer; leave it out of the list if there is none")
     if answer.start >= 0 and context.startswith(answer.text, answer.start):
@@ -178,7 +187,8 @@ def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, 
         raise DataError(f"{location}: the answer {shortened!r} does not stand in the context; mend or delete it")
     if misplaced == "error":
         raise DataError(
-            f"{location}: the answer {shortened!r} does not stand at {answer.start} but at {starts[0]}; mend the file, or "
+            f"{location}: the answer {shortened!r} does not stand at {answer.start} but at {starts[0]}; mend the file, "
+            "or "
             'allow misplaced answers with misplaced = "nearest"'
         )
     return min(starts, key=lambda start: (abs(start - answer.start), start))

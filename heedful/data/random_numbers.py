@@ -1,6 +1,7 @@
-"""Random numbers that are a function of a few numbers, so that an example is the same whoever makes it, and when.
+"""Random numbers that depend only on a few integers, so that an example is the same in every process and at any time.
 
-With them some of many examples are drawn, so that what is learned from few can be compared with what many teach.
+`Subsample` uses them to draw a part of the training examples, so that learning from few examples can be compared with
+learning from many.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ _MULTIPLIER_2: Final = 0x94D049BB133111EB
 _MASK_64: Final = 2**64 - 1
 _MAX_SCALAR_DRAWS: Final = 16
 _SUBSAMPLE_STREAM: Final = 0x64726177
-"""Keeps the numbers of `Subsample` apart from others that a seed decides."""
+"""Separates the random numbers of `Subsample` from other streams of the same seed."""
 
 
 @final
 class SeededRandom:
-    """A stream of random numbers decided by `seeds`, none negative, alone.
+    """A stream of random numbers that depends only on the given non-negative `numbers`.
 
-    It is SplitMix64 (Steele et al. 2014), because numpy's generators take longer to be made than most examples need
-    numbers, and what they give may change.
+    It is SplitMix64 (Steele et al. 2014), because numpy's generators take longer to create than most examples need for
+    their few numbers, and their output may change between versions.
     """
 
     def __init__(self, *seeds: int) -> None:
@@ -40,7 +41,7 @@ class SeededRandom:
             self._state = _mix_bits((self._state + seed + _GOLDEN_GAMMA) & _MASK_64)
 
     def uniform(self, count: int) -> Float[np.ndarray, " count"]:
-        """The next numbers in [0, 1)."""
+        """Return the next `count` floats in [0, 1)."""
         if count <= _MAX_SCALAR_DRAWS:
             return np.array([self.next_float() for _ in range(count)])
         steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GOLDEN_GAMMA) + np.uint64(self._state)
@@ -51,16 +52,17 @@ class SeededRandom:
         return (z >> np.uint64(11)) * 2.0**-53
 
     def next_float(self) -> float:
-        """The next one in [0, 1)."""
+        """Return the next float in [0, 1)."""
         self._state = (self._state + _GOLDEN_GAMMA) & _MASK_64
         return (_mix_bits(self._state) >> 11) * 2.0**-53
 
     def next_int(self, limit: int) -> int:
-        """The next whole number from 0 up to `limit`, which it does not reach; the bias is below limit / 2^53."""
+        """Return the next integer from 0 to `limit` - 1; the bias is below limit / 2^53."""
         return int(self.next_float() * limit)
 
 
 def _mix_bits(z: int) -> int:
+    """Apply the output function of SplitMix64 to a 64-bit state."""
     z = ((z ^ (z >> 30)) * _MULTIPLIER_1) & _MASK_64
     z = ((z ^ (z >> 27)) * _MULTIPLIER_2) & _MASK_64
     return z ^ (z >> 31)
@@ -69,15 +71,16 @@ def _mix_bits(z: int) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class Subsample(Generic[T]):
-    """`count` examples drawn without replacement, in the order in which they stand.
+    """A random sample of `count` examples without replacement, in their original order.
 
-    Each example gets a random number that the seed decides, and those with the smallest are taken. So of one seed the
-    examples of a smaller draw are among those of a larger one.
+    Each example gets a random number from the seed, and the examples with the smallest numbers are kept. So for one
+    seed, a
+    smaller sample is a subset of a larger one.
 
     Attributes:
-        examples: to be read as often as one likes, each time from the start.
-        count: how many.
-        seed: of the draw.
+        examples: an iterable that can be read repeatedly, each time from the start.
+        count: number of examples to keep.
+        seed: seed of the sample.
     """
 
     examples: Iterable[T]
@@ -85,12 +88,13 @@ class Subsample(Generic[T]):
     seed: int
 
     def __iter__(self) -> Iterator[T]:
-        """`RecipeError` where there are not as many."""
+        """Iterate over the sampled examples; raise `RecipeError` if there are fewer than `count`."""
         selected = self._selection_mask
         return (example for example, is_selected in zip(self.examples, selected, strict=True) if is_selected)
 
     @cached_property
     def _selection_mask(self) -> Bool[np.ndarray, " N"]:
+        """For each example, whether it is in the sample."""
         total = sum(1 for _ in self.examples)
         require_enough_examples(self.count, total)
         mask = np.zeros(total, dtype=bool)
@@ -99,7 +103,7 @@ class Subsample(Generic[T]):
 
 
 def require_enough_examples(count: int, total: int) -> None:
-    """`RecipeError` where more examples are asked for than there are."""
+    """Raise `RecipeError` if `count` is larger than `total`."""
     if count > total:
         raise RecipeError(
             f"data.examples = {count}: there are only {total} to learn from; set at most that, or leave data.examples "

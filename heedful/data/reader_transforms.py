@@ -1,4 +1,4 @@
-"""Parallel texts made of others: several one after the other, with the sides exchanged, with tags."""
+"""Readers of parallel text made from other readers: concatenated, with source and target swapped, or with tags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @final
 class ConcatenatedReader(ExampleReader[T_co]):
-    """The examples of several readers, one reader after the other."""
+    """Read the examples of several readers, one reader after the other."""
 
     def __init__(self, readers: Sequence[ExampleReader[T_co]]) -> None:
         super().__init__(*chain.from_iterable(reader.paths for reader in readers))
@@ -30,7 +30,7 @@ class ConcatenatedReader(ExampleReader[T_co]):
 
 @final
 class ReversedPairs(ExampleReader[SentencePair]):
-    """Translations as sources, and sources as their translations."""
+    """Swap source and target of every pair, and the direction of its word links."""
 
     def __init__(self, reader: ExampleReader[SentencePair]) -> None:
         super().__init__(*reader.paths)
@@ -44,7 +44,7 @@ class ReversedPairs(ExampleReader[SentencePair]):
 
 @final
 class TaggedPairs(ExampleReader[SentencePair]):
-    """Pairs with tags, which a tokenizer puts before their sources."""
+    """Add tags to every pair; a tokenizer puts them before the source."""
 
     def __init__(self, reader: ExampleReader[SentencePair], tags: Sequence[str]) -> None:
         super().__init__(*reader.paths)
@@ -56,7 +56,9 @@ class TaggedPairs(ExampleReader[SentencePair]):
 
 @final
 class _SingleFilePairs(ExampleReader[SentencePair]):
-    """Pairs of one of several files: a document does not go on from one to the next."""
+    """Pairs of one of several files; the file's name is added to the document name, so that no document continues
+    in the next file.
+    """
 
     def __init__(self, reader: ExampleReader[SentencePair], name: str) -> None:
         super().__init__(*reader.paths)
@@ -69,14 +71,15 @@ class _SingleFilePairs(ExampleReader[SentencePair]):
 def open_matching_files(
     create_reader: Callable[..., ExampleReader[SentencePair]], *patterns: Path
 ) -> ExampleReader[SentencePair]:
-    """What `create_reader` makes of files, or of all that match patterns such as `part-*.gz`, in the order of their names.
+    """Create one reader for all files that match patterns such as `part-*.gz`, in the order of their names.
 
     Args:
-        create_reader: takes a file for each pattern.
-        patterns: paths; of several, the first match of one goes with the first matches of the others.
+        create_reader: called with one file for each pattern.
+        patterns: paths or patterns; the n-th match of each pattern is read together with the n-th matches of the
+            others.
 
     Raises:
-        DataError: nothing matches, or not equally many files match patterns that belong together.
+        DataError: nothing matches, or the patterns match different numbers of files.
     """
     matches = [_expand_pattern(pattern) for pattern in patterns]
     counts = list(map(len, matches))
@@ -90,6 +93,7 @@ def open_matching_files(
 
 
 def _expand_pattern(pattern: Path) -> Sequence[Path]:
+    """Return the files that match a pattern, sorted; a path without wildcards is returned as it is."""
     if pattern.exists() or not _WILDCARDS.search(str(pattern)):
         return [pattern]
     paths = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))

@@ -1,9 +1,9 @@
-r"""Text files as lines and parallel text as pairs, one at a time, plain or gzip.
+r"""Read text files as lines and parallel text as pairs, one at a time, plain or gzip.
 
 One policy for every file: UTF-8; a byte order mark at the start is dropped; only `\n` ends a line (as for
-`wc -l`, so U+2028 and its kin stay inside theirs) and one `\r` before it goes with it. Bytes that are not
-UTF-8, NUL, and lines of more than 64 MiB are errors that name file and line. Sides without anything to read
-are yielded as empty strings: whoever uses the pairs counts them.
+`wc -l`, so U+2028 and similar characters do not) and one `\r` before it is dropped with it. Bytes that are not
+UTF-8, NUL, and lines of more than 64 MiB are errors that name file and line. Sides that are empty or only white space
+are returned as empty strings, so that the user of the pairs can count them.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from heedful.errors import DataError, RecipeError
 from heedful.files import NestedTooDeeplyError, parse_data
 
 MAX_LINE_BYTES = 64 * 2**20
-"""Bytes; a file that needs more for one line is not a text of sentences, and may not fill the memory."""
+"""Largest size of a line in bytes; a file with a longer line is not a text of sentences, and must not fill the
+memory."""
 
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _STANDARD_INPUT = Path("-")
 _CONTROL_CHARACTERS = re.compile(r"[\x07\x08\t\n\f\r]")
 _UNENCODABLE = re.compile("[\0\ud800-\udfff]")
-"""What JSON can spell and UTF-8 cannot: an escape for NUL or for half of a surrogate pair."""
+"""Characters that JSON escapes can express and UTF-8 text cannot: NUL and halves of surrogate pairs."""
 
 
 class SentencePair(NamedTuple):
-    """A sentence, its translation, where they stand (`file:line`), the tags that stand before the sentence, which of
-    their words are known to belong together, counted from 0, the document that they are of, as its text calls it, and
-    the sentences before this one that are read with it.
+    """A source sentence and its translation.
+
+    `location` is the line (`file:line`), `tags` are put before the source, `links` are the word links counted from 0,
+    `document` is the document's name in its file, and `context` holds the source sentences before this one that are
+    read with it.
     """
 
     source: str
@@ -53,10 +56,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ExampleReader(ABC, Generic[T_co]):
-    """Examples that can be read again and again, each time from the start, without holding them in memory.
+    """Base of readers: iterables of examples that can be read repeatedly, each time from the start, without holding
+    them in memory.
 
-    Iterating raises `DataError` where the policy of this module or the form of a file is broken; files that are missing
-    are reported when the reader is made.
+    Iterating raises `DataError` if the policy of this module or the format of a file is violated; missing files are
+    reported when the reader is created.
 
     Attributes:
         paths: the files, so that their contents can be hashed.
@@ -73,7 +77,7 @@ class ExampleReader(ABC, Generic[T_co]):
 
 @final
 class LineAlignedReader(ExampleReader[SentencePair]):
-    """Two files of which line n of one translates line n of the other."""
+    """Read pairs from two files in which line n of one translates line n of the other."""
 
     def __init__(self, source: Path, target: Path) -> None:
         super().__init__(source, target)
@@ -94,9 +98,9 @@ class LineAlignedReader(ExampleReader[SentencePair]):
 
 @final
 class TsvPairReader(ExampleReader[SentencePair]):
-    """One file with a pair on each line, in two of its tab-separated columns, counted from 0.
+    """Read a pair from each line of one file, in two of its tab-separated columns, counted from 0.
 
-    A further column may say of which document a pair is. Other columns are ignored. A line of nothing but whitespace
+    A further column may name the document of a pair. Other columns are ignored. A line of white space
     is a pair of empty sides. There is no quoting.
     """
 
@@ -122,10 +126,10 @@ class TsvPairReader(ExampleReader[SentencePair]):
 
 @final
 class JsonlPairReader(ExampleReader[SentencePair]):
-    """One file with a JSON object on each line, of which two fields are the pair; other fields are ignored.
+    """Read a pair from two fields of the JSON object on each line of one file; other fields are ignored.
 
-    A further field may say of which document a pair is, as a text or a number. A line of nothing but whitespace is a
-    pair of empty sides.
+    A further field may name the document of a pair, as a text or a number. A line of white space is a pair of empty
+    sides.
     """
 
     def __init__(
@@ -155,14 +159,16 @@ class JsonlPairReader(ExampleReader[SentencePair]):
 @final
 @dataclass(frozen=True)
 class JsonRecord:
-    """A JSON object and where it stands; what is missing or of another type is a `DataError` that says so."""
+    """A JSON object and its location in a file; a field that is missing or of another type raises `DataError` with
+    the location.
+    """
 
     fields: Mapping[str, object]
     location: str
 
     @classmethod
     def from_line(cls, line: str, *, location: str) -> JsonRecord:
-        """The object that a line is; `DataError` for anything else."""
+        """Parse a line as a JSON object; raise `DataError` for anything else."""
         try:
             value: object = parse_data(line)
         except NestedTooDeeplyError:
@@ -177,47 +183,48 @@ class JsonRecord:
         return self.fields.get(name) is not None
 
     def get_text(self, name: str) -> str:
-        """A text; one of nothing but white space is empty."""
+        """Return a text field; empty if it is only white space."""
         value: str = self._get_value(name, "text", str)
         if _UNENCODABLE.search(value):
             raise DataError(f"{self.location}: field {name!r} holds NUL or half a surrogate pair; mend the line")
         return _clean_text(value)
 
     def get_int(self, name: str) -> int:
-        """A whole number."""
+        """Return an integer field."""
         return int(self._get_value(name, "a whole number", int))
 
     def get_bool(self, name: str) -> bool:
-        """True or false, which may be written 1 and 0."""
+        """Return a boolean field, which may also be written as 1 or 0."""
         value = self._get_value(name, "true or false", bool, int)
         if value not in (0, 1):
             raise self._build_type_error(name, "true or false")
         return bool(value)
 
     def get_scalar(self, name: str) -> str:
-        """A text, a number, or `true` and `false`, as it is written in JSON without quotes."""
+        """Return a text, number or boolean field as it is written in JSON, without quotes."""
         value = self._get_value(name, "a text, a number or a truth value", str, bool, int, float)
         return self.get_text(name) if isinstance(value, str) else json.dumps(value)
 
     def get_texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a field that is a list of texts."""
         items = self._get_list(name, "a list of texts", item_type=str)
         return tuple(JsonRecord({name: item}, location=self.location).get_text(name) for item in items)
 
     def get_ints(self, name: str) -> list[int]:
-        """A list of whole numbers."""
+        """Return a field that is a list of integers."""
         return self._get_list(name, "a list of whole numbers", item_type=int)
 
     def get_object(self, name: str) -> JsonRecord:
-        """An object."""
+        """Return a field that is an object."""
         return JsonRecord(self._get_value(name, "an object", dict), location=self.location)
 
     def get_objects(self, name: str) -> list[JsonRecord]:
-        """A list of objects; the place of each names the field and its number, from 0."""
+        """Return a field that is a list of objects; the location of each includes the field and its index."""
         items = self._get_list(name, "a list of objects", item_type=dict)
         return [JsonRecord(item, location=f"{self.location} {name}[{index}]") for index, item in enumerate(items)]
 
     def _get_value(self, name: str, expected: str, *types: type) -> Any:
+        """Return a field; raise `DataError` if it is missing or not of one of the types."""
         if name not in self.fields:
             present_names = ", ".join(map(repr, list(self.fields)[:8])) or "none"
             raise DataError(
@@ -229,19 +236,21 @@ class JsonRecord:
         return value
 
     def _get_list(self, name: str, expected: str, *, item_type: type) -> list[Any]:
+        """Return a list field; raise `DataError` if an item is not of `item_type`."""
         items: list[Any] = self._get_value(name, expected, list)
         if not all(type(item) is item_type for item in items):
             raise self._build_type_error(name, expected)
         return items
 
     def _build_type_error(self, name: str, expected: str) -> DataError:
+        """Build the error for a field of the wrong type."""
         type_name = type(self.fields[name]).__name__
         return DataError(f"{self.location}: field {name!r} is {type_name} where {expected} is needed; mend the line")
 
 
 @final
 class JsonRecordReader(ExampleReader[T_co]):
-    """What `convert` makes of the JSON object on each line; lines of nothing but white space are left out."""
+    """Read the examples that `convert` returns for the JSON object on each line; lines of white space are skipped."""
 
     def __init__(self, path: Path, convert: Callable[[JsonRecord], Iterable[T_co]]) -> None:
         super().__init__(path)
@@ -253,13 +262,13 @@ class JsonRecordReader(ExampleReader[T_co]):
 
 
 def read_records(path: Path) -> Iterator[tuple[int, JsonRecord]]:
-    """The JSON object on each line, behind the line's number."""
+    """Yield the line number and the JSON object of each line."""
     for line_number, location, line in read_numbered_lines(path):
         yield line_number, JsonRecord.from_line(line, location=location)
 
 
 def read_json_object(path: Path) -> JsonRecord:
-    """The one object of a whole file, plain or gzip; `DataError` where it is none."""
+    """Read a whole file, plain or gzip, as one JSON object; raise `DataError` if it is not one."""
     text = "\n".join(read_lines(path))
     try:
         value: object = parse_data(text)
@@ -278,29 +287,30 @@ def read_json_object(path: Path) -> JsonRecord:
 
 
 def split_columns(line: str, min_columns: int, *, location: str) -> list[str]:
-    """The tab-separated columns of a line; `DataError` where there are fewer than are needed."""
+    """Split a line at tabs; raise `DataError` if there are fewer than `min_columns` columns."""
     fields = line.split("\t")
     if len(fields) < min_columns:
         raise DataError(
-            f"{location}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {min_columns} are needed; mend the "
+            f"{location}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {min_columns} are needed; "
+            "mend the "
             "line or choose other columns"
         )
     return fields
 
 
 def read_numbered_lines(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Number, place (`file:line`) and text of each line of a file; those of nothing but white space are left out."""
+    """Yield number, location (`file:line`) and text of each line of a file; lines of white space are skipped."""
     for line_number, line in enumerate(read_lines(path), 1):
         if line.strip():
             yield line_number, f"{path}:{line_number}", line
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:
-    """The lines of one file, or of a stream of bytes such as `sys.stdin.buffer`, as they arrive.
+    """Yield the lines of a file, or of a binary stream such as `sys.stdin.buffer`, as they arrive.
 
-    Unlike the sides of a pair, lines keep their whitespace. The path `-` is standard input. A missing file is
-    reported at once, other faults (see the module) when their line is reached. Streams are read as they are;
-    gzip is for files.
+    Unlike the sides of a pair, lines keep their white space. The path `-` is standard input. A missing file is
+    reported at once, other errors (see the module) when their line is reached. Streams are read as they are;
+    gzip is only for files.
     """
     if source == _STANDARD_INPUT:
         source = sys.stdin.buffer
@@ -313,6 +323,7 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
 
 
 def _decode_lines(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
+    """Decode lines as UTF-8; raise `DataError` for other bytes and for NUL."""
     for line_number, raw in enumerate(lines, 1):
         try:
             text = raw.decode("utf-8")
@@ -327,6 +338,7 @@ def _decode_lines(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
 
 
 def _require_file(path: Path) -> None:
+    """Raise `DataError` if a path does not exist or is a folder; standard input is accepted."""
     if path == _STANDARD_INPUT:
         return
     if not path.exists():
@@ -336,7 +348,7 @@ def _require_file(path: Path) -> None:
 
 
 def _explain_escapes(path: Path) -> str:
-    r"""What to say of a path that holds what `\n` and `\t` mean in quotes."""
+    r"""Return a hint for a path that contains the characters of `\n` or `\t`; empty for other paths."""
     if not _CONTROL_CHARACTERS.search(str(path)):
         return ""
     escapes = r"as \n and \t are in double quotes"
@@ -344,6 +356,7 @@ def _explain_escapes(path: Path) -> str:
 
 
 def _read_raw_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a file as bytes, decompressed if it is gzip."""
     try:
         with path.open("rb") as plain:
             is_gzip = plain.peek(2)[:2] == _GZIP
@@ -358,6 +371,7 @@ def _read_raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _split_lines(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
+    """Yield lines without their line ends and the byte order mark; raise `DataError` if one is too long."""
     line = readline(MAX_LINE_BYTES + 1)
     line_number = 1
     if line.startswith(_BOM):
@@ -371,4 +385,5 @@ def _split_lines(readline: Callable[[int], bytes], *, name: str) -> Iterator[byt
 
 
 def _clean_text(text: str) -> str:
+    """Return the text; empty if it is only white space."""
     return text if text.strip() else ""

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  (marks of punctuation and letters of other scripts look alike)
-"""Raw text as sentences, by rules."""
+"""Split raw text into sentences by rules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _OTHERS = (
     "bzw bspw sog vgl evtl ggf env т.е т.д т.п гг вв стр рис см им ул тыс млн млрд руб"
 )
 ABBREVIATIONS: Final = frozenset(f"{_TITLES} {_REFERENCES} {_OTHERS}".split())
-"""What ends with a period and usually goes on, in English, German, French and Russian; in small letters, without it."""
+"""Words that end with a period but usually do not end a sentence, in English, German, French and Russian; in lower
+case, without the period."""
 
 _AMBIGUOUS: Final = frozenset(("no", "art", "fig", "par", "mar", "wed", "sat", "sun"))
-"""Abbreviations that are words too: they go on only before a number."""
+"""Abbreviations that are also words: they continue the sentence only before a number."""
 
 _WIDE_MARKS = "。！？｡"
 _CLOSING = "\"'”’»›)]}」』】）〉》"
@@ -37,28 +38,31 @@ _OPENERS: Final = re.compile(rf"[{re.escape(_OPENING)}\s]*")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, in order, without white space around them; joined they are the text but for that.
+    """Split a text into sentences without the white space around them; joined together they are the text except for
+    that.
 
     A sentence ends
 
-    - after a full stop, exclamation or question mark of Chinese or Japanese, with or without space behind it, and
+    - after a full stop, exclamation or question mark of Chinese or Japanese, with or without space after it, and
       after the quotation marks and brackets that close there;
     - after `.`, `!`, `?`, `…`, or the marks of Arabic, Urdu and Hindi, if white space follows, unless what follows
-      begins with a small letter on the same line (as after `he said "Go!" and went`, an ellipsis, or an abbreviation);
-    - at an empty line. Other ends of lines are white space.
+      begins with a lower-case letter on the same line (as after `he said "Go!" and went`, an ellipsis, or an
+      abbreviation);
+    - at an empty line. Other line ends are white space.
 
-    A single period does not end a sentence behind one of `ABBREVIATIONS`, behind initials (`J. S. Bach`, `U.S. Army`),
-    behind a number that begins the sentence (`3. Results`), or behind a German ordinal number (`am 3. Mai`).
+    A single period does not end a sentence after one of `ABBREVIATIONS`, after initials (`J. S. Bach`, `U.S. Army`),
+    after a number that begins the sentence (`3. Results`), or after a German ordinal number (`am 3. Mai`).
 
-    These are rules, not knowledge. They miss ends before a name that is written small (`iPhone`), and behind
+    These are rules without knowledge. They miss sentence ends before a name in lower case (`iPhone`), and after
     abbreviations and single letters that happen to end a sentence (`made in the U.S. He went`, `plan B. Then`); they
-    find ends that are none behind abbreviations that they do not know. Languages without marks at the end of a
-    sentence, such as Thai, stay whole.
+    find false ends after abbreviations that they do not know. Languages without marks at the end of a
+    sentence, such as Thai, are not split.
     """
     return [sentence for block in re.split(r"\n[^\S\n]*\n", text) for sentence in _split_block(block)]
 
 
 def _split_block(text: str) -> Iterator[str]:
+    """Yield the sentences of a block without empty lines."""
     start = 0
     for end in _SENTENCE_END.finditer(text):
         if end["wide"] is None and not _is_sentence_end(text, start, end):
@@ -72,6 +76,7 @@ def _split_block(text: str) -> Iterator[str]:
 
 
 def _is_sentence_end(text: str, start: int, end: re.Match[str]) -> bool:
+    """Return whether a match of `_SENTENCE_END` ends the sentence that begins at `start`."""
     next_start = _skip_openers(text, end.end())
     next_character = text[next_start : next_start + 1]
     if next_character.islower() and "\n" not in end["gap"]:
@@ -89,11 +94,13 @@ def _is_sentence_end(text: str, start: int, end: re.Match[str]) -> bool:
 
 
 def _skip_openers(text: str, position: int) -> int:
+    """Return the position after opening quotes, brackets and white space."""
     match = _OPENERS.match(text, position)
     return match.end() if match else position
 
 
 def _find_last_word(text: str, start: int, stop: int) -> str:
     # No word that matters here is longer, and the search must not grow with the sentence.
+    """Return the last word before `stop`."""
     match = _LAST_WORD.search(text[max(start, stop - 40) : stop])
     return match[0] if match else ""

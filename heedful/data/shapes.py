@@ -1,4 +1,4 @@
-"""Plain shapes and colours, of which generated pictures and clips are drawn."""
+"""Simple shapes and colours for generated pictures and clips."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
 
 
 def _cross_distance(x: PixelGrid, y: PixelGrid, r: float) -> PixelGrid:
+    """Return the distance of each point from the edge of a cross, negative inside."""
     horizontal, vertical = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
     return np.asarray(np.minimum(horizontal, vertical))
 
@@ -32,4 +33,5 @@ SHAPES: Final[Mapping[str, Callable[[PixelGrid, PixelGrid, float], PixelGrid]]] 
     "triangle": lambda x, y, r: np.maximum(0.87 * abs(x) - 0.5 * y, y) - 0.6 * r,
     "cross": _cross_distance,
 }
-"""Distances from the edge in pixels, negative inside, of a shape of radius r around the origin."""
+"""Signed distance functions: distance from the edge in pixels, negative inside, of a shape of radius r around the
+origin."""

@@ -1,4 +1,6 @@
-"""Which sentences of parallel text are most like given ones, by words that both have; the text may be of any length."""
+"""Find the pairs of parallel text whose sources are most similar to given sentences, by shared words; the text may
+be of any length.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,16 @@ _MAX_NGRAM: Final = 3
 _K1: Final = 1.5
 _B: Final = 0.75
 _PROGRESS_INTERVAL: Final = 1000
-"""Pairs between two times that somebody is told how many were read."""
+"""Number of pairs between two reports of progress."""
 
 NgramCounts = Counter[tuple[str, ...]]
 ProgressCallback = Callable[[int, int | None], None]
-"""Told how many pairs have been read, and how many will be, None before that is known."""
+"""Called with the number of pairs read and the total number of pairs to read, None before that is known."""
 
 
 @dataclass(frozen=True)
 class SimilarPair:
-    """A pair whose source is like a sentence, and how much: BM25 of n-grams of 1 to 3 words."""
+    """A pair and the similarity of its source to a sentence: BM25 over n-grams of 1 to 3 words."""
 
     score: float
     pair: SentencePair
@@ -36,12 +38,12 @@ class SimilarPair:
 
 @dataclass(frozen=True)
 class SimilarityReport:
-    """What a text has of given sentences.
+    """The pairs of a text that are similar to given sentences.
 
     Attributes:
-        num_pairs: that the text has.
-        similar_pairs: of each sentence, best first; none where nothing of it stands in the text.
-        counts: how often each word of the sentences, case folded, stands in sources of the text.
+        num_pairs: number of pairs in the text.
+        similar_pairs: the most similar pairs of each sentence, best first; empty if nothing is shared.
+        counts: frequency of each word of the sentences, case folded, in the sources of the text.
     """
 
     num_pairs: int
@@ -56,17 +58,19 @@ def find_similar_pairs(
     max_pairs: int = 3,
     on_progress: ProgressCallback = lambda _, __: None,
 ) -> SimilarityReport:
-    """Reads a text twice: to learn how rare n-grams are, and to score each source by those that it shares.
+    """Find the pairs whose sources are most similar to each sentence.
 
-    The score is BM25 as Lucene counts it (Kamphuis et al. 2020), k1 = 1.5 and b = 0.75, where terms are n-grams of 1 to
-    3 words, so that words in the same order count more. Of pairs that are the same the first counts, and so does the
-    first of those that have the same score.
+    The text is read twice: to count n-grams, and to score each source.
+
+    The score is BM25 as in Lucene (Kamphuis et al. 2020), k1 = 1.5 and b = 0.75, over n-grams of 1 to 3 words, so that
+    words in the same order count more. Of equal pairs only the first counts, and pairs with equal scores keep their
+    order.
 
     Args:
-        sentences: to be compared with sources.
-        read_pairs: the pairs of the text, from its start.
-        max_pairs: how many are found for each sentence.
-        on_progress: told now and then; each pair is read twice, and counts so.
+        sentences: sentences to compare with sources.
+        read_pairs: returns the pairs of the text, from its start.
+        max_pairs: number of pairs to find for each sentence.
+        on_progress: called from time to time; as each pair is read twice, it counts twice.
 
     Raises:
         DataError: the text cannot be read.
@@ -111,23 +115,24 @@ def find_similar_pairs(
 @final
 @dataclass
 class _TopPairs:
-    """The few best of one sentence."""
+    """The best pairs of one sentence."""
 
     max_pairs: int
     pairs: list[SimilarPair] = field(default_factory=list)
 
     @property
     def threshold(self) -> float:
-        """What a score must exceed."""
+        """Score that a new pair must exceed."""
         return self.pairs[-1].score if len(self.pairs) == self.max_pairs else 0.0
 
     def add_pair(self, new_pair: SimilarPair) -> None:
-        """Behind those with the same score; nothing that is there already."""
+        """Insert a pair after those with the same score, and drop the worst; equal pairs are ignored."""
         if all(new_pair.pair[:2] != pair.pair[:2] for pair in self.pairs):
             self.pairs = sorted([*self.pairs, new_pair], key=lambda pair: -pair.score)[: self.max_pairs]
 
 
 def _update_best(best: Sequence[_TopPairs], pair: SentencePair, scores: Float[np.ndarray, " N"]) -> None:
+    """Add a pair to the best pairs of every sentence for which its score is high enough."""
     for row in np.flatnonzero(scores).tolist():
         if scores[row] > best[row].threshold:
             best[row].add_pair(SimilarPair(float(scores[row]), pair))
@@ -136,13 +141,16 @@ def _update_best(best: Sequence[_TopPairs], pair: SentencePair, scores: Float[np
 def _compute_bm25(
     weights: Float[np.ndarray, "grams N"], shared: Sequence[tuple[int, int]], *, length_ratio: float
 ) -> Float[np.ndarray, " N"]:
-    """Of one source against all sentences; `length_ratio` is how many times as long as the mean it is."""
+    """Compute the BM25 score of one source for all sentences; `length_ratio` is its length divided by the mean
+    length.
+    """
     rows, counts = np.array(shared).T
     scores: np.ndarray = (counts / (counts + _K1 * (1 - _B + _B * length_ratio))) @ weights[rows]
     return scores.round(9)  # what is equal must not differ by how it was added up
 
 
 def _count_ngrams(tokens: Sequence[str]) -> NgramCounts:
+    """Count the n-grams of 1 to 3 words."""
     return Counter(
         tuple(tokens[start : start + size])
         for size in range(1, _MAX_NGRAM + 1)

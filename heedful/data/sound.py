@@ -1,7 +1,7 @@
-"""Sound files as samples, and samples as the log-mel frames that a model reads.
+"""Read sound files as samples, and compute log-mel frames from samples.
 
-WAV files of whole numbers are read here; whatever else soundfile knows (FLAC, OGG, MP3, WAV of other
-kinds) needs the extra `audio`. Several channels become their mean.
+PCM WAV files of integers are read here; everything else that soundfile knows (FLAC, OGG, MP3, other kinds of WAV)
+needs the extra `audio`. Several channels are averaged.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from heedful.errors import DataError, MissingExtraError
 from heedful.files import open_regular
 
 _ZERO_CROSSINGS: Final = 16
-"""Zero crossings of the sinc on each side of a resampled point."""
+"""Number of zero crossings of the sinc on each side of a resampled point."""
 _ROLLOFF: Final = 0.95
-"""Where resampling begins to cut, as a share of the lower Nyquist frequency."""
+"""Frequency at which resampling begins to attenuate, as a share of the lower Nyquist frequency."""
 _PRODUCTS_PER_BLOCK: Final = 2**19
-"""Products that are added up together; each takes some 64 bytes meanwhile."""
+"""Number of products that are summed in one block; each takes about 64 bytes."""
 _NUMBERS_PER_BLOCK: Final = 2**20
-"""Numbers of all channels that are decoded together."""
+"""Number of samples of all channels that are decoded in one block."""
 _MAX_RATE: Final = 768_000
-"""Samples a second; of a rate that nobody records at, the sinc would become as long as the memory."""
+"""Largest sampling rate in samples a second; with a higher one, the sinc would become as long as the memory."""
 _MAX_FORMAT_BYTES: Final = 64
-"""Bytes that are read of what a WAV file says of its samples; the extensible form has 40."""
+"""Largest number of bytes read from the format chunk of a WAV file; the extensible form has 40."""
 _FORMAT_PCM, _FORMAT_EXTENSIBLE = 1, 0xFFFE
 _GUID_TAIL: Final = bytes.fromhex("000000001000800000aa00389b71")
-"""What follows the kind of samples in the extensible form, where the kind is one of the plain form."""
+"""The bytes after the format code in the extensible form, if the code is one of the plain form."""
 _MIN_POWER: Final = 1e-10
 _MIN_RELATIVE_POWER: Final = 1e-8
-"""Power below which nothing is told apart, as a share of the loudest of a sound: 80 dB."""
+"""Smallest power that is distinguished, as a share of the largest of a sound: 80 dB."""
 
 
 class Sound(NamedTuple):
-    """Samples between -1 and 1, and how many of them are in a second."""
+    """Samples between -1 and 1, and the sampling rate in samples a second."""
 
     samples: Float[Tensor, " N"]
     rate: int
 
 
 def read_sound(path: Path) -> Sound:
-    """The sound in a file, its channels averaged.
+    """Read the sound in a file, with its channels averaged.
 
     Raises:
-        DataError: the file is missing, no sound, empty, or holds what is no number.
-        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+        DataError: the file is missing, not a sound, empty, or holds values that are not finite.
+        MissingExtraError: it is not a PCM WAV of integers, and soundfile is not installed.
     """
     if not path.is_file():
         raise DataError(f"{path}: there is no such file; check the path")
@@ -64,16 +64,16 @@ def read_sound(path: Path) -> Sound:
 
 
 def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math.inf) -> Sound:
-    """The sound in a file, or in what a file holds; `name` tells in messages which one.
+    """Decode a sound from a file or from bytes in memory; `name` identifies it in messages.
 
     Args:
-        source: whatever it claims, no more of it is decoded than is wanted.
-        name: of the sound.
-        max_seconds: seconds.
+        source: the sound; whatever length it claims, no more than needed is decoded.
+        name: name of the sound for messages.
+        max_seconds: largest length in seconds.
 
     Raises:
-        DataError: it is no sound, empty, longer than that, or holds what is no number.
-        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+        DataError: it is not a sound, is empty or longer than that, or holds values that are not finite.
+        MissingExtraError: it is not a PCM WAV of integers, and soundfile is not installed.
     """
     try:
         array, rate = _read_pcm_wav(source, name, max_seconds)
@@ -92,19 +92,18 @@ def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math
 
 
 def estimate_sound_memory(content: BytesIO, *, name: str, max_seconds: float, target_rate: int) -> int:
-    """Estimate the bytes of memory that `decode_sound` takes, and to bring the samples to another rate, at most.
-
-    The header is read, and nothing is decoded.
+    """Estimate the most bytes of memory that `decode_sound` needs, and resampling to another rate, from the header
+    alone.
 
     Args:
-        content: what a sound file holds.
-        name: of the sound, for messages.
-        max_seconds: seconds that are decoded.
-        target_rate: samples a second that a model reads.
+        content: content of a sound file.
+        name: name of the sound for messages.
+        max_seconds: largest number of seconds that is decoded.
+        target_rate: sampling rate that the model reads.
 
     Raises:
-        DataError: it is no sound.
-        MissingExtraError: it is no WAV of whole numbers, and soundfile is not installed.
+        DataError: it is not a sound.
+        MissingExtraError: it is not a PCM WAV of integers, and soundfile is not installed.
     """
     try:
         with _open_stream(content) as file:
@@ -124,17 +123,17 @@ def estimate_sound_memory(content: BytesIO, *, name: str, max_seconds: float, ta
 
 
 def estimate_resampling_memory(num_samples: int) -> int:
-    """Estimate the bytes of memory that it takes to bring this many samples to another rate, at most."""
+    """Estimate the most bytes of memory needed to resample a number of samples."""
     return 8 * num_samples + 72 * _PRODUCTS_PER_BLOCK
 
 
 class _NotPcmWavError(Exception):
-    """No WAV of whole numbers."""
+    """Raised for a sound that is not a PCM WAV file of integers."""
 
 
 @dataclass(frozen=True)
 class _WavHeader:
-    """What a WAV file says of its samples."""
+    """The format of the samples of a WAV file: bytes a sample, channels and sampling rate."""
 
     bytes_per_sample: int
     channels: int
@@ -142,6 +141,7 @@ class _WavHeader:
 
 
 def _read_pcm_wav(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
+    """Read a PCM WAV file of integers; return the averaged samples and the rate."""
     with _open_stream(source) as file:
         header, raw = _read_wav_chunks(file, name, max_seconds)
     width, channels, rate = header.bytes_per_sample, header.channels, header.rate
@@ -159,6 +159,7 @@ def _read_pcm_wav(source: Path | BytesIO, name: str, max_seconds: float) -> tupl
 
 @contextmanager
 def _open_stream(source: Path | BytesIO) -> Iterator[BinaryIO]:
+    """Open a file, or rewind bytes in memory, as a binary stream."""
     if isinstance(source, BytesIO):
         source.seek(0)
         yield source
@@ -168,10 +169,11 @@ def _open_stream(source: Path | BytesIO) -> Iterator[BinaryIO]:
 
 
 def _read_wav_chunks(file: BinaryIO, name: str, max_seconds: float) -> tuple[_WavHeader, bytes]:
-    """The header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
+    """Read the header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
 
-    A writer that could not go back, as into a pipe, says 0 or 2^32 - 1 for the size of what it writes; then, and where
-    the size is beyond the file, the samples reach to its end. Several parts of samples are one sound.
+    A writer that cannot seek, such as one into a pipe, writes 0 or 2^32 - 1 as the size; then, and if the size goes
+    beyond
+    the file, the samples reach to the end of the file. Several chunks of samples are one sound.
     """
     riff_id, riff_size, wave_id = file.read(4), int.from_bytes(file.read(4), "little"), file.read(4)
     if riff_id != b"RIFF" or wave_id != b"WAVE":
@@ -202,7 +204,7 @@ def _read_wav_chunks(file: BinaryIO, name: str, max_seconds: float) -> tuple[_Wa
 
 
 def _count_remaining_bytes(file: BinaryIO) -> int:
-    """Bytes behind the place where a file is read."""
+    """Return the number of bytes after the current position of a file."""
     position = file.tell()
     end = file.seek(0, SEEK_END)
     file.seek(position)
@@ -210,7 +212,7 @@ def _count_remaining_bytes(file: BinaryIO) -> int:
 
 
 def _parse_format_chunk(chunk: bytes, name: str) -> _WavHeader:
-    """What stands in the part `fmt ` of a WAV file; of the extensible form the kind of its samples stands behind."""
+    """Parse the chunk `fmt ` of a WAV file; in the extensible form, the format code is in its extension."""
     if len(chunk) < 16:
         raise _NotPcmWavError
     format_code, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
@@ -223,6 +225,7 @@ def _parse_format_chunk(chunk: bytes, name: str) -> _WavHeader:
 
 
 def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
+    """Read a sound with soundfile; return the averaged samples and the rate."""
     blocks = [np.zeros(0, np.float32)]
     with _open_soundfile(source, name) as file:
         rate = _check_rate(int(file.samplerate), name)
@@ -241,7 +244,7 @@ def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) 
 
 @contextmanager
 def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
-    """The file as soundfile reads it while the block runs."""
+    """Open a sound with soundfile; raise `DataError` if it cannot be read."""
     try:
         import soundfile
     except ImportError:
@@ -259,7 +262,9 @@ def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
 
 @contextmanager
 def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
-    """A file, or one without a name: what reads from memory prints what is wrong with it."""
+    """Yield a path, or the descriptor of a temporary file with the content; soundfile prints errors when it reads
+    from memory.
+    """
     if isinstance(source, Path):
         yield source
         return
@@ -270,15 +275,16 @@ def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
 
 
 def _check_rate(rate: int, name: str) -> int:
+    """Return the sampling rate; raise `DataError` if it is out of range."""
     if not 1 <= rate <= _MAX_RATE:
         raise DataError(f"{name}: says that it has {rate} samples a second; convert it again")
     return rate
 
 
 def resample(samples: Float[Tensor, " N"], old_rate: int, new_rate: int) -> Float[Tensor, " M"]:
-    """The same sound with `new_rate` samples a second instead of `old_rate`.
+    """Resample a sound from rate `old_rate` to rate `new_rate`.
 
-    Each new sample is the sum of the old ones around it, weighed by a sinc that lets through what both rates can hold,
+    Each new sample is the sum of the old ones around it, weighted by a sinc that passes what both rates can hold,
     under a Hann window of sixteen zero crossings on each side (Smith, Digital Audio Resampling, ccrma.stanford.edu).
     """
     if old_rate == new_rate:
@@ -304,16 +310,19 @@ def resample(samples: Float[Tensor, " N"], old_rate: int, new_rate: int) -> Floa
 
 @dataclass(frozen=True)
 class LogMel:
-    """Log-mel frames of a sound: what of its power is in each of some bands, which are as wide as the ear's.
+    """Computes log-mel frames of a sound: the log power in mel-spaced frequency bands.
 
     Attributes:
-        rate: samples a second that sounds are brought to.
-        bands: triangles, evenly spaced on the mel scale 2595 log10(1 + f / 700) (O'Shaughnessy 1987, as in HTK).
-        low, high: Hz, where the first triangle begins and the last one ends; half the rate unless given.
-        window: milliseconds that a frame looks at, under a Hann window.
+        rate: sampling rate to which sounds are resampled.
+        bands: number of triangular bands, evenly spaced on the mel scale 2595 log10(1 + f / 700) (O'Shaughnessy 1987,
+            as in
+            HTK).
+        low, high: Hz, where the first triangle begins and the last one ends; `high` is half the rate by default.
+        window: length of a frame in milliseconds, under a Hann window.
         hop: milliseconds from one frame to the next.
-        normalise: whether each band of each sound has mean 0 and variance 1 over its frames, which takes away what
-            microphone and loudness add.
+        normalise: whether each band of each sound is normalised to mean 0 and variance 1 over its frames, which removes
+            the
+            effect of microphone and loudness.
     """
 
     rate: int = 16000
@@ -326,16 +335,18 @@ class LogMel:
 
     @property
     def frame_length(self) -> int:
-        """Samples in a frame."""
+        """Number of samples in a frame."""
         return round(self.rate * self.window / 1000)
 
     @property
     def hop_length(self) -> int:
-        """Samples from one frame to the next."""
+        """Number of samples from one frame to the next."""
         return round(self.rate * self.hop / 1000)
 
     def build_filterbank(self) -> Float[Tensor, "bins bands"]:
-        """The weight of each frequency in each band: triangles of height 1, whose feet are their neighbours' peaks."""
+        """Return the weight of each frequency in each band: triangles of height 1 that end at their neighbours'
+        peaks.
+        """
         size = _get_next_power_of_two(self.frame_length)
         ends = torch.tensor([self.low, self.high or self.rate / 2], dtype=torch.float64)
         first, last = (2595 * torch.log10(1 + ends / 700)).tolist()
@@ -347,7 +358,7 @@ class LogMel:
         return torch.minimum(rising, falling).clamp(min=0).float()
 
     def compute_frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
-        """The frames that lie inside a sound: none where it is shorter than one."""
+        """Compute the frames that lie completely inside a sound: none if it is shorter than one frame."""
         samples = resample(sound.samples, sound.rate, self.rate)
         if len(samples) < self.frame_length:
             return samples.new_zeros(0, self.bands)
@@ -363,4 +374,5 @@ class LogMel:
 
 
 def _get_next_power_of_two(minimum: int) -> int:
+    """Return the smallest power of two that is at least `minimum`."""
     return 1 << (minimum - 1).bit_length()

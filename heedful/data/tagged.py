@@ -1,4 +1,4 @@
-"""Sentences whose words have tags, as they stand in files."""
+"""Readers of sentences with a tag for each word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONLLU_COLUMNS: Final = {"upos": 3, "xpos": 4, "deprel": 7}
 
 
 class TaggedSentence(NamedTuple):
-    """Words, a tag for each, and the line on which each stands (`file:line`)."""
+    """Words, a tag for each, and the location of each (`file:line`)."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -22,9 +22,9 @@ class TaggedSentence(NamedTuple):
 
 
 class TaggedReader(ExampleReader[TaggedSentence]):
-    """Tagged sentences, a word on each line.
+    """Base of readers of tagged sentences with one word on each line.
 
-    Abstract: the columns belong to the format.
+    Abstract: each format defines its columns.
     """
 
     def __iter__(self) -> Iterator[TaggedSentence]:
@@ -43,33 +43,35 @@ class TaggedReader(ExampleReader[TaggedSentence]):
 
     @abstractmethod
     def parse_line(self, line: str, *, location: str) -> tuple[str, str] | None:
-        """The word of a line and its tag; None where there is none."""
+        """Return the word of a line and its tag; None if the line has no word."""
 
 
 @final
 class TaggedColumnsReader(TaggedReader):
-    """A word and its tag in two columns, counted from 0; an empty line ends a sentence."""
+    """Read a word and its tag from two columns, counted from 0; an empty line ends a sentence."""
 
     def __init__(self, path: Path, *, word_column: int = 0, tag_column: int = 1) -> None:
         super().__init__(path)
         self._columns = (word_column, tag_column)
 
     def parse_line(self, line: str, *, location: str) -> tuple[str, str] | None:
-        """By its columns."""
+        """Return the word and the tag in their columns."""
         fields = line.split("\t") if "\t" in line else line.split()
         return _extract_word_and_tag(fields, *self._columns, location=location)
 
 
 @final
 class ConlluReader(TaggedReader):
-    """Universal Dependencies: ten columns, comments, ranges (`3-4`) and empty nodes (`8.1`), which are no words."""
+    """Read CoNLL-U of Universal Dependencies: ten columns; comments, ranges (`3-4`) and empty nodes (`8.1`) are not
+    words.
+    """
 
     def __init__(self, path: Path, *, tag: Literal["upos", "xpos", "deprel"] = "upos") -> None:
         super().__init__(path)
         self._column = _CONLLU_COLUMNS[tag]
 
     def parse_line(self, line: str, *, location: str) -> tuple[str, str] | None:
-        """Nothing for comments, ranges and empty nodes."""
+        """Return the word and its tag; None for comments, ranges and empty nodes."""
         if line.startswith("#"):
             return None
         fields = line.split("\t")
@@ -83,10 +85,12 @@ class ConlluReader(TaggedReader):
 def _extract_word_and_tag(
     fields: Sequence[str], word_column: int, tag_column: int, *, location: str
 ) -> tuple[str, str]:
+    """Return the word and the tag in the given columns; raise `DataError` if one is missing or empty."""
     num_columns = max(word_column, tag_column) + 1
     if len(fields) < num_columns:
         raise DataError(
-            f"{location}: {len(fields)} column{'s' * (len(fields) > 1)} where {num_columns} are needed; mend the line or "
+            f"{location}: {len(fields)} column{'s' * (len(fields) > 1)} where {num_columns} are needed; mend the line "
+            "or "
             "choose other columns"
         )
     if not fields[word_column].strip() or not fields[tag_column].strip():

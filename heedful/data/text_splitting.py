@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001  (marks of punctuation of other scripts look alike)
-"""Long texts as parts that a model can read."""
+"""Split long texts into parts that a model can read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _NOTHING: Final = re.compile(r"(?!)")
 
 
 def split_text(text: str, fits: Callable[[str], bool], *, protected: re.Pattern[str] = _NOTHING) -> list[str]:
-    """The text in parts that fit; joined, they are the text.
+    """Split a text into parts that fit; joined together, they are the text.
 
-    What does not fit is split at the ends of its sentences. A sentence that does not fit is split behind a mark of
-    punctuation within it, the one nearest to its middle, one without marks between words. So all parts fit but words
-    that do not fit alone. No part is empty or, unless the whole text is, of white space; white space between two parts
-    ends the first.
+    A text that does not fit is split at the ends of its sentences. A sentence that does not fit is split after the
+    punctuation mark nearest to its middle, or between words if it has no marks. So every part fits, except words that
+    do
+    not fit alone. No part is empty or, unless the whole text is, of white space; white space between two parts ends the
+    first.
 
     Args:
-        text: of any length.
-        fits: whether a part is short enough.
-        protected: what is split only where it is all that is left to split.
+        text: a text of any length.
+        fits: returns whether a part is short enough.
+        protected: matches of this pattern are split only if there is no other place to split.
     """
     if not text:
         return []
@@ -43,7 +44,7 @@ def split_text(text: str, fits: Callable[[str], bool], *, protected: re.Pattern[
 
 
 def iter_gaps(text: str, stripped_parts: Iterable[str]) -> Iterator[str]:
-    """What stands in a text in front of each of its parts, whose own outer white space was taken away."""
+    """Yield the white space before each part in a text, given the parts without their outer white space."""
     position = 0
     for part in stripped_parts:
         start = text.index(part, position)
@@ -52,7 +53,7 @@ def iter_gaps(text: str, stripped_parts: Iterable[str]) -> Iterator[str]:
 
 
 def _find_sentence_starts(text: str) -> Iterator[int]:
-    """Where all sentences but the first begin."""
+    """Yield the start of every sentence but the first."""
     position = 0
     for number, sentence in enumerate(split_sentences(text)):
         start = text.index(sentence, position)
@@ -62,7 +63,9 @@ def _find_sentence_starts(text: str) -> Iterator[int]:
 
 
 def _find_split_points(text: str, protected: re.Pattern[str]) -> list[int]:
-    """Where to split: behind all sentences, or else at the place within one that is nearest to the middle."""
+    """Return where to split a text: between all sentences, or else at the place within one that is nearest to the
+    middle.
+    """
     protected_positions = {
         position for match in protected.finditer(text) for position in range(match.start() + 1, match.end())
     }

@@ -1,4 +1,4 @@
-"""Where in a text each of its tokens stands, so that an answer can be cut out of the text as it was written."""
+"""Character offsets of tokens in the original text, so that an answer can be cut out of the text as it was written."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 
 _MAX_CLUSTERS: Final = 8
-"""Clusters that are normalised together at most, as the parts of a Hangul syllable are."""
+"""Largest number of clusters that are normalised together, such as the parts of a Hangul syllable."""
 _FINAL_SIGMA: Final = str.maketrans("\N{GREEK SMALL LETTER FINAL SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
 
 
 def compute_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
-    """The part of the text that each of its ids stands for, as (start, stop) in characters.
+    """Return the part of the text that each of its ids stands for, as (start, stop) in characters.
 
-    A tokenizer reads a text as `Tokenizer.normalise` leaves it: case may be folded, letters composed or spelled out,
-    spaces and control characters gone. The text is walked through cluster by cluster (a letter and its combining marks;
-    several where they are normalised to something else together), and each is found again in the pieces. So a piece's
-    part of the text
+    A tokenizer encodes the output of `Tokenizer.normalise`: case may be folded, letters composed or decomposed, spaces
+    and control characters removed. This function goes through the text cluster by cluster (a letter and its combining
+    marks; several clusters if they are normalised together) and finds each cluster in the pieces. So the span of a
+    piece
 
-    - holds whole clusters: two pieces share one that was cut in the middle, as `…` may be into `.` and `..`;
-    - has neither spaces at its ends nor what normalising drops there; a piece that is nothing but a space is empty.
+    - contains whole clusters: two pieces share one that was split in the middle, as `…` may be into `.` and `..`;
+    - has no spaces at its ends and nothing that normalising drops there; the span of a piece that is only a space is
+    empty.
 
     Raises:
-        DataError: a cluster is not found where it should be, because what the tokenizer makes of a character depends on
-            others that are far away, or because its pieces are not parts of the text.
+        DataError: a cluster is not found where it should be, because the tokenizer's reading of a character depends on
+            distant characters, or because its pieces are not parts of the text.
     """
     pieces = [_normalise_for_matching(piece) for piece in tokenizer.get_surfaces(text)]
     joined_pieces = "".join(pieces)
@@ -47,7 +48,7 @@ def compute_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
 
 
 def _align_clusters(tokenizer: Tokenizer, text: str, pieces_text: str) -> Iterator[tuple[int, int, int]]:
-    """Start and stop of parts of the text, and how many characters of `pieces_text` each becomes."""
+    """Yield start and stop of each part of the text, and the number of characters of `pieces_text` that it becomes."""
     normalised: dict[str, str] = {}  # the same letters come again and again
     starts = [*_iter_cluster_starts(text), len(text)]
     number = position = 0
@@ -69,7 +70,7 @@ def _align_clusters(tokenizer: Tokenizer, text: str, pieces_text: str) -> Iterat
 
 
 def _iter_cluster_starts(text: str) -> Iterator[int]:
-    """Where clusters begin: at all that is no combining mark behind something else."""
+    """Yield the start of each cluster: every character but a combining mark after another character."""
     for position, letter in enumerate(text):
         if position == 0 or not unicodedata.category(letter).startswith("M"):
             yield position
@@ -77,12 +78,15 @@ def _iter_cluster_starts(text: str) -> Iterator[int]:
 
 def _normalise_for_matching(text: str) -> str:
     # Spaces come and go. Which sigma ends a word depends on what follows.
+    """Remove spaces and replace final sigma, which depend on the neighbouring text."""
     return text.replace(" ", "").translate(_FINAL_SIGMA)
 
 
 def _build_offset_error(text: str, position: int) -> DataError:
+    """Build the error for a text whose characters cannot be found in the pieces."""
     description = f"{text[position]!r}" if position < len(text) else "its end"
     return DataError(
-        f"character {position + 1} of a text ({description}) is not found again in what the tokenizer reads, so that answers "
+        f"character {position + 1} of a text ({description}) is not found again in what the tokenizer reads, so that "
+        "answers "
         "cannot be cut out of this text; normalise the text before it is used (NFC or NFKC), or take another tokenizer"
     )

@@ -1,4 +1,4 @@
-"""From files to tokenizers."""
+"""Load tokenizers from files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ from heedful.files import parse_json, read_bytes
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer that `save` wrote; `RunError` where there is none, or a damaged or unknown one."""
+    """Load the tokenizer that `Tokenizer.save` wrote; raise `RunError` if the file is missing, damaged or of an
+    unknown kind.
+    """
     try:
         contents = read_bytes(path)
     except OSError as error:
@@ -44,6 +46,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenizer:
+    """Load a sentencepiece model; raise `RunError` if its special ids are not those of heedful."""
     if not contents:
         raise ValueError("sentencepiece takes nothing at all for a model")
     processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
@@ -57,6 +60,7 @@ def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenize
 
 
 def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
+    """Build a tokenizer from its JSON record; raise `ValueError` if the record is invalid."""
     if record.get("format") != FILE_FORMAT:
         raise RunError(
             f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {FILE_FORMAT}; use one "
@@ -87,6 +91,7 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 
 
 def _load_pretrained(record: Mapping[str, Any]) -> Tokenizer:
+    """Build a tokenizer of another project from its JSON record."""
     special = SpecialIds(**record["special"], others=frozenset(record["others"]))
     size, prefix_ids = record["size"], tuple(record["opening"])
     if type(size) is not int:

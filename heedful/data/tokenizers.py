@@ -1,7 +1,8 @@
-"""From text to the ids of its pieces and back: subwords by sentencepiece, characters, or words.
+"""Tokenizers: text to ids of pieces and back, by sentencepiece subwords, characters, or words.
 
-All three read text as `normalisation` leaves it; by which of its rules is a property of each, and stored with it. What
-has no piece becomes `UNK`, which reads `⁇`.
+All three normalise text first (`normalisation`); the rules are a property of each tokenizer and are stored with it.
+Text
+without a piece becomes `UNK`, which is decoded as `⁇`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MASK = 4
 UNKNOWN_TEXT = "⁇"
 FILE_FORMAT = 1
 NFC_PREFIX = "composed_"
-"""Begins the kind, in files, of tokenizers that read NFC; older versions, which would read NFKC, refuse these."""
+"""Prefix of the kind, in files, of tokenizers that use NFC; older versions, which would use NFKC, reject these."""
 
 _SPECIAL_PIECES = ("<pad>", "<s>", "</s>", "<unk>")
 _MASK_PIECE = "<mask>"
@@ -57,16 +58,16 @@ _MAX_PART_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class SpecialIds:
-    """The ids with a meaning of their own in one vocabulary.
+    """The special ids of a vocabulary.
 
-    Padding is not among them: it is position -1, whatever id stands there.
+    Padding is not among them: padding is position -1, with any id.
 
     Attributes:
-        bos: what a sequence begins with: where a decoder starts, BERT's [CLS].
-        eos: what a sequence ends with, BERT's [SEP]; in GPT's texts what stands between documents.
-        unk: what has no piece; None where everything has one.
-        mask: what hides a token from a masked language model; None where nothing is hidden.
-        others: ids that mean nothing to a model, such as another project's padding.
+        bos: id that begins a sequence: the decoder's start, BERT's [CLS].
+        eos: id that ends a sequence, BERT's [SEP]; in GPT's texts the separator of documents.
+        unk: id of text without a piece; None if everything has a piece.
+        mask: id that hides a token from a masked language model; None if there is none.
+        others: ids without a meaning to the model, such as another project's padding.
     """
 
     bos: int
@@ -77,37 +78,37 @@ class SpecialIds:
 
     @property
     def skipped_ids(self) -> frozenset[int]:
-        """All that no text is made of; what is unknown has a mark and is read aloud."""
+        """Ids that stand for no text and are skipped in decoding; the unknown id is not among them."""
         return self.others | {special_id for special_id in (self.bos, self.eos, self.mask) if special_id is not None}
 
     @property
     def suppressed_ids(self) -> tuple[int, ...]:
-        """What a model must never write: all that is silent but the end."""
+        """Ids that a model must never generate: all skipped ids except the end id."""
         return tuple(sorted(self.skipped_ids - {self.eos}))
 
 
 class Tokenizer(ABC):
-    """Text as ids below `size`; some have a meaning of their own.
+    """Converts texts to ids below `size` and back.
 
-    In vocabularies learned here 0 to 3 are `PAD`, `BOS`, `EOS` and `UNK`, and 4 is `MASK` where tokens can be hidden.
+    In vocabularies learned here 0 to 3 are `PAD`, `BOS`, `EOS` and `UNK`, and 4 is `MASK` if tokens can be hidden.
 
     Attributes:
-        size: how many pieces there are, the special ones included.
+        size: number of pieces, the special ones included.
         special: the ids that stand for no text.
     """
 
     _has_leading_spaces: ClassVar[bool]
-    """Whether a piece that begins a word has the space before it in itself."""
+    """Whether a piece that begins a word includes the space before it."""
     prefix_ids: tuple[int, ...] = ()
-    """what is put before the ids of every text that is not empty, as BART's <s>"""
+    """ids put before the ids of every text that is not empty, such as BART's <s>"""
     tag_ids: Mapping[str, int] = MappingProxyType({})
-    """ids of pieces that no text has: what is said of a text stands before it in these, such as the language wanted"""
+    """ids of tags: pieces that no text contains and that precede a text, such as the wanted language"""
     uses_nfc: bool = False
-    """whether text is read as `normalisation.composed` has it, so that what is written keeps its own marks"""
+    """whether text is normalised by `normalisation.normalise_nfc`, so that generated text keeps its own characters"""
     uses_nfkc_first: bool = False
-    """whether texts are read in NFKC first, whatever the vocabulary has: a source side of one that `uses_nfc`"""
+    """whether texts are normalised to NFKC first, for the source side of a vocabulary with `uses_nfc`"""
     lowercases: bool = False
-    """whether texts are read in lower case, whatever the vocabulary has"""
+    """whether texts are lowercased, whatever the vocabulary contains"""
 
     def __init__(self, *, size: int, special: SpecialIds) -> None:
         self.size = size
@@ -117,7 +118,9 @@ class Tokenizer(ABC):
         return f"{type(self).__name__}({self.size:,} ids)"
 
     def with_tags(self, tags: Sequence[str]) -> Self:
-        """A tokenizer that puts tags before every text that is not empty; `RecipeError` where there is no such tag."""
+        """Return a tokenizer that puts tags before every text that is not empty; raise `RecipeError` for an unknown
+        tag.
+        """
         for tag in tags:
             if tag not in self.tag_ids:
                 known = ", ".join(self.tag_ids) or "none"
@@ -127,37 +130,41 @@ class Tokenizer(ABC):
         return tokenizer
 
     def with_lowercase(self) -> Self:
-        """A tokenizer that reads every text in lower case; what it makes of ids stays the same."""
+        """Return a tokenizer that lowercases every text; decoding stays the same."""
         tokenizer = copy(self)
         tokenizer.lowercases = True
         return tokenizer
 
     def with_nfkc(self) -> Self:
-        """A tokenizer that reads every text in NFKC, so that what looks alike is one source; its ids stay the same."""
+        """Return a tokenizer that normalises every text to NFKC first, so that texts that look the same are the
+        same source; ids stay the same.
+        """
         tokenizer = copy(self)
         tokenizer.uses_nfkc_first = True
         return tokenizer
 
     def normalise(self, text: str) -> str:
-        """The text as this tokenizer reads it; `DataError` where it is not valid Unicode."""
+        """Normalise a text the way this tokenizer does; raise `DataError` if it is not valid Unicode."""
         return self._normalise_text(self._preprocess(text))
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without begin and end; `DataError` where it is not valid Unicode."""
+        """Encode a text into ids, without begin and end; raise `DataError` if it is not valid Unicode."""
         ids = self._encode_text(self._preprocess(text))
         return [*self.prefix_ids, *ids] if ids else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids, silent about those that stand for none."""
+        """Decode ids into text; ids that stand for no text are skipped."""
         skipped = self.special.skipped_ids
         return self._decode_ids([token_id for token_id in map(int, ids) if token_id not in skipped])
 
     def to_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as something to look at; a space, or the start of a word after one, is `▁`."""
+        """Convert ids to printable pieces; a space, or the start of a word after one, is `▁`."""
         return [self._get_piece(int(token_id)) for token_id in ids]
 
     def decode_pieces(self, pieces: Iterable[str]) -> str:
-        """The text of what `to_pieces` gave, or another program that knows their names; what is no piece is unknown."""
+        """Decode printable pieces, from `to_pieces` or another program with the same names, into text; an unknown
+        piece becomes `unk`.
+        """
         ids_by_piece = {self._get_piece(token_id): token_id for token_id in range(self.size)}
         unknown_ids = [] if self.special.unk is None else [self.special.unk]
         return self.decode(
@@ -167,10 +174,10 @@ class Tokenizer(ABC):
         )
 
     def encode_with_masks(self, text: str, *, blank: str = "[MASK]") -> list[int]:
-        """The ids of a text in which `blank` stands for what is hidden: one mask each.
+        """Encode a text and put one mask id in place of each `blank`.
 
-        A space in front of a blank belongs to what is hidden where pieces carry the space before them.
-        `DataError` where the text is not valid Unicode, or this vocabulary has no mask.
+        A space before a blank belongs to the hidden piece if pieces include the space before them.
+        Raises `DataError` if the text is not valid Unicode, or this vocabulary has no mask.
         """
         mask = self.special.mask
         if mask is None:
@@ -187,15 +194,18 @@ class Tokenizer(ABC):
         return ids
 
     def get_continuation_mask(self) -> Bool[np.ndarray, " size"]:
-        """Of each id, whether it goes on with the word of the piece before it."""
+        """Return for each id whether it continues the word of the piece before it."""
         return np.array([self._is_continuation(token_id) for token_id in range(self.size)])
 
     def get_surfaces(self, text: str) -> list[str]:
-        """What of the normalised text each of its ids stands for, also where that is `UNK`; without spaces around."""
+        """Return the part of the normalised text that each of its ids stands for, also for `UNK`, without outer
+        spaces.
+        """
         surfaces = [surface.strip(" ") for surface in self._split_surfaces(self._preprocess(text))]
         return [*("" for _ in self.prefix_ids), *surfaces] if surfaces else surfaces
 
     def _preprocess(self, text: str) -> str:
+        """Check a text, and apply NFKC, NFC or lowercasing if they are switched on."""
         prepared = (
             build_normaliser(lowercase=False)(require_valid_unicode(text))
             if self.uses_nfkc_first
@@ -205,12 +215,12 @@ class Tokenizer(ABC):
         return prepared.lower() if self.lowercases else prepared
 
     def save(self, path: Path) -> None:
-        """One file that `load_tokenizer` reads, written whole or not at all; `RunError` where it cannot."""
+        """Write the tokenizer to a file that `load_tokenizer` reads, atomically; raise `RunError` if that fails."""
         write_atomic(path, self._to_bytes())
 
     @property
     def sha256(self) -> str:
-        """Of that file."""
+        """SHA-256 of the file that `save` writes."""
         return hashlib.sha256(self._to_bytes()).hexdigest()
 
     @abstractmethod
@@ -239,7 +249,7 @@ class Tokenizer(ABC):
 class SentencePieceTokenizer(Tokenizer):
     """Subwords, in sentencepiece's own file format (Kudo and Richardson 2018).
 
-    `decode` gives back the normalised text wherever every character has a piece.
+    `decode` returns the normalised text if every character has a piece.
     """
 
     _has_leading_spaces = True
@@ -282,7 +292,9 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 class _PieceListTokenizer(Tokenizer):
-    """Pieces that were counted, behind the special ones and tags; `kind` says in files how text is cut."""
+    """Base of tokenizers with a list of counted pieces after the special ones and tags; `kind` is the way of
+    splitting text in files.
+    """
 
     _has_leading_spaces = False
 
@@ -319,6 +331,7 @@ class _PieceListTokenizer(Tokenizer):
         return self._pieces[token_id]
 
     def _get_known_pieces(self, ids: list[int]) -> Iterator[str]:
+        """Yield the piece of each id; `⁇` for `UNK`."""
         return (UNKNOWN_TEXT if token_id == UNK else self._pieces[token_id] for token_id in ids)
 
     def _to_bytes(self) -> bytes:
@@ -332,17 +345,17 @@ class _PieceListTokenizer(Tokenizer):
 
 @final
 class CharacterTokenizer(_PieceListTokenizer):
-    """Every character is a piece, the space too.
+    """Every character is a piece, spaces included.
 
-    `decode` gives back the normalised text wherever every character has a piece.
+    `decode` returns the normalised text if every character has a piece.
 
     Args:
-        characters: in the order of their ids.
+        characters: the characters in the order of their ids.
         lowercase: whether case is folded first.
-        verbatim: the text is taken as it is: nothing is normalised, and line ends and spaces count.
+        verbatim: whether the text is taken as it is: not normalised, with line ends and spaces.
         masked: whether there is an id that hides a character.
-        tag_ids: further pieces, which no text has.
-        uses_nfc: whether text is read in NFC.
+        tags: further pieces that no text contains.
+        uses_nfc: whether text is normalised to NFC.
     """
 
     def __init__(
@@ -375,7 +388,7 @@ class CharacterTokenizer(_PieceListTokenizer):
 class WordTokenizer(_PieceListTokenizer):
     """Whole words and single punctuation marks, for languages with spaces between words.
 
-    Where spaces stood is forgotten; `decode` puts them by the rules of `normalisation.spaced`.
+    Spaces are lost; `decode` puts them by the rules of `normalisation.join_words`.
     """
 
     def __init__(
@@ -412,22 +425,22 @@ def learn_sentencepiece(
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
 ) -> SentencePieceTokenizer:
-    """Subwords of some texts; the same texts and options give the same bytes.
+    """Learn a subword vocabulary from texts with sentencepiece; the same texts and options give the same bytes.
 
     Args:
-        texts: what to learn from; empty ones teach nothing, long ones are read whole.
+        texts: the training texts; empty ones are ignored, long ones are used whole.
         kind: byte-pair encoding (Sennrich et al. 2016) or a unigram language model (Kudo 2018).
-        size: how many pieces at most, the four special ones included; a short text has fewer.
-        lowercase: fold the case of everything that is ever encoded.
+        size: largest number of pieces, the four special ones included; a short text gives fewer.
+        lowercase: whether the case of all encoded text is folded.
         character_coverage: share of the characters in the texts that must have a piece, 0.98 to 1; 0.9995
             suits languages with thousands of characters.
-        max_sentences: of more texts than this an even sample is used, so that memory stays bounded.
+        max_sentences: if there are more texts, an even sample of this size is used, so that memory stays bounded.
         masked: whether one more id hides a piece.
-        tags: further pieces, which no text has.
-        uses_nfc: whether text is read in NFC, not in NFKC; nothing is lowercased then.
+        tags: further pieces that no text contains.
+        uses_nfc: whether text is normalised to NFC instead of NFKC; nothing is lowercased then.
 
     Raises:
-        DataError: there is nothing to read in the texts, or they do not allow this size.
+        DataError: the texts are empty, or do not allow this size.
         RecipeError: the character coverage is out of range.
     """
     if not 0.98 <= character_coverage <= 1:
@@ -475,9 +488,10 @@ def learn_characters(
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
 ) -> CharacterTokenizer:
-    """The most frequent characters of some texts: at most `size` with the special pieces, or all of them.
+    """Learn a character vocabulary: the most frequent characters of texts, at most `size` with the special pieces, or
+    all of them.
 
-    `DataError` where there is nothing to read.
+    Raises `DataError` if there is no text.
     """
     normalise = _select_normaliser(lowercase=lowercase, verbatim=verbatim, uses_nfc=uses_nfc)
     counts = Counter(character for text in texts for character in normalise(require_valid_unicode(text)))
@@ -498,9 +512,10 @@ def learn_words(
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
 ) -> WordTokenizer:
-    """The most frequent words of some texts: at most `size` with the special pieces, or all of them.
+    """Learn a word vocabulary: the most frequent words of texts, at most `size` with the special pieces, or all of
+    them.
 
-    `DataError` where there is nothing to read.
+    Raises `DataError` if there is no text.
     """
     normalise, pattern = _select_normaliser(lowercase=lowercase, verbatim=False, uses_nfc=uses_nfc), get_word_pattern()
     counts = Counter(word for text in texts for word in pattern.findall(normalise(require_valid_unicode(text))))
@@ -511,6 +526,7 @@ def learn_words(
 
 
 def _select_normaliser(*, lowercase: bool, verbatim: bool, uses_nfc: bool) -> Callable[[str], str]:
+    """Return the function that normalises text for these options."""
     if uses_nfc:
         return normalise_nfc
     if not verbatim:
@@ -519,14 +535,19 @@ def _select_normaliser(*, lowercase: bool, verbatim: bool, uses_nfc: bool) -> Ca
 
 
 def _get_reserved_pieces(*, masked: bool) -> tuple[str, ...]:
+    """Return the special pieces, with the mask if `masked`."""
     return (*_SPECIAL_PIECES, _MASK_PIECE) if masked else _SPECIAL_PIECES
 
 
 def _build_special_ids(*, masked: bool, tags: Mapping[str, int]) -> SpecialIds:
+    """Build the special ids of a vocabulary learned here."""
     return SpecialIds(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD, *tags.values())))
 
 
 def _select_most_frequent(counts: Counter[str], *, size: int | None, num_reserved: int) -> list[str]:
+    """Return the most frequent pieces that fit into `size` beside the reserved ones; raise `DataError` if there are
+    none or no room.
+    """
     if not counts:
         raise _build_no_text_error()
     size = len(counts) + num_reserved if size is None else size
@@ -536,10 +557,12 @@ def _select_most_frequent(counts: Counter[str], *, size: int | None, num_reserve
 
 
 def _build_no_text_error() -> DataError:
+    """Build the error for training files without text."""
     return DataError("there is no text to learn a vocabulary from; check the training files")
 
 
 def _build_size_error(size: int, *, min_size: int) -> DataError:
+    """Build the error for a vocabulary size that is too small."""
     return DataError(
         f"a vocabulary of {size} pieces is too small for the training text, which needs {min_size}; "
         "set a size of at least that or lower the character coverage"
@@ -547,6 +570,7 @@ def _build_size_error(size: int, *, min_size: int) -> DataError:
 
 
 def _build_learning_error(message: str, *, size: int) -> DataError:
+    """Build the error for a message of sentencepiece's trainer."""
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return _build_size_error(size, min_size=int(match[1]))
     if "sentences_.empty()" in message or "all_chars_count" in message:
@@ -555,7 +579,9 @@ def _build_learning_error(message: str, *, size: int) -> DataError:
 
 
 def _split_long_texts(texts: Iterable[str], errors: list[BaseException]) -> Iterator[str]:
-    """The texts in parts; what is raised is kept in `errors`, since sentencepiece makes its own of every exception."""
+    """Yield the texts in parts of limited length; store exceptions in `errors`, because sentencepiece replaces them
+    by its own.
+    """
     try:
         for text in map(remove_invisible, map(require_valid_unicode, texts)):
             for start in range(0, len(text), _MAX_PART_CHARACTERS):

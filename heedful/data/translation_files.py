@@ -1,4 +1,4 @@
-"""Pairs to learn from in the files of translators: what they hold that somebody has confirmed."""
+"""Read training pairs from translators' files (TMX, PO, XLIFF): only confirmed translations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from heedful.localisation.placeholders import to_plain_text
 
 @final
 class ConfirmedTranslations(ExampleReader[SentencePair]):
-    """The finished translations of a TMX, PO or XLIFF, as a model reads them when such a file is translated.
+    """The finished translations of a TMX, PO or XLIFF file, with the same cleaning as when such a file is translated.
 
-    Left out is what has no translation or one that waits for review (fuzzy, or made by a machine), and what must not be
-    translated. Markup and the marks of accelerators are cut out, values stay, white space becomes single spaces.
+    Units without a translation, with one that needs review (fuzzy, or machine translation), and units that must not be
+    translated are skipped. Markup and accelerator marks are removed, placeholder values stay, white space becomes
+    single
+    spaces.
 
     Args:
         path: the file, plain or gzipped.
-        source_language: of a TMX: the language that is read.
-        target_language: likewise: the one that is written.
+        source_language: of a TMX: the source language.
+        target_language: of a TMX: the target language.
     """
 
     def __init__(self, path: Path, *, source_language: str | None = None, target_language: str | None = None) -> None:

@@ -1,7 +1,7 @@
-"""From the pieces of one vocabulary to those of another: what is known of a piece that a model has never seen.
+"""Map the pieces of an old vocabulary to a new one, to initialise pieces that a model has never seen.
 
-A piece that both have is the same piece. Any other one begins as the mean of the old pieces that it is cut into (Gee et
-al. 2022, fast vocabulary transfer), and what has no known part as the mean of all pieces.
+A piece in both vocabularies keeps its parameters. Any other piece starts as the mean of the old pieces that it is split
+into (Gee et al. 2022, fast vocabulary transfer), and a piece without known parts as the mean of all pieces.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from torch import Tensor
 from heedful.data.tokenizers import Tokenizer
 
 _WORD_MARKERS: Final = ("▁", "##")
-"""What may stand before the letters of a piece, to say whether it begins a word."""
+"""Prefixes of pieces that say whether the piece begins a word."""
 _ROLE_NAMES: Final = ("eos", "bos", "unk", "mask")
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class VocabularyMapping:
-    """Which old pieces each piece of a new vocabulary begins as the mean of.
+    """For each piece of a new vocabulary, the old pieces whose mean it starts from.
 
     Attributes:
-        new_ids: a number of a new piece for each of its parts; what has none begins as the mean of `known_ids`.
-        old_ids: the old piece that each of these is.
-        known_ids: the old pieces that texts are made of.
-        size: how many new pieces there are, the special ones included.
-        num_kept: how many of them the old vocabulary has too.
+        new_ids: the new id of each link between a new piece and an old one; a new piece without links starts as the
+            mean of
+            `known_ids`.
+        old_ids: the old id of each link.
+        known_ids: the old ids that occur in texts.
+        size: number of new pieces, the special ones included.
+        num_kept: number of new pieces that the old vocabulary has too.
     """
 
     new_ids: Int[np.ndarray, " links"]
@@ -43,9 +45,11 @@ class VocabularyMapping:
 
     @classmethod
     def from_tokenizers(cls, old: Sequence[Tokenizer], new: Tokenizer) -> VocabularyMapping:
-        """From vocabularies whose ids mean the same, of which each may cut text in its own way, to a new one.
+        """Build the mapping from old tokenizers to a new one.
 
-        Special ids descend from those that mean the same, and padding from padding.
+        The old tokenizers share their ids but may split text differently.
+
+        Special ids are mapped to those with the same role, and padding to padding.
         """
         table = _OldVocabulary(old)
         names, continues, roles = new.to_pieces(range(new.size)), new.get_continuation_mask(), _get_roles(new)
@@ -63,19 +67,24 @@ class VocabularyMapping:
 
     @property
     def num_averaged(self) -> int:
-        """How many new pieces begin with what is known of their parts."""
+        """Number of new pieces that start as the mean of their old parts."""
         return len(np.unique(self.new_ids)) - self.num_kept
 
     @property
     def num_without_parts(self) -> int:
-        """How many have no part that is known."""
+        """Number of new pieces without any known part."""
         return self.size - self.num_kept - self.num_averaged
 
     def __str__(self) -> str:
-        return f"{self.num_kept:,} pieces kept, {self.num_averaged:,} begun from their parts, {self.num_without_parts:,} new"
+        return (
+            f"{self.num_kept:,} pieces kept, {self.num_averaged:,} begun from their parts, {self.num_without_parts:,} "
+            "new"
+        )
 
     def map_rows(self, table: Float[Tensor, "old ..."]) -> Float[Tensor, "new ..."]:
-        """What has an entry for each old piece, with one for each new piece; kept ones are the same to the bit."""
+        """Return a table with a row for each new piece from a table with a row for each old piece; rows of kept
+        pieces are copied exactly.
+        """
         rows, parts = torch.from_numpy(self.new_ids), torch.from_numpy(self.old_ids)
         counts = torch.bincount(rows, minlength=self.size)
         sums = table.new_zeros(self.size, *table.shape[1:]).index_add(0, rows, table[parts])
@@ -85,7 +94,7 @@ class VocabularyMapping:
 
 
 def is_same_vocabulary(first: Tokenizer, second: Tokenizer) -> bool:
-    """Whether the ids of two vocabularies mean the same, though they may cut text in different ways."""
+    """Return whether the ids of two tokenizers mean the same, even if they split text differently."""
     if first is second:
         return True
     return first.size == second.size and first.to_pieces(range(first.size)) == second.to_pieces(range(second.size))
@@ -93,7 +102,7 @@ def is_same_vocabulary(first: Tokenizer, second: Tokenizer) -> bool:
 
 @final
 class _OldVocabulary:
-    """The pieces that a model knows."""
+    """The old vocabulary of a model, for looking up pieces."""
 
     def __init__(self, tokenizers: Sequence[Tokenizer]) -> None:
         self._tokenizers = tokenizers
@@ -109,12 +118,12 @@ class _OldVocabulary:
         }
 
     def find_special(self, role: str, name: str) -> int | None:
-        """The id of a meaning; without one, as that of padding, the id of a name that has none either."""
+        """Return the old id of a special role; for an empty role, such as padding, the special id of the same name."""
         special_id: int | None = getattr(self._special, role) if role else self._roleless_ids.get(name)
         return special_id
 
     def split_piece(self, name: str, *, continues: bool) -> list[int]:
-        """The old pieces that a new one is made of, as far as they are known; the shortest list there is."""
+        """Return the known old ids that a new piece is split into, by the tokenizer that needs the fewest."""
         letters = _strip_markers(name)
         if not letters:
             return []
@@ -127,10 +136,13 @@ class _OldVocabulary:
         return min(filter(None, candidates), key=len, default=[])
 
     def _keep_known(self, ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+        """Keep only the ids of pieces that occur in texts, without the tokenizer's prefix."""
         return [number for number in ids[len(tokenizer.prefix_ids) :] if number in self._names]
 
     def _to_continuing(self, ids: list[int]) -> list[int]:
-        """Pieces of the inside of a word, of which the first was read as if it began one."""
+        """Replace the first id, which was read as the beginning of a word, by the piece of the same letters inside
+        a word.
+        """
         if not ids:
             return ids
         letters = _strip_markers(self._names[ids[0]])
@@ -138,14 +150,14 @@ class _OldVocabulary:
 
 
 def _strip_markers(name: str) -> str:
-    """A piece without what marks its place in a word."""
+    """Return a piece without the marker of its position in a word."""
     for marker in _WORD_MARKERS:
         name = name.removeprefix(marker)
     return name
 
 
 def _get_roles(tokenizer: Tokenizer) -> Mapping[int, str]:
-    """What each id means that stands for no text; empty for those without a meaning, such as padding."""
+    """Return the role of each special id; empty for special ids without a role, such as padding."""
     special = tokenizer.special
     # an id with two meanings has the first: GPT's end of a text is what begins the next one
     roles = {number: role for role in reversed(_ROLE_NAMES) if (number := getattr(special, role)) is not None}

@@ -1,7 +1,7 @@
-"""Which words of parallel text belong together, as files say it and as pieces of a vocabulary have it.
+"""Word alignments of parallel text: reading them from files and projecting them to the pieces of a vocabulary.
 
-A line of links is that of Pharaoh and its heirs: `0-0 1-2`, a number of a source word, a hyphen, and one of a target
-word, both counted from 0. Words are what stands between white space, as the text was written.
+A line of links has the format of Pharaoh: `0-0 1-2`, the index of a source word, a hyphen, and the index of a target
+word, both counted from 0. Words are separated by white space in the original text.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from heedful.errors import DataError
 from heedful.tensors import Tokens
 
 WordLink: TypeAlias = tuple[int, int]
-"""A source and a target word, or a source and a target piece."""
+"""Indices of a source and a target word, or of a source and a target piece."""
 LINKS_SIDE: Final = "links"
-"""The side of a corpus that holds those of pieces."""
+"""Name of the corpus side that holds the links of pieces."""
 
 _LINK: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _WORD: Final = re.compile(r"\S+")
 
 
 def parse_links(line: str, *, location: str) -> tuple[WordLink, ...]:
-    """The links of a line, in its order; `DataError` with its `location` where something else stands there."""
+    """Parse a line of links, in order; raise `DataError` with its `location` if it is malformed."""
     links = []
     for word in line.split():
         match = _LINK.fullmatch(word)
@@ -51,15 +51,16 @@ def parse_links(line: str, *, location: str) -> tuple[WordLink, ...]:
 
 @final
 class AlignedPairs(ExampleReader[SentencePair]):
-    """Pairs with the links of their words, which a file has line by line, one for each pair that is read.
+    """Pairs with the links of their words, read from a file with one line for each pair.
 
     Args:
-        pairs: the text; its empty pairs have a line as well, which is empty.
+        pairs: reader of the parallel text; empty pairs have an empty line of links.
         path: the file of links.
 
     Raises:
-        DataError: as the text's reader; a line is no line of links; a link has no word in its pair; there are more or
-            fewer lines than pairs.
+        DataError: the text cannot be read; a line is not a line of links; a link has no word in its pair; there are
+            more
+            or fewer lines than pairs.
     """
 
     def __init__(self, pairs: ExampleReader[SentencePair], path: Path) -> None:
@@ -84,22 +85,27 @@ class AlignedPairs(ExampleReader[SentencePair]):
 
 
 def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str) -> tuple[WordLink, ...]:
+    """Return the links; raise `DataError` if one points beyond the words of its pair."""
     word_counts = len(pair.source.split()), len(pair.target.split())
     for link in links:
         for index, count, side in zip(link, word_counts, ("source", "target"), strict=True):
             if index >= count:
                 raise DataError(
-                    f"{location}: link {link[0]}-{link[1]} has no {side} word: {pair.location} has {count} there, counted "
+                    f"{location}: link {link[0]}-{link[1]} has no {side} word: {pair.location} has {count} there, "
+                    "counted "
                     "from 0; align the text as it is"
                 )
     return links
 
 
 def map_pieces_to_words(tokenizer: Tokenizer, text: str) -> list[int]:
-    """For each piece of a text the number of the word, between white space, in which it begins; -1 if it is no part.
+    """Return for each piece of a text the index of the word in which it begins; -1 for a piece that is no part of a
+    word.
+
+    Words are separated by white space.
 
     Raises:
-        DataError: the pieces are not found again in the text; see `compute_offsets`.
+        DataError: the pieces cannot be found in the text; see `compute_offsets`.
     """
     words = [match.span() for match in _WORD.finditer(text)]
     word_indices, word = [], 0
@@ -114,7 +120,7 @@ def map_pieces_to_words(tokenizer: Tokenizer, text: str) -> list[int]:
 
 
 def map_context_pieces_to_words(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[int]:
-    """The same for the ids of a text with what it follows (`led`), whose words are no part of it."""
+    """Return the word index of each id of a text with context (`prepend_context`); -1 for the pieces of the context."""
     word_indices = [-1] * len(ids)
     for position, word_index in zip(
         find_sentence_positions(tokenizer, ids), map_pieces_to_words(tokenizer, text), strict=True
@@ -124,12 +130,12 @@ def map_context_pieces_to_words(tokenizer: Tokenizer, text: str, ids: Sequence[i
 
 
 def project_links(links: Sequence[WordLink], *, source: Sequence[int], target: Sequence[int]) -> list[WordLink]:
-    """The links of pieces: each piece of a word is linked with each of the other's.
+    """Project word links to pieces: link each piece of a word with each piece of the other word.
 
     Args:
-        links: of words.
-        source: the word of each source piece; see `map_pieces_to_words`.
-        target: likewise.
+        links: links of words.
+        source: the word index of each source piece; see `map_pieces_to_words`.
+        target: the word index of each target piece.
     """
     source_pieces, target_pieces = _group_by_word(source), _group_by_word(target)
     return sorted(
@@ -143,6 +149,7 @@ def project_links(links: Sequence[WordLink], *, source: Sequence[int], target: S
 
 
 def _group_by_word(word_indices: Sequence[int]) -> dict[int, list[int]]:
+    """Return the indices of the pieces of each word."""
     pieces: dict[int, list[int]] = defaultdict(list)
     for piece, word in enumerate(word_indices):
         pieces[word].append(piece)
@@ -152,17 +159,19 @@ def _group_by_word(word_indices: Sequence[int]) -> dict[int, list[int]]:
 def build_aligned_encoder(
     pair_encoder: ExampleEncoder[SentencePair], source: Tokenizer, target: Tokenizer
 ) -> ExampleEncoder[SentencePair]:
-    """An encoding of parallel text with a third side, the links of pieces; the ends of both sentences are linked.
+    """Build an encoder of parallel text with a third side, the links of pieces; the end ids of both sentences are
+    linked.
 
     Args:
-        pair_encoder: gives both sides, each with its end.
-        source: the tokenizer of the first.
-        target: of the second.
+        pair_encoder: encodes both sides, each with its end id.
+        source: the tokenizer of the source.
+        target: the tokenizer of the target.
     """
 
     get_tagged_tokenizer = cache(source.with_tags)
 
     def encode(pair: SentencePair) -> Sequence[Sequence[int] | np.ndarray | None]:
+        """Encode a pair and its links."""
         sides = source_ids, target_ids = pair_encoder.encode(pair)
         ends = [(len(source_ids) - 1, len(target_ids) - 1)] if source_ids and target_ids else [(0, 0)]
         piece_links: list[WordLink] = []
@@ -185,12 +194,12 @@ def build_aligned_encoder(
 
 @dataclass(frozen=True)
 class AlignedBatch(PairBatch[Tokens]):
-    """Pairs, and which of their pieces belong together.
+    """A batch of pairs with the links of their pieces.
 
     Attributes:
-        links: row, place of a label, place in the source.
-        link_weights: of each link, 1 / (links of its label), so that those of a label sum to 1.
-        num_linked_labels: how many labels have links.
+        links: row, position of the label, and position in the source, for each link.
+        link_weights: 1 / (number of links of the label) for each link, so that those of a label sum to 1.
+        num_linked_labels: number of labels that have links.
     """
 
     links: Int[Tensor, "L 3"]
@@ -199,7 +208,7 @@ class AlignedBatch(PairBatch[Tokens]):
 
 
 def collate_aligned_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> AlignedBatch:
-    """The pairs in `rows`, as `collate_pairs` has them, with their links."""
+    """Collate the pairs in `rows`, as `collate_pairs` does, with their links."""
     pairs, piece_links = collate_pairs(corpus, rows, bos=bos), [corpus[LINKS_SIDE][row] for row in rows]
     row = np.repeat(np.arange(len(piece_links)), [len(links_of_pair) for links_of_pair in piece_links])
     source, target = (np.concatenate(piece_links) if piece_links else np.empty((0, 2))).astype(np.int64).T

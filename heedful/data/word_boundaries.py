@@ -1,4 +1,4 @@
-"""What tokens add to a text letter by letter, and where words of a text begin and end."""
+"""Find word boundaries in texts, and the text that each token adds."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ _SPACELESS_SCRIPTS: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\uff66-\uff9f\U00020000-\U0003ffff]"
 )
-"""Thai, Lao, Burmese, Khmer, kana and Chinese characters: writing in which no space stands between words."""
+"""Thai, Lao, Burmese, Khmer, kana and Chinese characters: scripts without spaces between words."""
 
 
 @cache
 def _get_word_character_pattern() -> re.Pattern[str]:
+    """Return the pattern of letters, marks, digits and the replacement character."""
     return re.compile(rf"[{letters_and_marks()}\ufffd]")
 
 
 def is_word_character(character: str) -> bool:
-    """Whether a character makes one word with such another beside it: letters, marks, digits, where spaces part words.
+    """Return whether a character forms words with its neighbours: letters, marks and digits of scripts with spaces
+    between words.
 
-    The mark of a broken character counts: nobody knows what it will be.
+    The replacement character of a broken character counts too, since it may become a letter.
     """
     return bool(_get_word_character_pattern().fullmatch(character)) and not _SPACELESS_SCRIPTS.fullmatch(character)
 
 
 @lru_cache(maxsize=8)
 def get_added_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
-    """What each id adds to a text behind a letter, the space before it included; nothing where it stands for no text.
+    """Return the text that each id adds after a letter, with the space before it; empty for ids that stand for no text.
 
-    That is what it adds anywhere, but behind an opening bracket where pieces are whole words, and where a character is
-    cut into bytes: each of these is `\\ufffd`.
+    This is what an id adds anywhere, except after an opening bracket if pieces are whole words, and if a character is
+    split into bytes: each of these is U+FFFD.
 
     Raises:
-        DataError: no id of the vocabulary is a single letter or word to stand behind.
+        DataError: no id of the vocabulary is a single letter or word to stand before the others.
     """
     text_ids = [token_id for token_id in range(tokenizer.size) if token_id not in tokenizer.special.skipped_ids]
     letter_id = next(
@@ -56,7 +58,9 @@ def get_added_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def find_term(term: str, text: str) -> Iterator[int]:
-    """Where a term stands in a text as words of its own: no letter or digit goes on with its first or last one."""
+    """Yield each index at which a term stands in a text as whole words: no letter or digit continues its first or
+    last word.
+    """
     index = text.find(term) if term else -1
     while index >= 0:
         end = index + len(term)
@@ -67,7 +71,7 @@ def find_term(term: str, text: str) -> Iterator[int]:
 
 
 def to_lowercase_same_length(text: str) -> str:
-    """The same text in lower case, as long as it was: what would become two characters stays as it is."""
+    """Lowercase a text without changing its length: a character whose lower case has two characters is kept."""
     lowered_text = text.lower()
     return (
         lowered_text
@@ -77,29 +81,32 @@ def to_lowercase_same_length(text: str) -> str:
 
 
 def find_word_ranges(text: str) -> list[range]:
-    """Where the words of a text are: letters, marks and digits, and each character of writing without spaces."""
+    """Return the range of each word of a text: letters, marks and digits, and each character of scripts without
+    spaces.
+    """
     return [range(*match.span()) for match in _get_word_pattern().finditer(text)]
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, case folded; see `find_word_ranges`."""
+    """Return the words of a text, case folded; see `find_word_ranges`."""
     return [text[word_range.start : word_range.stop].casefold() for word_range in find_word_ranges(text)]
 
 
 @cache
 def _get_word_pattern() -> re.Pattern[str]:
+    """Return the pattern of a word."""
     unspaced = _SPACELESS_SCRIPTS.pattern
     return re.compile(rf"{unspaced}|(?:(?!{unspaced})[{letters_and_marks()}])+")
 
 
 def collect_word_characters(texts: Iterable[str]) -> frozenset[str]:
-    """The characters of some texts that make words with each other."""
+    """Return the characters of some texts that form words with each other."""
     return frozenset(filter(is_word_character, set().union(*texts)))
 
 
 @lru_cache(maxsize=8)
 def find_continuing_ids(tokenizer: Tokenizer) -> frozenset[int]:
-    """The ids that go on with the word before them, as letters do and a space or a full stop does not."""
+    """Return the ids whose text continues the word before them, such as letters, but not spaces or full stops."""
     return frozenset(
         token_id for token_id, text in enumerate(get_added_texts(tokenizer)) if text and is_word_character(text[0])
     )

@@ -1,4 +1,4 @@
-"""Word vectors that somebody else trained."""
+"""Read pretrained word vectors."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from heedful.errors import DataError
 
 
 class WordVectors(NamedTuple):
-    """Vectors beside the ids of the words they belong to, in the order of their file."""
+    """Word vectors with the vocabulary ids of their words, in the order of the file."""
 
     vectors: Float[Tensor, "n d"]
     ids: Int[Tensor, " n"]
 
 
 def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int) -> WordVectors:
-    """The vectors of the words in `vocabulary`, from the text format of word2vec and GloVe, plain or gzip.
+    """Read the vectors of the words in `vocabulary` from the text format of word2vec and GloVe, plain or gzip.
 
     Each line is a word and its numbers with a space between; a first line of two integers is a header
-    (words and dimensions). Of a word that occurs twice the first vector counts. Numbers are read only for words
+    (words and dimensions). If a word occurs twice, the first vector counts. Numbers are parsed only for words
     in the vocabulary; a file without any of them gives no vectors.
 
     Raises:
-        DataError: a vector has not `d_model` numbers, a number is none or not finite, or lines are missing.
+        DataError: a vector does not have `d_model` numbers, a number is invalid or not finite, or lines are missing.
     """
     vectors: dict[int, np.ndarray] = {}
     declared_count: int | None = None
@@ -54,16 +54,18 @@ def read_word_vectors(path: Path, *, vocabulary: Mapping[str, int], d_model: int
 
 
 def _is_header(fields: list[str]) -> bool:
+    """Return whether the first line is a header of two integers."""
     return len(fields) == 2 and all(field.isascii() and field.isdigit() and len(field) < 19 for field in fields)
 
 
 def _require_dimension(dimension: int, *, d_model: int, location: str) -> None:
+    """Raise `DataError` if the dimension is not `d_model`."""
     if dimension != d_model:
         raise DataError(f"{location}: vectors of {dimension} numbers where d_model is {d_model}; make the two equal")
 
 
 def _parse_word(fields: list[str], *, d_model: int, location: str) -> str:
-    """The word before the numbers; a few words of published files hold spaces, but none ends in a number."""
+    """Return the word before the numbers; a few words in published files contain spaces, but none ends in a number."""
     num_word_fields = len(fields) - d_model
     if num_word_fields < 1 or (num_word_fields > 1 and _is_number(fields[num_word_fields - 1])):
         _require_dimension(len(fields) - 1, d_model=d_model, location=location)
@@ -71,6 +73,7 @@ def _parse_word(fields: list[str], *, d_model: int, location: str) -> str:
 
 
 def _is_number(field: str) -> bool:
+    """Return whether a field is a number."""
     try:
         float(field)
     except ValueError:
@@ -79,6 +82,7 @@ def _is_number(field: str) -> bool:
 
 
 def _parse_vector(fields: list[str], *, location: str) -> np.ndarray:
+    """Parse the numbers of a vector; raise `DataError` if one is invalid or not finite."""
     try:
         with np.errstate(over="ignore"):  # which leaves an infinity for the check below
             vector = np.array([float(field) for field in fields]).astype(np.float32)

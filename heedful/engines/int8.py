@@ -1,4 +1,4 @@
-"""Models whose large matrices are bytes: a quarter of the memory, and products that are several times as fast."""
+"""Int8 quantization of large matrices: a quarter of the memory, and products that are several times as fast."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from heedful.blocks.recurrent import RecurrentCell
 from heedful.engines.int8_kernels import WEIGHT_LEVELS, Int8Product
 
 MIN_ELEMENTS: Final = 4096
-"""Numbers of a matrix that is stored as bytes."""
+"""Minimum number of elements of a matrix that is stored as int8."""
 SCALE_SUFFIX: Final = ".scale"
-"""What the names of scales end with, behind that of their matrix, where both are stored."""
+"""Suffix of the stored name of a matrix's scales."""
 
 
 @dataclass(frozen=True, eq=False)
 class Int8Matrix:
-    """A matrix as whole numbers from -127 to 127, and what a row of them is to be multiplied by."""
+    """A matrix as int8 numbers from -127 to 127, with a scale for each row."""
 
     rows: Int8[Tensor, "n k"]
     scale: Float[Tensor, " n"]
 
     @classmethod
     def from_weight(cls, weight: Float[Tensor, "n k"]) -> Int8Matrix:
-        """The nearest: the largest entry of each row becomes 127."""
+        """Quantize a weight: the largest entry of each row becomes 127."""
         exact = weight.detach().float()
         scale = exact.abs().amax(1) / WEIGHT_LEVELS
         rows = (exact / scale.clamp(min=torch.finfo().tiny).unsqueeze(1)).round_().to(torch.int8)
@@ -39,18 +39,18 @@ class Int8Matrix:
 
     @staticmethod
     def is_valid(rows: Tensor, scale: Tensor) -> bool:
-        """Whether two tensors are such."""
+        """Return whether two tensors have the types and shapes of rows and scales."""
         return (rows.dtype, rows.dim(), scale.dtype) == (torch.int8, 2, torch.float32) and scale.shape == rows.shape[:1]
 
     def dequantize(self) -> Float[Tensor, "n k"]:
-        """The matrix that they stand for."""
+        """Return the matrix in floating point."""
         return self.rows.float() * self.scale.unsqueeze(1)
 
 
 class Int8Linear(nn.Linear):
-    """x W' + b, where the rows of W are bytes, and x is rounded to bytes vector by vector.
+    """Linear map x W' + b with an int8 weight; each input vector is rounded to int8.
 
-    Where a gradient is asked for it is that of W as it is rounded, and x is not.
+    Where a gradient is needed, it is that of the rounded W, and x is not rounded.
     """
 
     def __init__(
@@ -71,23 +71,23 @@ class Int8Linear(nn.Linear):
 
     @property
     def rounds_inputs(self) -> bool:
-        """Whether vectors are rounded, as W is large enough for a product of bytes to be worth it."""
+        """Whether input vectors are rounded, because W is large enough for an int8 product."""
         return self.product is not None
 
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
-        """W in floating point, for those who use it otherwise."""
+        """The weight in floating point."""
         return self.matrix.dequantize().to(self._dtype).t().contiguous().t()
 
     def forward(self, x: Float[Tensor, "*B k"]) -> Float[Tensor, "*B n"]:
-        """One vector for each."""
+        """Return one vector for each input vector."""
         if self.product is None or (x.requires_grad and torch.is_grad_enabled()):
             return functional.linear(x, self.weight, self.bias)
         return self.product(x.reshape(-1, self.in_features), self.bias).view(*x.shape[:-1], self.out_features)
 
 
 class Int8Embedding(nn.Embedding):
-    """A table whose rows are bytes."""
+    """Embedding table with int8 rows."""
 
     def __init__(self, matrix: Int8Matrix, *, dtype: torch.dtype = torch.float32) -> None:
         nn.Module.__init__(self)
@@ -99,16 +99,16 @@ class Int8Embedding(nn.Embedding):
 
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
-        """The table in floating point, for those who use it otherwise."""
+        """The table in floating point."""
         return self.matrix.dequantize().to(self.scale.dtype)
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B d"]:
-        """A row for each."""
+        """Return the row of each id."""
         return self.matrix.rows[ids].to(self.scale.dtype) * self.scale[ids].unsqueeze(-1)
 
 
 def find_quantizable(model: nn.Module) -> dict[str, nn.Linear | nn.Embedding]:
-    """The linear maps and tables of a model whose weights are stored as bytes, under all names that they have."""
+    """Return the linear maps and embeddings of a model that are large enough for int8, under all their names."""
     return {
         name: module
         for name, module in model.named_modules(remove_duplicate=False)
@@ -124,14 +124,14 @@ def quantize_to_int8(
     *,
     product_class: type[Int8Product] = Int8Product,
 ) -> None:
-    """Puts bytes in the place of the large matrices of a model, in place; those that share a weight go on sharing it.
+    """Replace the large matrices of a model by int8 ones, in place; modules that share a weight keep sharing it.
 
-    The model learns nothing any more, but gradients of what it reads go through it.
+    The model cannot be trained any more, but gradients of its inputs pass through it.
 
     Args:
         model: on a CPU.
-        quantized: what stands for weights already, by their names.
-        product_class: how vectors are multiplied with them.
+        quantized: matrices that are quantized already, by the names of their weights.
+        product_class: class of the products with input vectors.
     """
     for module in list(model.modules()):
         if is_parametrized(module, "weight"):  # a weight that is computed anew in each call

@@ -1,9 +1,9 @@
-"""Products of vectors with a matrix of bytes, each row of which has a scale; several kernels make the same sums.
+"""Int8 matrix products with a scale per row; several kernels compute the same sums.
 
-A vector is divided by its largest entry and rounded to some steps to either side of zero. So what comes of it depends
-on no other vector of its batch, and the sums of products are whole numbers, which are the same in whatever order and by
-whatever kernel they are made. That is why the fastest kernel for a number of vectors may be found out while working:
-the choice changes no more than the last bits.
+A vector is divided by its largest entry and rounded to a number of levels on either side of zero. So its result depends
+on no other vector of its batch, and the sums of products are integers, which are the same in any order and with any
+kernel. Therefore the fastest kernel for a number of vectors may be found while working: the choice changes only the
+last bits.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 WEIGHT_LEVELS: Final = 127
-"""Of weights, to either side of zero."""
+"""Quantization levels of weights on either side of zero."""
 HAS_VNNI: Final = bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
-"""Whether the processor is known to add products of bytes in 32 bits."""
+"""Whether the processor is known to add int8 products in 32 bits."""
 INPUT_LEVELS: Final = WEIGHT_LEVELS if HAS_VNNI or platform.machine() not in ("x86_64", "AMD64") else 63
-"""Of vectors, to either side of zero: x86 without VNNI adds products of neighbours in 16 bits, which so many fit."""
+"""Quantization levels of inputs on either side of zero: x86 without VNNI adds pairs of products in 16 bits, which
+limits the levels."""
 _TINY: Final = 1e-30
-"""Instead of 0, by which nothing is divided."""
+"""Smallest divisor, to avoid division by zero."""
 
 
 class Int8Kernel(ABC):
-    """One way to multiply, whose weights are prepared once.
+    """Base class: one way to multiply with an int8 matrix, whose weights are prepared once.
 
     Args:
-        rows: whole numbers from -127 to 127, a row for each number that comes out.
-        scale: of each row.
+        rows: integers from -127 to 127, a row for each output number.
+        scale: scale of each row.
     """
 
     @abstractmethod
@@ -42,11 +43,11 @@ class Int8Kernel(ABC):
 
     @abstractmethod
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """x W', fresh, where no entry of x is larger than 1."""
+        """Return x W' as a new tensor; no entry of x may exceed 1 in absolute value."""
 
     @classmethod
     def is_supported(cls) -> bool:
-        """Whether this build of PyTorch has it and this processor adds without overflow."""
+        """Return whether this build of PyTorch has the kernel and the processor computes it without overflow."""
         generator = torch.Generator().manual_seed(0)
         rows = torch.randint(-WEIGHT_LEVELS, WEIGHT_LEVELS + 1, (24, 64), generator=generator, dtype=torch.int8)
         integers = torch.randint(-INPUT_LEVELS, INPUT_LEVELS + 1, (8, 64), generator=generator, dtype=torch.int8)
@@ -60,7 +61,7 @@ class Int8Kernel(ABC):
 
 
 class FbgemmKernel(Int8Kernel):
-    """FBGEMM's, which rounds vectors on the way: the fastest for few of them on x86."""
+    """FBGEMM's product, which rounds vectors itself: the fastest for few vectors on x86."""
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         previous_engine = torch.backends.quantized.engine
@@ -76,7 +77,7 @@ class FbgemmKernel(Int8Kernel):
             torch.backends.quantized.engine = previous_engine
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """x W'."""
+        """Return x W'."""
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x, 1 / INPUT_LEVELS, INPUT_LEVELS + 1, self._packed
         )
@@ -84,14 +85,14 @@ class FbgemmKernel(Int8Kernel):
 
 
 class OneDnnKernel(Int8Kernel):
-    """oneDNN's product of unsigned and signed bytes, weights packed as it likes: for many vectors and wide matrices."""
+    """oneDNN's product of unsigned and signed bytes with packed weights: for many vectors and wide matrices."""
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         self._packed = torch.ops.onednn.qlinear_prepack(rows, None)
         self._scale, self._zeros = scale, torch.zeros(len(rows), dtype=torch.long)
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """x W'."""
+        """Return x W'."""
         integers = x.mul(INPUT_LEVELS).round_().add_(INPUT_LEVELS + 1).to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1 / INPUT_LEVELS, INPUT_LEVELS + 1, self._packed, self._scale, self._zeros, None),
@@ -101,48 +102,47 @@ class OneDnnKernel(Int8Kernel):
 
 
 class TorchInt8Kernel(Int8Kernel):
-    """PyTorch's product of bytes with bytes."""
+    """PyTorch's own product of int8 matrices."""
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         self._columns, self._scale = rows.t(), scale / INPUT_LEVELS
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """x W'."""
+        """Return x W'."""
         return torch._int_mm(x.mul(INPUT_LEVELS).round_().to(torch.int8), self._columns) * self._scale
 
 
 class FloatKernel(Int8Kernel):
-    """The same sums in floating point: where nothing multiplies bytes, and for other numbers than those of 32 bits."""
+    """The same sums in floating point, where no int8 product is supported, and for other dtypes than fp32."""
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         self._columns = (rows.float() * (scale / INPUT_LEVELS).unsqueeze(1)).t()
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """x W'."""
+        """Return x W'."""
         return x.mul(INPUT_LEVELS).round_() @ self._columns.to(x.dtype)
 
 
 @cache
 def find_kernels() -> tuple[type[Int8Kernel], ...]:
-    """Those that work here, at least one."""
+    """Return the kernels that work here, at least one."""
     return tuple(kernel for kernel in (FbgemmKernel, OneDnnKernel, TorchInt8Kernel) if kernel.is_supported()) or (
         FloatKernel,
     )
 
 
 class Int8Product:
-    """x W' + b by the fastest kernel for the number of vectors.
+    """Product x W' + b with the fastest kernel for the number of vectors.
 
-    Which one that is, is measured when a matrix of this shape meets about as many vectors for the first time in this
-    process.
+    The kernel is chosen by measurement when a matrix of this shape first meets about this many vectors in this process.
 
     Args:
-        rows: of W, whole numbers from -127 to 127.
-        scale: of each row.
+        rows: of W, integers from -127 to 127.
+        scale: scale of each row.
 
     Attributes:
-        min_elements: numbers of a matrix from which on it is faster than a product of floating-point numbers: the calls around
-            it take as long as a product of 256 x 256 does.
+        min_elements: minimum number of matrix elements for which this is faster than a floating-point product: the
+            overhead takes as long as a product of 256 x 256.
     """
 
     min_elements: ClassVar[int] = 2**17
@@ -154,7 +154,7 @@ class Int8Product:
         self._kernels: dict[type[Int8Kernel], Int8Kernel] = {}
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
-        """One vector for each."""
+        """Return one vector for each input vector."""
         largest = x.abs().amax(-1, keepdim=True).clamp_(min=_TINY)
         product = self._select_kernel(x).multiply(x / largest)
         return product.mul_(largest) if bias is None else torch.addcmul(bias, product, largest, out=product)
@@ -163,6 +163,7 @@ class Int8Product:
         return type(self)(*self._quantized)
 
     def _select_kernel(self, x: Tensor) -> Int8Kernel:
+        """Return the fastest kernel for these vectors; measure it at first."""
         if x.dtype != torch.float32:
             return self._get_kernel(FloatKernel)
         key = (*self._quantized[0].shape, len(x).bit_length(), torch.get_num_threads())
@@ -172,12 +173,14 @@ class Int8Product:
         return self._get_kernel(fastest)
 
     def _get_kernel(self, kernel: type[Int8Kernel]) -> Int8Kernel:
+        """Return the kernel with prepared weights."""
         prepared = self._kernels.get(kernel)
         if prepared is None:
             prepared = self._kernels[kernel] = kernel(*self._quantized)
         return prepared
 
     def _time_kernel(self, kernel: type[Int8Kernel], x: Tensor) -> float:
+        """Return the best of three run times of a kernel."""
         prepared = self._get_kernel(kernel)
         x = x / x.abs().amax().clamp(min=_TINY)
         seconds = []

@@ -1,4 +1,4 @@
-"""What computes a trained model: which arrangement of its weights, chosen by name or by what is faster here."""
+"""Selection of the engine that computes a trained model, by name or by measured speed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from heedful.recipes.recipe import EngineName
 
 ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
 _NATIVE_PACKAGE: Final = "heedful.engines.native."
-"""Where native modules and products are, which few installations can import."""
+"""Package of the native modules and products, which need an optional library."""
 _TRIAL_ROWS: Final = 16
-"""Vectors that products are tried with."""
+"""Number of vectors for timing products."""
 _MAX_TIME_RATIO: Final[Mapping[EngineName, float]] = {"int8": 0.8, "native": 1.0}
-"""Share of the time of exact products that those of bytes must stay below, or the exact ones are kept. Native code
-gains most beside its products, so that these need not be faster by themselves."""
+"""Maximum time of int8 products relative to exact ones for `auto` to choose them. Native code gains mostly outside its
+products, so its products need not be faster."""
 
 
 def prepare_for_inference(
@@ -38,20 +38,20 @@ def prepare_for_inference(
     origin: str,
     log: Callable[[str], None] | None = None,
 ) -> nn.Module:
-    """The model with its weights, where it will compute, as an engine wants them.
+    """Load weights into a model and convert it for an engine on a device.
 
     Args:
-        model: of any values.
-        weights: weights by the names of parameters.
-        int8_weights: those that are stored as bytes.
-        engine: which one; that of the weights unless given, so bytes stay bytes.
-        device: where to compute.
-        origin: where the weights come from, for messages.
-        log: is told what `auto` took and why.
+        model: with any parameter values.
+        weights: floating-point weights by parameter name.
+        int8_weights: weights that are stored as int8.
+        engine: name of the engine; if not given, int8 for int8 weights on a CPU, else torch.
+        device: device for the computation.
+        origin: origin of the weights, for messages.
+        log: called with the choice of `auto` and its reason.
 
     Raises:
-        RecipeError: there is no such engine, or not for this device.
-        RunError: these are not the weights of this model.
+        RecipeError: the engine does not exist, or not for this device.
+        RunError: the weights do not belong to this model.
     """
     int8_weights = int8_weights or {}
     engine = engine or ("int8" if int8_weights and device.type == "cpu" else "torch")
@@ -84,8 +84,8 @@ def prepare_for_inference(
 
 
 def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
-    """Which engine computes modules that were `prepare_for_inference`, so that others may be arranged in the same way; `torch` where
-    `int8` would find no matrix.
+    """Return the engine of converted modules, so that others can be converted alike; `torch` if int8 would find no
+    matrix.
     """
     all_modules = list(modules)
     int8_modules = [module for module in all_modules if isinstance(module, Int8Linear)]
@@ -96,6 +96,7 @@ def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
 
 
 def _product_class(name: EngineName) -> type[Int8Product]:
+    """Return the class of int8 products of an engine."""
     if name != "native":
         return Int8Product
     from heedful.engines.native.product import NativeProduct  # likewise
@@ -104,7 +105,7 @@ def _product_class(name: EngineName) -> type[Int8Product]:
 
 
 def require_engine(engine: EngineName, *, device: torch.device) -> None:
-    """`RecipeError` where there is no such engine, or not for this device, or not here."""
+    """Raise `RecipeError` if the engine does not exist, not for this device, or is not installed."""
     if engine not in ENGINES:
         raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
     if engine in ("int8", "native") and device.type != "cpu":
@@ -119,7 +120,7 @@ def require_engine(engine: EngineName, *, device: torch.device) -> None:
 
 
 def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str], None] | None) -> EngineName:
-    """What `auto` takes, and says."""
+    """Choose the fastest engine for `auto`, and log the choice."""
     chosen: EngineName
     if device.type != "cpu":
         chosen, reason = "torch", f"the model computes on {device}"
@@ -136,7 +137,7 @@ def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str
 
 
 def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> float:
-    """Of the time of exact products, what those with bytes take: of all linear maps, with a few vectors."""
+    """Measure the time of int8 products relative to exact ones, over all linear maps, with a few vectors."""
     linear_maps = (module for module in find_quantizable(model).values() if isinstance(module, nn.Linear))
     shapes = Counter((module.out_features, module.in_features) for module in linear_maps)
     exact_seconds = int8_seconds = 0.0
@@ -153,6 +154,7 @@ def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> f
 
 @torch.no_grad()
 def _time_linear(linear: nn.Linear) -> float:
+    """Return the best of five run times of a linear map."""
     x = torch.ones(_TRIAL_ROWS, linear.in_features)
     seconds = []
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""Models as CTranslate2 has them: translators, generators of GPT-2's kind, encoders of BERT's."""
+"""Export models to CTranslate2: translators, GPT-2-like generators and BERT-like encoders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from heedful.tasks.portable_model import PortableModel
 Quantization: TypeAlias = Literal["int8", "int16", "float16", "bfloat16"]
 
 _MAX_POSITIONS: Final = 1024
-"""Positions that an exported model has where they are a table; ours has no limit of its own where they are computed."""
+"""Length of the exported position table, for position encodings that heedful computes without a limit."""
 _SCORES: Final = ("scaled_dot", "dot")
 _SUPPORTED_STACK: Final = {
     "aggregation": ("project", "concat"),
@@ -59,19 +59,19 @@ _CROSS_ATTENTION_WEIGHTS: Mapping[str, Sequence[str]] = {
 def save_ctranslate2(
     origin: PortableModel, model: nn.Module, folder: Path, *, quantization: Quantization | None
 ) -> tuple[str, ...]:
-    """Writes a model as a folder that CTranslate2 reads, with its tokenizers.
+    """Write a model and its tokenizers as a folder that CTranslate2 reads.
 
     Args:
-        origin: its architecture, vocabulary and weights.
-        model: with such parameters, of any value.
+        origin: the architecture, vocabulary and weights.
+        model: a model with the same parameters; their values are not used.
         folder: to write; new or empty.
-        quantization: how weights are stored; fp32 unless given.
+        quantization: the type in which weights are stored; None keeps fp32.
 
     Returns:
-        What the other side cannot do with it, one sentence each.
+        One sentence for each thing that CTranslate2 cannot do with the exported model.
 
     Raises:
-        RunError: it has something that CTranslate2 has not, or `folder` holds something.
+        RunError: the model has a part that CTranslate2 does not support, or `folder` is not empty.
         MissingExtraError: ctranslate2 is not installed.
     """
     try:
@@ -114,19 +114,19 @@ def save_ctranslate2(
 
 @dataclass(frozen=True)
 class _ExportWeights:
-    """Weights under all their names, and the model that has them."""
+    """The weights of a model under all their names, aliases of shared parameters included, with the model itself."""
 
     tensors: Mapping[str, Tensor]
     model: nn.Module
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], model: nn.Module) -> _ExportWeights:
-        """Of weights that have but the first of their names."""
+        """Build from tensors that hold each shared parameter under its first name only."""
         shared = {name: tensors[first] for name, first in find_shared_names(model).items()}
         return cls({**tensors, **shared}, model)
 
     def copy_into(self, spec: Any, names: Sequence[str]) -> None:
-        """Some maps, one above the other, or a norm, into a part of a specification."""
+        """Copy linear layers, concatenated by rows, or one norm into a part of a CTranslate2 specification."""
         attributes = ("gamma", "beta") if hasattr(spec, "gamma") else ("weight", "bias")
         for attribute, kind in zip(attributes, ("weight", "bias"), strict=True):
             parts = [self.tensors[f"{name}.{kind}"] for name in names if f"{name}.{kind}" in self.tensors]
@@ -138,7 +138,7 @@ class _ExportWeights:
     def copy_stack(
         self, prefix: str, spec: Any, table: Any, weight_names: Mapping[str, Sequence[str]], *, config: StackConfig
     ) -> None:
-        """A stack of layers with its embeddings."""
+        """Copy the layers and embeddings of a Transformer stack into a specification."""
         stack = self.model.get_submodule(prefix)
         assert isinstance(stack, TransformerStack)
         assert isinstance(stack.embedding, TokenEmbedding)
@@ -160,7 +160,7 @@ class _ExportWeights:
             )
 
     def _position_encodings(self, prefix: str, embedding: TokenEmbedding, *, width: int) -> Tensor:
-        """The vector that is added at each position; zeros where none is."""
+        """Return the vector that is added at each position (zeros if there are no absolute positions)."""
         position = embedding.position
         if position is None:
             return torch.zeros(_MAX_POSITIONS, width)
@@ -171,13 +171,13 @@ class _ExportWeights:
         return encodings[0]
 
     def set_cross_attention(self, spec: Any, prefix: str, *, config: TransformerConfig) -> None:
-        """What the layers of a decoder do with the memory of the source, besides their maps."""
+        """Set the cross-attention options of all decoder layers, apart from their linear layers."""
         for number, layer in enumerate(spec.layer):
             layer_prefix = f"{prefix}.layers.{number}.across"
             self._set_heads(layer.attention, layer_prefix, heads=config.cross_attention, config=config)
 
     def _set_heads(self, spec: Any, prefix: str, *, heads: HeadsConfig, config: StackConfig) -> None:
-        """How heads compare and how they are joined; by `MultiHeadAttention`, of which CTranslate2 has one kind."""
+        """Set score scaling, head aggregation and relative positions of one `MultiHeadAttention` specification."""
         if heads.score == "dot":
             spec.queries_scale = np.float32(1)
         if config.aggregation == "concat":  # a product with the identity joins heads as nothing does
@@ -194,7 +194,7 @@ class _ExportWeights:
             spec.relative_position_values = values.numpy()
 
     def _duplicate_keys_as_values(self, linear: Any, *, width: int) -> None:
-        """Writes the rows of shared keys once more as values, behind them."""
+        """Append a copy of the shared key rows, which CTranslate2 reads as values."""
         linear.weight = np.concatenate((linear.weight, linear.weight[-width:]))
         if isinstance(linear.bias, np.ndarray):
             linear.bias = np.concatenate((linear.bias, linear.bias[-width:]))
@@ -208,6 +208,7 @@ def _build_translator_spec(
     *,
     factors: Mapping[str, Factor],
 ) -> Any:
+    """Build the CTranslate2 specification of an encoder-decoder model with its weights and vocabularies."""
     from ctranslate2 import specs
 
     visibility = {"encoder_visibility": ("everything",), "decoder_visibility": ("causal",)}
@@ -250,10 +251,10 @@ def _build_translator_spec(
 
 
 def _factor_vocabulary(name: str, factor: Factor, config: Any) -> list[str]:
-    """The labels of a factor in the order of their numbers, and behind them the marks of CTranslate2.
+    """List the labels of a factor by number, then the special tokens that CTranslate2 adds to a text.
 
     Raises:
-        RunError: a label is called like one of these marks.
+        RunError: a label is equal to one of these special tokens, or the kind of factor cannot be exported.
     """
     match factor:
         case CaseFactor():
@@ -265,14 +266,15 @@ def _factor_vocabulary(name: str, factor: Factor, config: Any) -> list[str]:
     special_tokens = list(dict.fromkeys((config.bos_token, config.eos_token)))
     if clashes := {config.unk_token, *special_tokens} & {*labels}:
         raise RunError(
-            f"factors.{name}: has the label {min(clashes)!r}, which CTranslate2 takes for a mark of its own; rename the "
+            f"factors.{name}: has the label {min(clashes)!r}, which CTranslate2 takes for a mark of its own; rename "
+            "the "
             "label in the training text and train again to export it"
         )
     return [config.unk_token, *labels, *(token for token in special_tokens if token != config.unk_token)]
 
 
 def _describe_factors(factors: Mapping[str, Factor]) -> tuple[str, ...]:
-    """How texts are given to a model with factors."""
+    """Describe the input format of a model with source factors; empty without factors."""
     if not factors:
         return ()
     example = LABEL_SEPARATOR.join(("piece", *factors))
@@ -286,6 +288,7 @@ def _describe_factors(factors: Mapping[str, Factor]) -> tuple[str, ...]:
 
 
 def _build_generator_spec(config: DecoderConfig, weights: _ExportWeights, tokenizer: Tokenizer) -> Any:
+    """Build the CTranslate2 specification of a decoder-only language model."""
     from ctranslate2 import specs
 
     _require_supported(config, {**_SUPPORTED_STACK, "visibility": ("causal",)})
@@ -304,6 +307,7 @@ def _build_generator_spec(config: DecoderConfig, weights: _ExportWeights, tokeni
 
 
 def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenizer: Tokenizer) -> Any:
+    """Build the CTranslate2 specification of an encoder, with its pooling layer if the model has one."""
     from ctranslate2 import specs
 
     _require_supported(config, {**_SUPPORTED_STACK, "visibility": ("everything",)})
@@ -330,7 +334,7 @@ def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenize
 
 
 def _get_spec_options(config: StackConfig) -> dict[str, Any]:
-    """What the specifications of encoders and decoders are given alike."""
+    """Return the options that encoder and decoder specifications share."""
     pre_norm = config.residual == "pre_norm"
     options = {"pre_norm": pre_norm, "no_final_norm": not pre_norm, "activation": _get_activation(config)}
     match config.positions:
@@ -342,18 +346,19 @@ def _get_spec_options(config: StackConfig) -> dict[str, Any]:
 
 
 def _select_weight_names(config: StackConfig, weight_names: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Where maps and norms go of those that the layers of a model have."""
+    """Keep the weight names that the layers of this model have."""
     missing = "aggregation.output" if config.aggregation == "concat" else None
     return {path: names for path, names in weight_names.items() if missing is None or not names[0].endswith(missing)}
 
 
 def _get_norm_epsilon(model: nn.Module) -> float:
-    """The one that all norms of a model have; CTranslate2 has one for all."""
+    """Return the epsilon that all layer norms of the model share; CTranslate2 has one for all."""
     (epsilon,) = {norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)}
     return epsilon
 
 
 def _require_supported(config: StackConfig, supported: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise RunError if the configuration has a setting that CTranslate2 does not support."""
     require_supported(config, "CTranslate2", supported)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(
@@ -363,18 +368,21 @@ def _require_supported(config: StackConfig, supported: Mapping[str, tuple[Any, .
 
 
 def _get_activation(config: StackConfig) -> Any:
+    """Return CTranslate2's constant for the activation of the feed-forward layers."""
     from ctranslate2 import specs
 
     return getattr(specs.Activation, _ACTIVATIONS[config.activation])
 
 
 def _set_special_tokens(spec: Any, tokenizer: Tokenizer) -> None:
+    """Set the end-of-sentence and unknown tokens in the configuration of a specification."""
     names, special = list_pieces(tokenizer), tokenizer.special
     spec.config.eos_token = names[special.eos]
     spec.config.unk_token = names[UNK if special.unk is None else special.unk]
 
 
 def _get_nested_attribute(spec: Any, path: str) -> Any:
+    """Return the part of a specification at a dotted path such as `linear.0`."""
     for part in path.split("."):
         spec = spec[int(part)] if part.isdigit() else getattr(spec, part)
     return spec

@@ -1,4 +1,4 @@
-"""Which folders are of Hugging Face."""
+"""Recognition of Hugging Face model folders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG_FILE: Final = "config.json"
 
 
 def is_hugging_face_folder(folder: Path) -> bool:
-    """Whether a folder holds a model of Hugging Face, as far as its config.json says."""
+    """Return whether a folder holds a Hugging Face model, judged by its config.json."""
     try:
         content = read_json(folder / CONFIG_FILE)
     except (OSError, ValueError):

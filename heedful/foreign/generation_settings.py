@@ -1,4 +1,4 @@
-"""How models of Hugging Face search unless told otherwise: generation_config.json, or config.json in older folders."""
+"""Default generation settings of Hugging Face models: generation_config.json, or config.json in older folders."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 
 
 def read_generation_settings(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json says of generation, and over it what generation_config.json says."""
+    """Return the generation settings of config.json, overridden by those of generation_config.json."""
     overrides = read_json_or_empty(folder / "generation_config.json")
     return {**content, **{key: value for key, value in overrides.items() if value is not None}}
 
 
 def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, location: str) -> GenerationConfig:
-    """Beam width, length penalty, sampling and length; other settings have no counterpart.
+    """Convert beam width, length penalty, sampling and length; other settings have no counterpart.
 
     Args:
         settings: see `read_generation_settings`.
-        max_positions: tokens that the model's positions are enough for.
-        location: for messages.
+        max_positions: number of tokens that the model's positions allow.
+        location: path for messages.
 
     Raises:
         RunError: a number is out of range.
@@ -50,7 +50,9 @@ def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, 
 
 
 def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> ContinuationConfig:
-    """Sampling or not, repetition penalty and length; other settings have no counterpart; see `build_generation_config`."""
+    """Convert sampling, repetition penalty and length to the settings of a language model; other settings have no
+    counterpart.
+    """
     table: dict[str, Any] = {"kind": "greedy"}
     if settings.get("do_sample"):
         table = {"kind": "sampling", **_read_sampling(settings)}
@@ -62,7 +64,7 @@ def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> 
 
 
 def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Single tokens that must never be written; `RunError` where they are not ids."""
+    """Return the ids of single tokens that must never be generated; raise RunError if they are not ids."""
     lists, suppressed = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
     if (
         not isinstance(lists, list)
@@ -79,7 +81,7 @@ def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
 
 
 def read_token_id(settings: Mapping[str, Any], key: str) -> int | None:
-    """An id among the settings; of several the first. `RunError` where it is not a number."""
+    """Read a token id from the settings (the first of a list); raise RunError if it is not a number."""
     value = settings.get(key)
     if isinstance(value, list):
         value = value[0] if value else None
@@ -87,7 +89,7 @@ def read_token_id(settings: Mapping[str, Any], key: str) -> int | None:
 
 
 def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> int | None:
-    """A whole number among the settings; `RunError` where something else stands there."""
+    """Read an integer from the settings; None if it is missing, RunError if it has another type."""
     value = settings.get(key)
     if value is not None and type(value) is not int:
         raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
@@ -95,7 +97,9 @@ def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> in
 
 
 def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Their sampling keeps the 50 most probable tokens unless told otherwise; 0 means all."""
+    """Read temperature, top_k, top_p and min_p; transformers keeps the 50 most probable tokens by default, and 0
+    means all.
+    """
     options = {"temperature": settings.get("temperature", 1.0), "top_k": settings.get("top_k", 50) or None}
     for key in ("top_p", "min_p"):
         if settings.get(key) is not None:
@@ -104,6 +108,7 @@ def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _validate_config(config_class: Any, values: Mapping[str, Any], *, location: str) -> Any:
+    """Build a configuration; raise RunError if a value is out of range."""
     try:
         return TypeAdapter(config_class).validate_python(dict(values))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Folders as Hugging Face's transformers keeps them: config.json, safetensors and a vocabulary."""
+"""Reading model folders of Hugging Face's transformers: config.json, safetensors and vocabulary."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ from heedful.tasks.translation.translator import Translator
 
 _ALL_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, GPT_NEOX, MARIAN, BART)
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
-"""By the model_type of config.json."""
+"""Supported model families by the model_type of config.json."""
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
 _TARGET: Final = "decoder.stack.embedding.table.weight"
@@ -92,11 +92,11 @@ _TASKS: Final[Mapping[OutputType, str]] = {
 }
 _ANSWER_KINDS: Final[Mapping[OutputType, AnswerType]] = {"class": "class", "number": "number", "candidate": "choice"}
 _MIN_TOKENS: Final = 5
-"""Tokens that a model of two texts must read: one of each, begin and ends."""
+"""Smallest number of tokens that a model of two texts must read: one of each, begin and two ends."""
 _MAX_QUESTION: Final = 64
 _MAX_ANSWER: Final = 30
 _ANSWER_WINDOW: Final = 384
-"""Tokens that are read at a time where answers are looked for, as transformers does it."""
+"""Tokens of each window when answers are searched for in a long text, as in transformers."""
 _WEIGHTS_FILE: Final = "model.safetensors"
 _INDEX_FILE: Final = "model.safetensors.index.json"
 _PICKLED_FILES: Final = (
@@ -109,10 +109,10 @@ _PICKLED_FILES: Final = (
 
 
 def open_hugging_face(folder: Path) -> HuggingFaceFolder:
-    """The model in a folder; weights and vocabulary are read when asked for.
+    """Open the model in a Hugging Face folder; weights and vocabulary are read when they are first needed.
 
     Raises:
-        RunError: heedful knows no such kind of model.
+        RunError: heedful does not support this kind of model.
     """
     content = read_json_object(folder / CONFIG_FILE)
     kind = content.get("model_type")
@@ -126,7 +126,7 @@ def open_hugging_face(folder: Path) -> HuggingFaceFolder:
 
 @dataclass(frozen=True)
 class HuggingFaceFolder:
-    """A model of Hugging Face; `content` is that of its config.json."""
+    """A Hugging Face model folder; `content` is that of its config.json."""
 
     folder: Path
     content: Mapping[str, Any]
@@ -134,16 +134,16 @@ class HuggingFaceFolder:
 
     @cached_property
     def origin(self) -> PortableModel:
-        """Configuration, vocabulary and tensors by our names.
+        """Configuration, vocabulary and tensors by heedful's names.
 
         Raises:
-            RunError: something is missing, damaged, or has no counterpart in heedful.
+            RunError: a part is missing, damaged, or has no counterpart in heedful.
             MissingExtraError: the vocabulary needs a package that is not installed.
         """
         return self.build_origin(read_folder_tensors(self.folder))
 
     def build_origin(self, tensors: Mapping[str, Tensor]) -> PortableModel:
-        """The same of tensors of the folder that are read already; raises as `origin` does."""
+        """Build the origin from tensors of the folder that are already read; raises the same errors as `origin`."""
         location = str(self.folder)
         config = self.family.read_config(self.content, frozenset(tensors), str(self.folder / CONFIG_FILE))
         require_enough_tensors(config, len(tensors), location=location)
@@ -161,21 +161,21 @@ class HuggingFaceFolder:
 
     @cached_property
     def head(self) -> OutputHead | None:
-        """What its outputs say, where it was fine-tuned; None where config.json names no architecture with a head.
+        """Head of a fine-tuned model; None if config.json names no architecture with a head.
 
         Raises:
-            RunError: what config.json says of classes does not fit.
+            RunError: the classes in config.json are not consistent.
         """
         return read_head_config(self.family.model_type, self.content, location=str(self.folder / CONFIG_FILE))
 
     @property
     def task(self) -> str:
-        """What its models are for, as recipes call it."""
+        """Task of the model, as recipes name it."""
         return self.family.task if self.head is None else _TASKS[self.head.output_type]
 
     @property
     def max_positions(self) -> int:
-        """Tokens that its positions are enough for."""
+        """Number of tokens that the model's positions allow."""
         value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
         if type(value) is not int:
             raise RunError(
@@ -187,27 +187,27 @@ class HuggingFaceFolder:
 
     @cached_property
     def generation_settings(self) -> Mapping[str, Any]:
-        """What the folder says of generation."""
+        """Generation settings of the folder."""
         return read_generation_settings(self.folder, self.content)
 
     @property
     def generation_config(self) -> GenerationConfig:
-        """How a model of two languages searches unless told otherwise."""
+        """Default search of a translation model."""
         return build_generation_config(
             self.generation_settings, max_positions=self.max_positions, location=str(self.folder)
         )
 
     @property
     def continuation_config(self) -> ContinuationConfig:
-        """How a language model writes unless told otherwise."""
+        """Default generation settings of a language model."""
         return build_continuation_config(self.generation_settings, location=str(self.folder))
 
     @cached_property
     def sentence_settings(self) -> SentenceSettings:
-        """How the folder makes a vector of a text, where sentence-transformers has said it.
+        """How the folder makes one vector of a text, if it has files of sentence-transformers.
 
         Raises:
-            RunError: it asks for something that heedful has not.
+            RunError: it asks for a module that heedful does not support.
         """
         width = self.content.get("hidden_size")
         return read_sentence_settings(self.folder, width=width) if isinstance(width, int) else SentenceSettings()
@@ -230,10 +230,10 @@ class HuggingFaceFolder:
         | QuestionAnsweringPredictor
         | Embedder
     ):
-        """The model as its users see it; `prepare_for_inference` says what is given, `adapt` puts something on it.
+        """Build the predictor of the model; `log` receives messages and `adapt` applies an adapter to the origin.
 
         Raises:
-            RunError: there are no checkpoints to choose one of, or see `origin`.
+            RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
         """
         if step is not None:
             raise RunError(f"{self.folder}: is no run of heedful and keeps no checkpoint of step {step}")
@@ -273,7 +273,7 @@ class HuggingFaceFolder:
         return self._build_embedder(model, tokenizer)
 
     def _build_embedder(self, model: nn.Module, tokenizer: Tokenizer) -> Embedder:
-        """The vectors that the folder speaks of; means of all tokens where it speaks of none."""
+        """Build an embedder with the pooling that the folder defines; the mean of all tokens by default."""
         encoder, settings = model.get_submodule("encoder"), self.sentence_settings
         assert isinstance(encoder, TransformerEncoder)
         summary = settings.summary or MeanPooler()
@@ -288,7 +288,7 @@ class HuggingFaceFolder:
     def _build_labeller(
         self, model: TextClassifier | TokenClassifier, tokenizer: Tokenizer, head: OutputHead
     ) -> Classifier | Tagger | QuestionAnsweringPredictor:
-        """What answers with classes, numbers, tags or parts of texts."""
+        """Build the predictor of a fine-tuned encoder: classes or numbers, tags, or answer spans."""
         reading = head.settings
         max_length = self.max_text_length if reading.max_length is None else min(reading.max_length, self.max_positions)
         if isinstance(model, TextClassifier):
@@ -318,10 +318,10 @@ class HuggingFaceFolder:
 
     @property
     def max_text_length(self) -> int:
-        """Tokens of a text: what its positions are enough for, or fewer where its tokenizer stops before.
+        """Maximum number of tokens of a text: the model's positions, or fewer if the tokenizer has a smaller limit.
 
         Raises:
-            RunError: tokenizer_config.json says something that is no number of tokens.
+            RunError: model_max_length in tokenizer_config.json is not a number of tokens.
         """
         path = self.folder / "tokenizer_config.json"
         value = read_json_or_empty(path).get("model_max_length", self.max_positions)
@@ -332,6 +332,7 @@ class HuggingFaceFolder:
         return int(min(value, self.max_positions))
 
     def _build_translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
+        """Build a translator of one model with its default search."""
         return Translator(
             [model],
             source=source,
@@ -344,6 +345,7 @@ class HuggingFaceFolder:
         )
 
     def _read_tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:
+        """Read the tokenizer of the folder, or the source and target tokenizers of a translation model."""
         kind = self.family.model_type
         source = tensors.get(_SOURCE, tensors.get(_TARGET))
         assert source is not None, "every model has a table of embeddings"
@@ -375,7 +377,7 @@ class HuggingFaceFolder:
         )
 
     def _load_heedful_tokenizer(self) -> Tokenizer | tuple[Tokenizer, Tokenizer] | None:
-        """The vocabulary of ours that heedful put into a folder it wrote."""
+        """Load the vocabulary files that heedful stored in a folder that it exported; None if there are none."""
         if (self.folder / HEEDFUL_VOCABULARY).exists():
             return load_tokenizer(self.folder / HEEDFUL_VOCABULARY)
         source, target = (self.folder / name for name in HEEDFUL_SIDES)
@@ -389,7 +391,7 @@ def load_for_inference(
     engine: EngineName | None = None,
     log: Callable[[str], None] | None = None,
 ) -> nn.Module:
-    """The model of an origin with its weights, arranged for use."""
+    """Build the model of an origin, load its weights and prepare it for inference."""
     with skip_initialization():
         model: nn.Module = build_from_origin(origin)
     return prepare_for_inference(
@@ -398,19 +400,20 @@ def load_for_inference(
 
 
 def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: str) -> None:
-    """A `RunError` where a config.json speaks of more layers than there are tensors for."""
+    """Raise RunError if a config.json declares more layers than there are tensors."""
     for key in ("layers", "encoder_layers", "decoder_layers"):
         if (layers := getattr(config, key, 0)) > num_tensors:
             raise RunError(
-                f"{location}: {CONFIG_FILE} speaks of {layers:,} layers, and there are {num_tensors:,} tensors; restore it"
+                f"{location}: {CONFIG_FILE} speaks of {layers:,} layers, and there are {num_tensors:,} tensors; "
+                "restore it"
             )
 
 
 def build_from_origin(origin: PortableModel) -> nn.Module:
-    """A model that has a parameter for each tensor of an origin; of random numbers.
+    """Build a model with a randomly initialised parameter for each tensor of an origin, its adapter included.
 
     Raises:
-        ModelTooLargeError: it has no room in this machine's memory.
+        ModelTooLargeError: it does not fit into this machine's memory.
     """
     limit = get_memory_limit()
     with torch.random.fork_rng(devices=[]), limit_model_size(max_bytes=math.inf if limit is None else float(limit)):
@@ -421,6 +424,7 @@ def build_from_origin(origin: PortableModel) -> nn.Module:
 
 
 def _build_base_model(origin: PortableModel) -> nn.Module:
+    """Build the model of an origin without its adapter."""
     match origin.model:
         case EncoderConfig() as config:
             return _build_encoder(config, origin)
@@ -434,7 +438,7 @@ def _build_base_model(origin: PortableModel) -> nn.Module:
 
 
 def _build_encoder(config: EncoderConfig, origin: PortableModel) -> nn.Module:
-    """With the heads of pre-training that are there."""
+    """Build an encoder with the pre-training heads that the tensors contain."""
     max_length = config.length_limit
     assert isinstance(origin.vocab_size, int)
     sizes = {"vocabulary": origin.vocab_size, "longest": 512 if max_length is None else max_length.tokens}
@@ -455,7 +459,7 @@ def _build_encoder(config: EncoderConfig, origin: PortableModel) -> nn.Module:
 
 
 def _replace_head(origin: PortableModel, model: nn.Module) -> nn.Module:
-    """With the head of a fine-tuned encoder instead, whose outputs are as many as its tensors say."""
+    """Replace the heads of an encoder by the fine-tuned head, with as many outputs as its tensor has rows."""
     encoder, head = model.get_submodule("encoder"), origin.head
     assert head is not None
     assert isinstance(encoder, TransformerEncoder)
@@ -466,10 +470,10 @@ def _replace_head(origin: PortableModel, model: nn.Module) -> nn.Module:
 
 
 def list_weight_files(folder: Path) -> list[Path]:
-    """The files that a folder's tensors are in, in the order of their names.
+    """List the files of a folder's tensors, sorted by name.
 
     Raises:
-        RunError: the list of them is damaged.
+        RunError: the index of weights is damaged.
     """
     names = _read_weight_map(folder)
     if names is None:
@@ -481,7 +485,7 @@ def list_weight_files(folder: Path) -> list[Path]:
 
 
 def _read_weight_map(folder: Path) -> dict[str, str] | None:
-    """The file of each tensor, where a list says it."""
+    """Read the file name of each tensor from the index; None if there is no index."""
     if not (folder / _INDEX_FILE).exists():
         return None
     names = read_json_object(folder / _INDEX_FILE).get("weight_map")
@@ -491,11 +495,11 @@ def _read_weight_map(folder: Path) -> dict[str, str] | None:
 
 
 def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[str, Tensor]:
-    """All tensors of a folder, in single precision.
+    """Read all tensors of a folder in single precision.
 
     Args:
-        folder: where.
-        auto_class: the class of transformers that reads all of such a model, for messages.
+        folder: of the model.
+        auto_class: the class of transformers that loads such a model completely, for messages.
 
     Raises:
         RunError: there are none, they are pickled, or a file is missing or damaged.

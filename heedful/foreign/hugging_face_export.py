@@ -1,4 +1,4 @@
-"""Our models as folders that Hugging Face's transformers reads."""
+"""Export of heedful models as folders for Hugging Face's transformers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024
-"""Positions that an exported Marian or GPT-NeoX has; ours has no limit of its own where positions are computed."""
+"""Number of positions of an exported Marian or GPT-NeoX, because heedful has no limit if positions are computed."""
 ENCODER_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
 _DECODER_FAMILIES: Final = (GPT2, GPT_NEOX)
 GENERATOR_FOLDER: Final = "generator"
-"""The folder inside of an exported one that holds the model which replaced tokens when a detector learned."""
+"""Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
 _TOKENIZER_CLASSES: Final = {
     "bert": "BertTokenizer",
     "electra": "ElectraTokenizer",
@@ -46,7 +46,7 @@ _TOKENIZER_CLASSES: Final = {
 def save_hugging_face(
     origin: PortableModel, folder: str | Path, *, family: ModelFamily | None = None
 ) -> tuple[str, ...]:
-    """`export_hugging_face` of an origin that is already open; `family` chooses the kind of model."""
+    """Export an origin that is already open; `family` chooses the model family."""
     origin.require_no_adapter("transformers")
     origin.require_no_factors("transformers")
     if "verdict.weight" not in origin.tensors:
@@ -63,7 +63,7 @@ def save_hugging_face(
 
 
 def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> tuple[str, ...]:
-    """Writes one model into a folder that is there."""
+    """Write one model into an existing folder and return notes for the user."""
     if family is ROBERTA_PRELAYERNORM:
         origin = add_position_offset(origin, _pad_id(_tokenizer_pair(origin)[0]) or 0)
     model_content, tensors = _export_config_and_tensors(origin, family)
@@ -88,14 +88,14 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
 
 
 def _build_model_code(origin: PortableModel, family: ModelFamily) -> str | None:
-    """The class of a head that transformers lacks."""
+    """Return the code of a model class that transformers lacks for the head; None if it has the class."""
     if origin.head is None or family.model_type not in HEAD_LOCATIONS:
         return None
     return build_modeling_code(family.model_type, locate_head(family.model_type, origin.head, origin.tensors))
 
 
 def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What config.json says of the model, and its tensors."""
+    """Return the model entries of config.json and the exported tensors."""
     origin = replace(origin, tensors=add_single_segment(origin.model, origin.tensors))
     head, table = origin.head, family.build_mapping(origin.model)
     if head is None or family.model_type not in HEAD_LOCATIONS:
@@ -109,7 +109,7 @@ def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tu
 
 
 def choose_family(model: ModelConfig) -> ModelFamily:
-    """The kind of model that one of ours becomes."""
+    """Return the model family that a heedful configuration is exported as."""
     match model:
         case EncoderConfig(residual="pre_norm"):
             return ROBERTA_PRELAYERNORM
@@ -125,31 +125,34 @@ def choose_family(model: ModelConfig) -> ModelFamily:
 
 
 def list_pieces(tokenizer: Tokenizer) -> list[str]:
-    """All pieces in the order of their ids."""
+    """List all pieces of a vocabulary in the order of their ids."""
     return tokenizer.to_pieces(range(tokenizer.size))
 
 
 def _tokenizer_pair(origin: PortableModel) -> tuple[Tokenizer, Tokenizer]:
+    """Return source and target tokenizer; the same one twice if the model has one."""
     return (origin.tokenizer, origin.tokenizer) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
 
 
 def _vocab_sizes(origin: PortableModel) -> dict[str, int]:
+    """Return the vocabulary sizes for config.json."""
     source, target = _tokenizer_pair(origin)
-    return {"vocab_size": source.size} | (
-        {"decoder_vocab_size": target.size} if target.size != source.size else {}
-    )
+    return {"vocab_size": source.size} | ({"decoder_vocab_size": target.size} if target.size != source.size else {})
 
 
 def _max_positions(origin: PortableModel) -> int:
+    """Return the number of positions for config.json."""
     limit = origin.model.length_limit
     return limit.tokens if limit is not None else origin.max_tokens or _DEFAULT_MAX_POSITIONS
 
 
 def _pad_id(tokenizer: Tokenizer) -> int | None:
+    """Return the id of padding in a tokenizer."""
     return tokenizer.pad_id if isinstance(tokenizer, HuggingFaceTokenizer | MarianTokenizer) else PAD
 
 
 def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | None]:
+    """Return the special token ids for config.json."""
     source, target = _tokenizer_pair(origin)
     ids: dict[str, int | None] = {"pad_token_id": _pad_id(target)}
     if family in ENCODER_FAMILIES:
@@ -169,7 +172,9 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
 
 
 def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, Any]:
-    """As our own search does, never write padding or a second begin of sentence."""
+    """Return generation settings that forbid the tokens which heedful's own search never writes: padding and a
+    second begin of sentence.
+    """
     if family in _DECODER_FAMILIES:
         return {}
     special = _tokenizer_pair(origin)[1].special
@@ -183,7 +188,7 @@ def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, An
 
 
 def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path) -> list[str]:
-    """The vocabulary files; what transformers cannot do with them."""
+    """Write the vocabulary files and return notes on what transformers cannot do with them."""
     source, target = _tokenizer_pair(origin)
     if isinstance(source, HuggingFaceTokenizer):
         _write_hugging_face_tokenizer(source, origin, family=family, folder=folder)
@@ -198,7 +203,8 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     if family is MARIAN:
         return _write_marian_vocabulary(source, target, folder)
     return [
-        f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {HEEDFUL_VOCABULARY} holds it"
+        f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {HEEDFUL_VOCABULARY} "
+        "holds it"
         if family in (*ENCODER_FAMILIES, *_DECODER_FAMILIES)
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(HEEDFUL_SIDES)} hold it"
     ]
@@ -207,6 +213,7 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
 def _write_hugging_face_tokenizer(
     tokenizer: HuggingFaceTokenizer, origin: PortableModel, *, family: ModelFamily, folder: Path
 ) -> None:
+    """Write tokenizer.json and tokenizer_config.json of a tokenizer that came from Hugging Face."""
     write_json(folder / "tokenizer.json", tokenizer.content)
     is_word_piece = tokenizer.content["model"].get("type") == "WordPiece"
     tokenizer_class = _TOKENIZER_CLASSES.get(
@@ -223,6 +230,9 @@ def _write_hugging_face_tokenizer(
 
 
 def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path) -> list[str]:
+    """Write vocab.json and the SentencePiece models of a Marian folder; return notes if the tokenizers are not
+    SentencePiece.
+    """
     separate = list_pieces(source) != list_pieces(target)
     files = {"vocab.json": source, **({"target_vocab.json": target} if separate else {})}
     for name, tokenizer in files.items():

@@ -1,4 +1,6 @@
-"""Folders that hold a judge of translations, and what lies in folders that hold none which heedful opens."""
+"""Loading of learned translation metrics (BLEURT-like regression models), with messages for folders that cannot be
+opened.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,20 @@ from heedful.tasks.predictor import default_batch_tokens, run_batched
 from heedful.tensors import move_to_device
 
 _DIGEST_LENGTH: Final = 12
-"""Letters of a sha256 in a signature."""
+"""Number of hexadecimal digits of a SHA-256 in a signature."""
 _MIN_TOKENS: Final = 5
-"""Tokens that a judge must read: one of each text, begin and ends."""
+"""Smallest number of tokens that a judge must read: one of each text, begin and two ends."""
 _EXPECTED_FOLDER: Final = (
     "a BertForSequenceClassification with one output, as config.json, model.safetensors and vocabulary"
 )
 
 
 def open_judge(folder: Path, *, device: torch.device) -> TranslationJudge:
-    """The judge in a folder.
+    """Open the learned translation metric in a folder.
 
     Raises:
         RecipeError: there is no such folder.
-        RunError: it holds no judge that heedful opens, or a damaged one.
+        RunError: it does not hold a judge that heedful can open, or the judge is damaged.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if not folder.is_dir():
@@ -64,49 +66,49 @@ def open_judge(folder: Path, *, device: torch.device) -> TranslationJudge:
 
 
 class JudgeFolder(ABC):
-    """A kind of folder that somebody may take for one with a judge."""
+    """A kind of folder that may hold a learned translation metric."""
 
     @abstractmethod
     def matches_folder(self, folder: Path) -> bool:
-        """Whether a folder is of this kind."""
+        """Return whether a folder is of this kind."""
 
     @abstractmethod
     def open(self, folder: Path, *, device: torch.device) -> TranslationJudge:
-        """The judge in such a folder; `RunError` where it cannot be opened."""
+        """Open the judge in such a folder; raise RunError if this is not possible."""
 
 
 @final
 @dataclass(frozen=True)
 class UnsupportedJudgeFolder(JudgeFolder):
-    """What heedful does not open.
+    """A kind of folder that heedful recognises but cannot open.
 
     Attributes:
-        marker_files: files of which such a folder has one.
-        explanation: what it is, and what to do instead.
+        marker_files: files of which such a folder has at least one.
+        explanation: what the folder is, and what to do instead.
     """
 
     marker_files: tuple[str, ...]
     explanation: str
 
     def matches_folder(self, folder: Path) -> bool:
-        """By the names of its files."""
+        """Return whether the folder has one of the marker files."""
         return any((folder / mark).exists() for mark in self.marker_files)
 
     def open(self, folder: Path, *, device: torch.device) -> TranslationJudge:
-        """Nothing; tells why."""
+        """Raise RunError with the explanation."""
         raise RunError(f"{folder}: {self.explanation}")
 
 
 @final
 class BertRegressionFolder(JudgeFolder):
-    """A `BertForSequenceClassification` with one output, as transformers keeps it."""
+    """A folder with a `BertForSequenceClassification` with one output, in the format of transformers."""
 
     def matches_folder(self, folder: Path) -> bool:
-        """As its config.json says."""
+        """Return whether config.json is that of a Hugging Face model."""
         return is_hugging_face_folder(folder)
 
     def open(self, folder: Path, *, device: torch.device) -> RegressionJudge:
-        """With the weights as they are, in single precision."""
+        """Load the model in single precision and build its judge."""
         opened, config, head_location = (
             open_hugging_face(folder),
             folder / CONFIG_FILE,
@@ -166,23 +168,22 @@ JUDGE_FOLDERS: Final[tuple[JudgeFolder, ...]] = (
     ),
     UnsupportedJudgeFolder((MANIFEST,), "is a run of heedful; write it with heedful export, and name that folder"),
 )
-"""The first that holds a folder opens it, or says why not."""
+"""Kinds of folders; the first that recognises a folder opens it, or raises an error that explains why not."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class RegressionJudge(TranslationJudge):
-    """An encoder reads a reference and a candidate behind it; a map of what it says of both is the score.
-
-    That is BLEURT's way (Sellam, Das and Parikh 2020, section 3).
+    """A BLEURT-style metric (Sellam, Das and Parikh 2020, section 3): an encoder reads a reference and a candidate,
+    and a linear layer gives the score.
 
     Attributes:
         model: in evaluation mode.
-        tokenizer: that it was trained with.
-        max_tokens: tokens of both that it reads, begin and ends included.
-        path: where it is from, for messages.
+        tokenizer: of the model.
+        max_tokens: maximum number of tokens of both texts, begin and ends included.
+        path: of the folder, for messages.
         name: of the folder.
-        signature: with a sha256 of the weights and one of the vocabulary.
+        signature: contains a SHA-256 of the weights and one of the vocabulary.
     """
 
     model: TextClassifier
@@ -196,7 +197,7 @@ class RegressionJudge(TranslationJudge):
     def score_translations(
         self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]
     ) -> JudgeScores:
-        """Of what is too long, the longer of both loses its end."""
+        """Score each candidate against its reference; the longer text of a pair that is too long is truncated."""
         assert len(sources) == len(candidates), "each source has its translation"
         pairs = zip(references, candidates, strict=True)
         rows = [encode_texts(self.tokenizer, pair, max_length=self.max_tokens) for pair in pairs]
@@ -209,6 +210,7 @@ class RegressionJudge(TranslationJudge):
         return JudgeScores(tuple(scores), sum(row.num_truncated > 0 for row in rows))
 
     def _compute_scores(self, rows: list[EncoderInput]) -> list[float]:
+        """Score one batch of joined texts."""
         tokens = to_segmented_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
         hidden = self.model(move_to_device(tokens, self.model.output.weight.device))
         scores: list[float] = self.model.output(hidden).squeeze(1).float().tolist()
@@ -216,7 +218,7 @@ class RegressionJudge(TranslationJudge):
 
 
 def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, device: torch.device) -> TextClassifier:
-    """Encoder and output; without heads of pre-training that may be there too."""
+    """Build the encoder with its output layer and load the weights, ignoring pre-training heads."""
     location, weight = str(origin.folder), head["output.weight"]
     size = origin.model.d_model
     if (outputs := weight.numel() // size) != 1:
@@ -235,7 +237,9 @@ def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, de
 
 
 def _read_max_tokens(model_folder: HuggingFaceFolder) -> int:
-    """What its positions are enough for, or fewer where its tokenizer stops before; `RunError` where that is none."""
+    """Return the maximum input length: the model's positions or the tokenizer's smaller limit; raise RunError if
+    that is invalid.
+    """
     path = model_folder.folder / "tokenizer_config.json"
     max_length = read_json_or_empty(path).get("model_max_length", model_folder.max_positions)
     if not isinstance(max_length, int | float) or not max_length >= _MIN_TOKENS:
@@ -246,7 +250,7 @@ def _read_max_tokens(model_folder: HuggingFaceFolder) -> int:
 
 
 def _hash_files(files: Sequence[Path]) -> str:
-    """Of the one file, or of what `sha256sum` says of several."""
+    """Return the SHA-256 of one file, or of the output of `sha256sum` for several."""
     if len(files) == 1:
         return compute_digest(files[0])
     lines = "".join(f"{compute_digest(file)}  {file.name}\n" for file in files)

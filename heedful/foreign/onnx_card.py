@@ -1,4 +1,4 @@
-"""What a caller of exported graphs must know, as data: names, shapes and ids with a meaning of their own."""
+"""Description of exported ONNX graphs for their callers: names, shapes and special ids."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _FORMAT_VERSION: Final = 1
 
 
 def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[str, str]) -> dict[str, Any]:
-    """The content of heedful.json.
+    """Build the content of heedful.json.
 
     Args:
-        origin: what was exported.
-        graphs: of it, by name.
-        files: of the tokenizers, by the side that they are for.
+        origin: the exported model.
+        graphs: its graphs by name.
+        files: tokenizer files by side.
     """
     config, limit = origin.model, origin.model.length_limit
     content: dict[str, Any] = {
@@ -46,12 +46,13 @@ def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[
 
 
 def _describe_graph(name: str, graph: ExportGraph) -> dict[str, Any]:
+    """Describe one graph: its file, input shapes and outputs."""
     inputs = {key: value.shape for key, value in graph.inputs.items()}
     return {"file": f"{name}.onnx", "inputs": inputs, "outputs": list(graph.outputs)}
 
 
 def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> dict[str, Any]:
-    """A source and its end; a translation begins as its vocabulary says."""
+    """Describe how sources and translations begin and end."""
     assert isinstance(origin.tokenizer, tuple)
     source, target = origin.tokenizer
     special = target.special
@@ -65,7 +66,9 @@ def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> di
 
 
 def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
-    """What stands before a document is the end of the one before it; what is unknown is not written either."""
+    """Describe how a language model's text begins (after the end of a previous document) and which ids it never
+    writes, the unknown piece included.
+    """
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
     special = tokenizer.special
@@ -74,19 +77,21 @@ def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
 
 
 def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:
-    """A text between begin and end."""
+    """Describe the tokens before and after the text that an encoder reads."""
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
     return _describe_reading(tokenizer, file, prefix=(tokenizer.special.bos, *tokenizer.prefix_ids))
 
 
 def _describe_reading(tokenizer: Tokenizer, file: str, *, prefix: Sequence[int]) -> dict[str, Any]:
+    """Describe a tokenizer for input texts."""
     special = tokenizer.special
     around = {"before": list(prefix), "after": [special.eos]}
     return {"tokenizer": file, **around, "unknown": special.unk, "mask": special.mask}
 
 
 def _describe_writing(tokenizer: Tokenizer, file: str, *, start: Sequence[int], forbidden: set[int]) -> dict[str, Any]:
+    """Describe a tokenizer for output texts."""
     special = tokenizer.special
     ids = {"start": list(start), "end": special.eos, "unknown": special.unk, "never": sorted(forbidden)}
     return {"tokenizer": file, **ids}

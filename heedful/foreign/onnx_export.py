@@ -1,4 +1,4 @@
-"""Models as ONNX: graphs that ONNX Runtime and others compute, and what a caller of them must know."""
+"""Export of models as ONNX graphs, with a description for their callers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.portable_model import PortableModel
 
 CARD_FILE: Final = "heedful.json"
-"""The file that says what a caller must know."""
+"""Name of the file that describes the graphs."""
 _OPSET: Final = 20
 _REQUIRED_PACKAGES: Final = ("onnx", "onnxscript")
 
@@ -44,18 +44,18 @@ _WEIGHT_FUNCTIONS: Final = ("softmax", "proportional")
 
 
 def save_onnx(origin: PortableModel, model: nn.Module, folder: Path) -> tuple[str, ...]:
-    """Writes a model as a folder of ONNX graphs, with its tokenizers.
+    """Write a model and its tokenizers as a folder of ONNX graphs.
 
     Args:
-        origin: its architecture, vocabulary and weights.
-        model: with such parameters, of any value; it gets the weights.
+        origin: the architecture, vocabulary and weights.
+        model: a model with the same parameters; it gets the weights.
         folder: to write; new or empty.
 
     Returns:
-        What is left out, one sentence each.
+        One sentence for each part that is left out.
 
     Raises:
-        RunError: it has something that no graph can have, or `folder` holds something.
+        RunError: the model has a part that no graph can express, or `folder` is not empty.
         MissingExtraError: onnx or onnxscript is not installed.
     """
     if missing := [name for name in _REQUIRED_PACKAGES if find_spec(name) is None]:
@@ -76,7 +76,7 @@ def save_onnx(origin: PortableModel, model: nn.Module, folder: Path) -> tuple[st
 
 
 def _require_exportable(config: StackConfig) -> None:
-    """Refuses what depends on the numbers themselves, not on their sizes alone, so that no graph can say it."""
+    """Raise RunError if the computation depends on values and not only on shapes, which no graph can express."""
     supported = {"self_attention.score": _SCORES, "self_attention.weights": _WEIGHT_FUNCTIONS}
     if isinstance(config, TransformerConfig):
         supported |= {"cross_attention.score": _SCORES, "cross_attention.weights": _WEIGHT_FUNCTIONS}
@@ -89,6 +89,7 @@ def _require_exportable(config: StackConfig) -> None:
 
 
 def _build_graphs(model: nn.Module) -> ExportGraphs:
+    """Build the graphs of a model by its type."""
     match model:
         case SequenceToSequence():
             return build_translator_graphs(model)
@@ -98,7 +99,7 @@ def _build_graphs(model: nn.Module) -> ExportGraphs:
 
 
 def _list_exported_parts(model: nn.Module) -> set[str]:
-    """The parts of a model without a fine-tuned head that its graphs have."""
+    """Return the names of the submodules that the graphs of a model without a fine-tuned head contain."""
     match model:
         case SequenceToSequence() | LanguageModel():
             return {name for name, _ in model.named_children()}
@@ -108,7 +109,7 @@ def _list_exported_parts(model: nn.Module) -> set[str]:
 
 
 def _write_graph(graph: ExportGraph, path: Path) -> None:
-    """One file; of a graph of more than 1.5 GB the weights stand beside it."""
+    """Write one graph; weights of more than 1.5 GB are stored in a file beside it."""
     inputs = graph.inputs.values()
     with _suppress_exporter_output(), torch.no_grad():
         program = torch.onnx.export(
@@ -127,7 +128,7 @@ def _write_graph(graph: ExportGraph, path: Path) -> None:
 
 
 def _clean_graph(graph: Any) -> None:
-    """Takes away what nodes say of the files that they come from, and names inside that an output has too."""
+    """Remove source locations from the nodes, and rename inner values that clash with output names."""
     output_ids = {id(value) for value in graph.outputs}
     inner_values = (value for node in graph.all_nodes() for value in node.outputs if id(value) not in output_ids)
     for number, value in enumerate(inner_values):
@@ -137,20 +138,20 @@ def _clean_graph(graph: Any) -> None:
 
 
 class _PositionalInputs(nn.Module):
-    """A part of a model whose inputs are one sequence, so that its axes are named by one too."""
+    """Wraps a submodule so that all inputs are positional, which lets the exporter name their axes in one sequence."""
 
     def __init__(self, part: nn.Module) -> None:
         super().__init__()
         self.part = part
 
     def forward(self, *inputs: Tensor) -> Any:
-        """What the part gives."""
+        """Call the submodule with these inputs."""
         return self.part(*inputs)
 
 
 @contextmanager
 def _suppress_exporter_output() -> Iterator[None]:
-    """Without what torch's exporter says of itself: packages that it misses, names that it gives to axes."""
+    """Suppress warnings and log messages of torch's ONNX exporter."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -163,6 +164,7 @@ def _suppress_exporter_output() -> Iterator[None]:
 
 
 def _tokenizers_by_side(origin: PortableModel) -> Mapping[str, Tokenizer]:
+    """Return the tokenizers by side: `text`, or `source` and `target`."""
     tokenizer = origin.tokenizer
     return (
         {"text": tokenizer}
@@ -172,7 +174,7 @@ def _tokenizers_by_side(origin: PortableModel) -> Mapping[str, Tokenizer]:
 
 
 def _save_tokenizer(tokenizer: Tokenizer, side: str, folder: Path) -> str:
-    """The name of its file."""
+    """Save a tokenizer and return the name of its file."""
     if isinstance(tokenizer, HuggingFaceTokenizer):
         write_json(folder / f"{side}.json", tokenizer.content)
         return f"{side}.json"

@@ -1,4 +1,4 @@
-"""Models as graphs of flat tensors: what is called once for a text, and what is called again for each token."""
+"""Models as ONNX graphs of flat tensors: one is called once for a text, another for each token."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _ROWS, _SOURCE, _PAST, _TOKENS = 2, 5, 4, 3
 
 @dataclass(frozen=True)
 class GraphInput:
-    """One tensor that a graph reads.
+    """One input tensor of a graph.
 
     Attributes:
-        example: of its type and its number of axes.
-        axes: names of those of any length, by their places; the others are as long as in the example.
+        example: a tensor with the right type and number of axes.
+        axes: names of the axes of variable length, by their index; other axes are as long as in the example.
     """
 
     example: Tensor
@@ -41,13 +41,15 @@ class GraphInput:
 
     @property
     def shape(self) -> list[int | str]:
-        """The length of each axis, or its name."""
+        """Length or name of each axis."""
         return [self.axes.get(index, size) for index, size in enumerate(self.example.shape)]
 
 
 @dataclass(frozen=True)
 class ExportGraph:
-    """A part of a model that is computed in one call; `module` takes the inputs and gives the outputs in this order."""
+    """A part of a model that is computed in one call; `module` takes the inputs and returns the outputs in this
+    order.
+    """
 
     module: nn.Module
     inputs: Mapping[str, GraphInput]
@@ -58,7 +60,7 @@ ExportGraphs: TypeAlias = Mapping[str, ExportGraph]
 
 
 class EncodingGraph(nn.Module):
-    """What an encoder says of each token, and the mean over the tokens, which is the text's embedding."""
+    """Computes the hidden vectors of an encoder and their mean over the tokens, which is the text's embedding."""
 
     def __init__(self, encoder: TransformerEncoder) -> None:
         super().__init__()
@@ -67,13 +69,13 @@ class EncodingGraph(nn.Module):
     def forward(
         self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T d_model"], Float[Tensor, "B d_model"]]:
-        """Hidden vectors and embeddings."""
+        """Return hidden vectors and embeddings."""
         memory = self.encoder(Tokens(ids, positions, segments))
         return memory.values, mean_pool(memory.values, memory.positions)
 
 
 class ClassifierGraph(nn.Module):
-    """The logits of a fine-tuned encoder: of each text, or of each token."""
+    """Computes the logits of a fine-tuned encoder, for each text or for each token."""
 
     def __init__(self, model: TextClassifier | TokenClassifier) -> None:
         super().__init__()
@@ -82,26 +84,26 @@ class ClassifierGraph(nn.Module):
     def forward(
         self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B *T outputs"]:
-        """From tokens to logits."""
+        """Compute logits from tokens."""
         logits: Tensor = self.model.output(self.model(Tokens(ids, positions, segments)))
         return logits
 
 
 class MaskedLogitsGraph(nn.Module):
-    """The logits of what may be hidden, of hidden vectors that somebody has picked."""
+    """Computes the logits of masked tokens from selected hidden vectors."""
 
     def __init__(self, head: MaskedLMHead) -> None:
         super().__init__()
         self.head = head
 
     def forward(self, hidden: Float[Tensor, "N d_model"]) -> Float[Tensor, "N V"]:
-        """From vectors to logits over the vocabulary."""
+        """Compute logits over the vocabulary from hidden vectors."""
         logits: Tensor = self.head.output(self.head(hidden))
         return logits
 
 
 class DecoderInitGraph(nn.Module):
-    """What each layer of a decoder makes of its memory, before the first token."""
+    """Computes the cross-attention keys and values of each decoder layer, before the first token."""
 
     def __init__(self, decoder: TransformerDecoder) -> None:
         super().__init__()
@@ -110,17 +112,17 @@ class DecoderInitGraph(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "B S d_model"], positions: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B H S d"], ...]:
-        """Keys and values of the first layer, of the second and so on."""
+        """Return keys and values of the first layer, of the second and so on."""
         state = self.decoder.init_state(Memory(hidden, hidden, positions, mean_pool(hidden, positions)))
         return tuple(_flatten_keys_values(layer.memories[SOURCE] for layer in state.layers))
 
 
 class DecoderStepGraph(nn.Module):
-    """Logits of what follows each token of a chunk, and the cache behind it: a prompt, one token, or anything between.
+    """Computes logits for each token of a chunk (a prompt or a single token) and the cache after it.
 
     Args:
         decoder: reads tokens.
-        output: from hidden vectors to logits.
+        output: linear layer from hidden vectors to logits.
     """
 
     def __init__(self, decoder: TransformerDecoder, output: nn.Linear) -> None:
@@ -129,13 +131,14 @@ class DecoderStepGraph(nn.Module):
         self.output = output
 
     def forward(self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], *state: Tensor) -> tuple[Tensor, ...]:
-        """Logits, then the positions of all that is read now, then keys and values of each layer.
+        """Return logits, then the positions of all tokens read so far, then keys and values of each layer.
 
         Args:
             ids: of the chunk.
-            positions: likewise.
-            state: the same as comes out, before the chunk; then positions, keys and values of the memory, if there is
-                one.
+            positions: of the chunk.
+            state: the positions, keys and values that the previous call returned; then positions, keys and values of
+                the
+                memory, if there is one.
         """
         num_own = 1 + 2 * len(self.decoder.stack.layers)
         hidden, next_state = self.decoder(Tokens(ids, positions), _unflatten_state(state[:num_own], state[num_own:]))
@@ -143,7 +146,7 @@ class DecoderStepGraph(nn.Module):
 
 
 def _unflatten_state(past: Sequence[Tensor], memory: Sequence[Tensor]) -> StackState:
-    """What a stack remembers, of positions, keys and values."""
+    """Build the state of a stack from flat tensors: positions, then keys and values of each layer."""
     pasts = _pair_keys_values(past[1:])
     memories = [{SOURCE: pair} for pair in _pair_keys_values(memory[1:])] or [{} for _ in pasts]
     layers = tuple(LayerState(*pair) for pair in zip(pasts, memories, strict=True))
@@ -151,24 +154,28 @@ def _unflatten_state(past: Sequence[Tensor], memory: Sequence[Tensor]) -> StackS
 
 
 def _flatten_past(state: StackState) -> Iterator[Tensor]:
-    """The same as flat tensors, without the memory, which does not change."""
+    """Yield the positions, keys and values of a state, without the memory, which does not change."""
     assert state.past is not None
     yield state.past.positions
     yield from _flatten_keys_values(layer.past for layer in state.layers if layer.past is not None)
 
 
 def _pair_keys_values(tensors: Sequence[Tensor]) -> list[KVCache]:
+    """Group alternating keys and values."""
     return [KVCache(*pair) for pair in zip(tensors[::2], tensors[1::2], strict=True)]
 
 
 def _flatten_keys_values(parts: Iterable[KVCache]) -> Iterator[Tensor]:
+    """Yield the key and the value of each pair."""
     for part in parts:
         yield part.key
         yield part.value
 
 
 def build_encoder_graphs(model: nn.Module) -> ExportGraphs:
-    """Those of a fine-tuned encoder: its logits; of any other: `encoder`, and `masked` where it fills gaps."""
+    """Build the graphs of an encoder: `classifier` if it is fine-tuned, else `encoder`, and `masked` if it has a
+    masked-LM head.
+    """
     encoder = model.get_submodule("encoder")
     assert isinstance(encoder, TransformerEncoder)
     if isinstance(model, TextClassifier | TokenClassifier):
@@ -182,7 +189,7 @@ def build_encoder_graphs(model: nn.Module) -> ExportGraphs:
 
 
 def build_translator_graphs(model: SequenceToSequence[Tokens]) -> ExportGraphs:
-    """`encoder` and `begin`, which are called once for a source, and `step`."""
+    """Build the graphs of a translator: `encoder` and `begin`, which are called once for a source, and `step`."""
     encoder, decoder = model.encoder, model.decoder
     assert isinstance(encoder, TransformerEncoder)
     assert isinstance(decoder, TransformerDecoder)
@@ -202,14 +209,14 @@ def build_translator_graphs(model: SequenceToSequence[Tokens]) -> ExportGraphs:
 
 
 def build_decoder_graphs(model: LanguageModel) -> ExportGraphs:
-    """`step` alone, which begins with a cache of length 0."""
+    """Build the graph of a language model: `step` alone, which starts with an empty cache."""
     assert isinstance(model.decoder, TransformerDecoder)
     inputs, outputs = _step_inputs_and_outputs(model.decoder, None)
     return {"step": ExportGraph(DecoderStepGraph(model.decoder, model.output), inputs, outputs)}
 
 
 def _encoder_inputs(encoder: TransformerEncoder) -> dict[str, GraphInput]:
-    """Tokens, and of which part of a text they are where the encoder knows several."""
+    """Return the inputs of an encoder graph: ids and positions, and segments if the encoder has several."""
     tokens, embedding = _example_tokens(_SOURCE), encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
     inputs = {
@@ -225,7 +232,7 @@ def _encoder_inputs(encoder: TransformerEncoder) -> dict[str, GraphInput]:
 def _step_inputs_and_outputs(
     decoder: TransformerDecoder, memory: Memory | None
 ) -> tuple[dict[str, GraphInput], list[str]]:
-    """What a step reads, as it is after some tokens, and the names of what it gives."""
+    """Return example inputs of a step after some tokens, and the names of its outputs."""
     _, state = decoder(_example_tokens(_PAST), decoder.init_state(memory))
     tokens, layers = _example_tokens(_TOKENS, start=_PAST), len(state.layers)
     inputs = {
@@ -240,6 +247,7 @@ def _step_inputs_and_outputs(
 
 
 def _name_tensors(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: str = "past") -> dict[str, GraphInput]:
+    """Name state tensors as graph inputs with a variable `axis`."""
     pairs = zip(_state_names(prefix, layers), tensors, strict=True)
     return {
         name: GraphInput(tensor.clone(), _variable_axes(axis, index=2 if tensor.dim() == 4 else 1))
@@ -248,6 +256,7 @@ def _name_tensors(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: 
 
 
 def _state_names(prefix: str, layers: int) -> list[str]:
+    """Return the names of positions, keys and values of all layers."""
     return [
         f"{prefix}.positions",
         *(f"{prefix}.{layer}.{part}" for layer in range(layers) for part in ("key", "value")),
@@ -255,9 +264,11 @@ def _state_names(prefix: str, layers: int) -> list[str]:
 
 
 def _variable_axes(name: str, *, index: int = 1) -> dict[int, str]:
+    """Return the names of the variable axes: batch, and `name` at an index."""
     return {0: "batch", index: name}
 
 
 def _example_tokens(length: int, *, start: int = 0) -> Tokens:
+    """Build example tokens of this length, with positions that begin at `start`."""
     ids = torch.zeros(_ROWS, length, dtype=torch.long)
     return Tokens(ids, torch.arange(start, start + length).repeat(_ROWS, 1))

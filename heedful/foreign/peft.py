@@ -1,4 +1,6 @@
-"""LoRA as PEFT keeps it: adapter_config.json and adapter_model.safetensors, by the names of transformers."""
+"""LoRA adapters in the format of PEFT: adapter_config.json and adapter_model.safetensors, by the names of
+transformers.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,16 @@ from heedful.tasks.portable_model import PortableModel
 PEFT_CONFIG_FILE: Final = "adapter_config.json"
 PEFT_WEIGHTS_FILE: Final = "adapter_model.safetensors"
 _NAME_PREFIX: Final = "base_model.model."
-"""What the names of all tensors begin with."""
+"""Prefix of the names of all tensors."""
 _LORA: Final = re.compile(r"(?P<map>.+)\.lora_(?P<side>[AB])(\.default)?\.weight")
 _HEAD_TASK_TYPES: Final = {"class": "SEQ_CLS", "number": "SEQ_CLS", "token": "TOKEN_CLS", "ends": "QUESTION_ANS"}
-"""Their task types by what our heads are of."""
+"""PEFT task types by the kind of head."""
 _TASK_TYPES: Final = {
     "pretraining": "FEATURE_EXTRACTION",
     "language_modelling": "CAUSAL_LM",
     "translation": "SEQ_2_SEQ_LM",
 }
-"""The same by what a family is for."""
+"""PEFT task types by the task of a model family."""
 _SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "peft_type": ("LORA",),
     "bias": ("none", None),
@@ -55,27 +57,27 @@ _SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "trainable_token_indices": (None,),
     "target_parameters": (None, []),
 }
-"""What their adapters may have and ours always are."""
+"""Values of adapter_config.json that heedful supports."""
 
 
 @dataclass(frozen=True)
 class _AdaptedLayer:
-    """One of their maps, and which of our maps, or parts of such, stand below each other in it."""
+    """A foreign linear layer, and heedful's layers, or parts of them, whose rows are concatenated in it."""
 
     foreign_name: str
     parts: tuple[tuple[str, str], ...]
     rename: TensorRename
 
     def to_heedful(self, side: str, tensor: Tensor) -> Tensor:
-        """A matrix A or B with dimensions in our order."""
+        """Convert the dimensions of a matrix A or B to heedful's layout."""
         return self.rename.layout.to_heedful(tensor) if self._is_permuted(side) else tensor
 
     def to_foreign(self, side: str, tensor: Tensor) -> Tensor:
-        """The same in theirs."""
+        """Convert the dimensions of a matrix A or B to the foreign layout."""
         return self.rename.layout.to_foreign(tensor) if self._is_permuted(side) else tensor
 
     def _is_permuted(self, side: str) -> bool:
-        """Columns of W are those of A, rows of W those of B."""
+        """Return whether the layout permutes this matrix: A has the columns of W, and B has its rows."""
         arrangement = self.rename.layout
         if side == "A":
             return arrangement is READS_SINES_FIRST
@@ -83,28 +85,29 @@ class _AdaptedLayer:
 
 
 def is_peft_folder(folder: Path) -> bool:
-    """Whether a folder holds an adapter of PEFT."""
+    """Return whether a folder holds a PEFT adapter."""
     return (folder / PEFT_CONFIG_FILE).is_file()
 
 
 def read_peft_adapter(
     folder: Path, model: ModelConfig, *, family: ModelFamily | None = None
 ) -> tuple[Adapter, dict[str, Tensor]]:
-    """The adapter in a folder, with its tensors by our names; alpha and rank are in B already.
+    """Read the adapter in a folder, with its tensors by heedful's names; alpha and rank are already multiplied into B.
 
     Args:
         folder: of PEFT.
-        model: the architecture that it is put on.
-        family: whose names the adapter has; that which the architecture is exported as unless given.
+        model: the architecture that is adapted.
+        family: the model family whose names the adapter uses; by default the one that the architecture is exported as.
 
     Raises:
-        RunError: it is damaged, no plain LoRA, or adapts something that this architecture has not.
+        RunError: it is damaged or not a plain LoRA, or it adapts a layer that this architecture does not have.
     """
     content = read_json_object(folder / PEFT_CONFIG_FILE)
     for key, supported in _SUPPORTED.items():
         if key in content and content[key] not in supported:
             raise RunError(
-                f"{folder / PEFT_CONFIG_FILE}: {key} = {content[key]!r}: heedful reads {supported[0]!r} alone; take a plain LoRA"
+                f"{folder / PEFT_CONFIG_FILE}: {key} = {content[key]!r}: heedful reads {supported[0]!r} alone; take a "
+                "plain LoRA"
             )
     tensors = {
         name.removeprefix(_NAME_PREFIX): value for name, value in read_safetensors(folder / PEFT_WEIGHTS_FILE).items()
@@ -133,23 +136,23 @@ def read_peft_adapter(
 def save_peft_adapter(
     origin: PortableModel, adapter: Adapter, tensors: Mapping[str, Tensor], folder: Path, *, base: str
 ) -> tuple[str, ...]:
-    """Writes an adapter as a folder that `PeftModel.from_pretrained` reads.
+    """Write an adapter as a folder that `PeftModel.from_pretrained` reads.
 
-    Several of our maps that are one of theirs, as in GPT-2's c_attn, become a map of as many times the rank, which
-    computes the same.
+    Several heedful layers that are one foreign layer, as in GPT-2's c_attn, become one layer of as many times the rank,
+    which computes the same.
 
     Args:
         origin: the adapted model, whose weights are not written.
-        adapter: what was put on it.
-        tensors: its parameters, with those of a head that was learned beside it.
+        adapter: the adapter on the model.
+        tensors: its parameters, and those of a head that was trained with it.
         folder: new or empty.
-        base: what is said of the model that belongs to it.
+        base: name or path of the base model, as written in adapter_config.json.
 
     Returns:
-        What the other side must know, one sentence each.
+        Notes for the user of the exported folder, one sentence each.
 
     Raises:
-        RunError: the adapter is no LoRA, or the format has no place for something.
+        RunError: the adapter is not a LoRA, or the format has no place for a tensor.
     """
     if not isinstance(adapter, LoraAdapter):
         raise RunError(f"{origin.folder}: has bottlenecks, which PEFT has not; train an adapter of kind lora")
@@ -178,7 +181,7 @@ def save_peft_adapter(
 
 
 def _iter_adapted_layers(table: StateDictMapping) -> Iterator[_AdaptedLayer]:
-    """All maps that may be adapted."""
+    """Yield all linear layers that can be adapted."""
     for rename in table.renames:
         if rename.parameters != LINEAR_PARAMETERS or "norm" in rename.heedful_names[0] or rename.head is not None:
             continue
@@ -194,7 +197,7 @@ def _iter_adapted_layers(table: StateDictMapping) -> Iterator[_AdaptedLayer]:
 
 
 def _import_lora(layer: _AdaptedLayer, down: Tensor, up: Tensor) -> dict[str, Tensor]:
-    """Ours of theirs; what is not changed at all is left away."""
+    """Convert A and B of a foreign layer to heedful's LoRA tensors; parts that are zero are left out."""
     down, up = layer.to_heedful("A", down), layer.to_heedful("B", up)
     result: dict[str, Tensor] = {}
     for (name, part), rows in zip(layer.parts, up.chunk(len(layer.parts)), strict=True):
@@ -205,7 +208,7 @@ def _import_lora(layer: _AdaptedLayer, down: Tensor, up: Tensor) -> dict[str, Te
 
 
 def _export_lora(layer: _AdaptedLayer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
-    """A and B of theirs; None where nothing is adapted."""
+    """Return the layer's LoRA A and B in PEFT layout, or None if it has no adapter."""
     downs, ups = (
         [tensors.get(f"{name}.lora.{part}.{side}.weight") for name, part in layer.parts] for side in ("down", "up")
     )
@@ -220,7 +223,9 @@ def _export_lora(layer: _AdaptedLayer, tensors: Mapping[str, Tensor]) -> tuple[T
 def _export_trained_modules(
     origin: PortableModel, trained: Mapping[str, Tensor], *, family: ModelFamily, table: StateDictMapping
 ) -> tuple[dict[str, Tensor], Sequence[str]]:
-    """What was learned beside the adapter, by their names, and the modules that this is of."""
+    """Return the tensors that were trained beside the adapter by their foreign names, and the modules that they
+    belong to.
+    """
     result: dict[str, Tensor] = {}
     others = dict(trained)
     if origin.head is not None and family.model_type in HEAD_LOCATIONS:
@@ -244,7 +249,7 @@ def _export_trained_modules(
 
 
 def _build_config(adapter: LoraAdapter, ranks: Mapping[str, int], *, transposed: bool) -> dict[str, Any]:
-    """What adapter_config.json says of the maps; `transposed` where their weights have a column for each output."""
+    """Build the layer entries of adapter_config.json; `transposed` says that weights have a column for each output."""
     common_rank = Counter(ranks.values()).most_common(1)[0][0]
     other_ranks = {name: rank for name, rank in ranks.items() if rank != common_rank}
     alpha = adapter.scale * common_rank
@@ -265,7 +270,7 @@ def _build_config(adapter: LoraAdapter, ranks: Mapping[str, int], *, transposed:
 
 
 def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path) -> float:
-    """Alpha / r of one of their maps, or alpha / sqrt(r) (Kalajdzievski 2023)."""
+    """Return alpha / r of one foreign layer, or alpha / sqrt(r) for rank-stabilised LoRA (Kalajdzievski 2023)."""
     patterns = content.get("alpha_pattern") or {}
     matches = [alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name)]
     alpha = matches[0] if matches else content.get("lora_alpha")
@@ -275,7 +280,7 @@ def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path)
 
 
 def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, folder: Path) -> str:
-    """Our name of a tensor that was learned beside the adapter."""
+    """Return heedful's name of a tensor that was trained beside the adapter."""
     part, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
     for head_location in HEAD_LOCATIONS.get(family.model_type, {}).values():
         if part == head_location.output:

@@ -1,4 +1,4 @@
-"""Single files of safetensors, and what is said where a pickled one lies in their place."""
+"""Reading of single safetensors files, with a message if a pickled file is there instead."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from heedful.atomic_io import describe_error, read_tensors
 from heedful.errors import RunError
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-"""How files end that torch has pickled."""
+"""File name suffixes of torch's pickled weights."""
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of one file, in single precision.
+    """Read the tensors of one file in single precision.
 
     Raises:
-        RunError: there is none, it is damaged, or a pickled file lies in its place.
+        RunError: there is none, it is damaged, or a pickled file is there instead.
     """
     if not path.exists() and (pickled := find_pickled_file(path.parent)) is not None:
         raise RunError(
@@ -35,7 +35,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def find_pickled_file(folder: Path) -> Path | None:
-    """The first file of a folder whose name says that it is pickled."""
+    """Return the first file of a folder with a suffix of pickled weights, or None."""
     files = (
         (path for path in sorted(folder.iterdir()) if path.suffix in PICKLED_SUFFIXES) if folder.is_dir() else iter(())
     )

@@ -1,4 +1,4 @@
-"""What folders of sentence-transformers say besides: how tokens become one vector, and how many are read."""
+"""Reading of sentence-transformers folders: pooling, further modules and maximum length."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _ACTIVATIONS: Final[Mapping[str, Callable[[], nn.Module]]] = {
 
 @dataclass(frozen=True)
 class SentenceSettings:
-    """How a folder makes a vector of a text.
+    """How a folder makes one vector of a text.
 
     Attributes:
-        summary: what makes it of the hidden vectors; None where no file says it.
-        max_length: tokens that are read at most, begin and end included; None where no file says it.
-        lowercase: whether texts are read in lower case, whatever the vocabulary does.
+        summary: makes the vector from the hidden vectors; None if no file defines it.
+        max_length: maximum number of tokens, begin and end included; None if no file defines it.
+        lowercase: whether texts are converted to lower case before the vocabulary does anything.
     """
 
     summary: SentencePooler | None = None
@@ -52,19 +52,19 @@ class SentenceSettings:
 
     @property
     def uses_mean_pooling(self) -> bool:
-        """Whether a text's vector is the mean over its tokens, as it is where nobody says anything."""
+        """Whether a text's vector is the mean over its tokens, which is the default."""
         return self.summary is None or (self.summary.pooling.modes == ("mean",) and not len(self.summary.steps))
 
 
 def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
-    """What the files of sentence-transformers in a folder say.
+    """Read the sentence-transformers files of a folder.
 
     Args:
         folder: of the encoder.
-        width: of its hidden vectors.
+        width: size of its hidden vectors.
 
     Raises:
-        RunError: a file is damaged, or asks for something that heedful has not; the message names it.
+        RunError: a file is damaged, or asks for a module that heedful does not support; the message names it.
     """
     max_length, lowercase = _read_length_and_case(folder)
     modules = _read_modules(folder)
@@ -84,7 +84,8 @@ def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
             steps.append(UnitNorm())
         elif kind != "Dropout":  # which does nothing where nothing is learned
             raise RunError(
-                f"{folder / MODULES_FILE}: has the module {kind} in {path.name or 'the folder itself'}, and heedful reads "
+                f"{folder / MODULES_FILE}: has the module {kind} in {path.name or 'the folder itself'}, and heedful "
+                "reads "
                 "one Pooling, and Dense and Normalize behind it; take another model"
             )
     if pooling is None:
@@ -95,7 +96,7 @@ def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
 
 
 def _read_modules(folder: Path) -> list[tuple[str, Path]] | None:
-    """The kind and the folder of each module behind the encoder; None where nothing tells of any."""
+    """Read the kind and folder of each module after the encoder; None if the folder defines none."""
     modules_file = folder / MODULES_FILE
     if not modules_file.exists():
         return [("Pooling", folder / _POOLING_FOLDER)] if (folder / _POOLING_FOLDER / "config.json").exists() else None
@@ -113,6 +114,7 @@ def _read_modules(folder: Path) -> list[tuple[str, Path]] | None:
 
 
 def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
+    """Read the maximum sequence length and whether texts are lowercased."""
     for name in _LENGTH_FILES:
         content = read_json_or_empty(folder / name)
         length, lowercase = content.get("max_seq_length"), content.get("do_lower_case", False)
@@ -124,17 +126,20 @@ def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
 
 
 def _reject_default_prompt(folder: Path) -> None:
+    """Raise RunError if the folder puts a default prompt before each text."""
     content = read_json_or_empty(folder / _PROMPTS_FILE)
     name, prompts = content.get("default_prompt_name"), content.get("prompts")
     prompt = prompts.get(name) if name is not None and isinstance(prompts, dict) else None
     if prompt:
         raise RunError(
-            f"{folder / _PROMPTS_FILE}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful does "
+            f"{folder / _PROMPTS_FILE}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful "
+            "does "
             "not; take the key out, and write the prompt before your texts"
         )
 
 
 def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
+    """Read the pooling module of a folder."""
     path = folder / "config.json"
     content = read_json_or_empty(path)
     pooling_mode = content.get("pooling_mode")
@@ -156,6 +161,7 @@ def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
 
 
 def _read_dense(folder: Path, *, width: int) -> tuple[nn.Linear, nn.Module]:
+    """Read a dense module: its linear layer with weights, and its activation."""
     path = folder / "config.json"
     content = read_json_or_empty(path)
     inputs, outputs, bias = content.get("in_features"), content.get("out_features"), bool(content.get("bias", True))
@@ -163,7 +169,8 @@ def _read_dense(folder: Path, *, width: int) -> tuple[nn.Linear, nn.Module]:
     activation = _ACTIVATIONS.get(activation_name.rpartition(".")[2])
     if activation is None:
         raise RunError(
-            f"{path}: activation_function = {activation_name!r}: heedful has {', '.join(_ACTIVATIONS)}; take a model with these"
+            f"{path}: activation_function = {activation_name!r}: heedful has {', '.join(_ACTIVATIONS)}; take a model "
+            "with these"
         )
     tensors = read_safetensors(folder / "model.safetensors")
     expected_shapes: dict[str, tuple[Any, ...]] = {"linear.weight": (outputs, inputs)} | (

@@ -1,7 +1,7 @@
-"""Weights of convolutional networks as torchvision, timm and EfficientNet-PyTorch keep them.
+"""Weights of convolutional networks from torchvision, timm and EfficientNet-PyTorch.
 
-Files are safetensors, or torch's own, of which nothing but tensors is read. A batch norm behind a convolution becomes
-part of its numbers: (w x - m) g / sqrt(v + e) + b is another convolution with a bias.
+Files are safetensors, or torch's own format, of which only tensors are read. A batch norm after a convolution is folded
+into it: (w x - m) g / sqrt(v + e) + b is another convolution with a bias.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _WEIGHT_PATTERNS: Final = ("*.safetensors", "*.pth", "*.pt", "*.bin")
 
 @dataclass(frozen=True)
 class ConvolutionWithNorm:
-    """A convolution and the batch norm behind it.
+    """Names of a convolution and the batch norm after it.
 
     Attributes:
-        heedful_name: our convolution.
-        kernel: theirs.
-        norm: theirs.
+        heedful_name: the convolution in heedful.
+        kernel: the foreign convolution.
+        norm: the foreign batch norm.
     """
 
     heedful_name: str
@@ -39,7 +39,7 @@ class ConvolutionWithNorm:
 
 
 def load_vision_weights(network: VisionBackbone, path: Path) -> None:
-    """Gives a network the weights in a file, or in the one file of weights below a folder.
+    """Load a network's weights from a file, or from the only weight file below a folder.
 
     Layers that the network lacks, because its regions are smaller or because they classify, are left out.
 
@@ -67,7 +67,7 @@ def load_vision_weights(network: VisionBackbone, path: Path) -> None:
 def fold_batch_norms(
     tensors: Mapping[str, Tensor], parts: list[ConvolutionWithNorm], *, epsilon: float, location: str
 ) -> dict[str, Tensor]:
-    """Our convolutions of theirs; `RunError` where a tensor is missing."""
+    """Fold batch norms into their convolutions; raise RunError if a tensor is missing."""
     renames = [
         rename
         for part in parts
@@ -88,18 +88,19 @@ def fold_batch_norms(
 
 
 def _get_norm_epsilon(network: VisionBackbone) -> float:
-    """Of the batch norms that a family was trained with."""
+    """Return the epsilon of the batch norms that this network family was trained with."""
     return 1e-3 if isinstance(network, EfficientNetLite0) else 1e-5
 
 
 def _list_convolutions(network: VisionBackbone, tensors: Mapping[str, Tensor]) -> list[ConvolutionWithNorm]:
+    """List the convolutions of a network with their foreign names."""
     if isinstance(network, ResNet):
         return list(_iter_resnet_names(network))
     return list(_iter_pytorch_names(network) if "_conv_stem.weight" in tensors else _iter_timm_names(network))
 
 
 def _iter_resnet_names(network: ResNet) -> Iterator[ConvolutionWithNorm]:
-    """torchvision's names, which are timm's too."""
+    """Yield the convolutions of a ResNet by the names of torchvision and timm."""
     yield ConvolutionWithNorm("layers.0", "conv1", "bn1")
     for stage, blocks in enumerate(list(network.layers)[2:]):
         for number, block in enumerate(blocks.children()):
@@ -115,7 +116,9 @@ def _iter_resnet_names(network: ResNet) -> Iterator[ConvolutionWithNorm]:
 
 
 def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int, int, int]]:
-    """Our name of each convolution of a lite0's blocks, the block's number, group and place in it, and its own of 3."""
+    """Yield each convolution of an EfficientNet-Lite0's blocks: heedful's name, number of the block, its group, its
+    index in the group, and which of the three convolutions it is.
+    """
     number = 0
     for group, (expansion, _, _, _, count) in enumerate(EfficientNetLite0.groups):
         for index in range(count):
@@ -128,6 +131,7 @@ def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int,
 
 
 def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+    """Yield the convolutions by the names of EfficientNet-PyTorch."""
     yield ConvolutionWithNorm("layers.0", "_conv_stem", "_bn0")
     for heedful_name, number, _, _, step in _iter_lite0_blocks(network):
         foreign_name = f"_blocks.{number}"
@@ -138,6 +142,7 @@ def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm
 
 
 def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+    """Yield the convolutions by the names of timm."""
     yield ConvolutionWithNorm("layers.0", "conv_stem", "bn1")
     for heedful_name, _, group, index, step in _iter_lite0_blocks(network):
         foreign_name = f"blocks.{group}.{index}"
@@ -150,6 +155,7 @@ def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
 
 
 def _find_weight_file(path: Path) -> Path:
+    """Return the file itself, or the only weight file below a folder; raise DataError if there is not exactly one."""
     if not path.is_dir():
         return path
     files = sorted(file for pattern in _WEIGHT_PATTERNS for file in path.rglob(pattern))
@@ -159,6 +165,7 @@ def _find_weight_file(path: Path) -> Path:
 
 
 def _read_weight_file(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a weight file; raise DataError if it cannot be read."""
     if not path.is_file():
         raise DataError(f"{path}: there are no such weights; check the path")
     try:

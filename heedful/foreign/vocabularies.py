@@ -1,4 +1,4 @@
-"""The vocabulary files of Hugging Face's folders."""
+"""Reading of the vocabulary files in Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from heedful.files import read_bytes, read_text
 from heedful.files import read_json as read_json_value
 
 HEEDFUL_VOCABULARY: Final = "heedful.vocabulary"
-"""A vocabulary of ours, in a folder that heedful wrote ..."""
+"""File name of a heedful vocabulary, in a folder that heedful exported."""
 _MAX_ID_DIGITS: Final = 9
-"""Of the largest id."""
+"""Number of digits of the largest id."""
 HEEDFUL_SIDES: Final = ("heedful.source", "heedful.target")
-"""... and those of two languages."""
+"""File names of the source and target vocabulary, in a folder that heedful exported."""
 _ENCODER_TYPES: Final = ("bert", "roberta-prelayernorm", "electra")
 _WORDPIECE_TYPES: Final = ("bert", "electra")
 _ENCODER_ROLES: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
@@ -56,11 +56,11 @@ _DEFAULT_TOKENS: Final = {
     },
     "marian": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
 }
-"""What special pieces are called where no file says it."""
+"""Special tokens of each model type if no file defines them."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; `RunError` where there is none."""
+    """Read the object in a JSON file; raise RunError if there is none."""
     content = _parse_json(path)
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds no JSON object; take another copy of this file")
@@ -68,7 +68,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_list(path: Path) -> list[Any]:
-    """The list in a JSON file; `RunError` where there is none."""
+    """Read the list in a JSON file; raise RunError if there is none."""
     content = _parse_json(path)
     if not isinstance(content, list):
         raise RunError(f"{path}: holds no JSON list; take another copy of this file")
@@ -76,6 +76,7 @@ def read_json_list(path: Path) -> list[Any]:
 
 
 def _parse_json(path: Path) -> Any:
+    """Parse a JSON file; raise RunError if it cannot be read."""
     try:
         return read_json_value(path)
     except OSError as error:
@@ -85,18 +86,18 @@ def _parse_json(path: Path) -> Any:
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:
-    """The same; nothing where there is no such file."""
+    """Read the object in a JSON file; return an empty one if the file does not exist."""
     return read_json_object(path) if path.exists() else {}
 
 
 @dataclass(frozen=True)
 class TranslationSide:
-    """What one side of a translation model needs beside the vocabulary.
+    """Token settings of the source or target side of a translation model.
 
     Attributes:
-        opening: the id that every text begins with.
-        start: the id from which a decoder starts; the piece that begins a sequence unless given.
-        forbidden: ids that must not be written.
+        opening: id of the first token of every text.
+        start: id that a decoder starts from; by default the piece that begins a sequence.
+        forbidden: ids that must not be generated.
     """
 
     opening: int | None = None
@@ -107,16 +108,16 @@ class TranslationSide:
 def read_text_vocabulary(
     folder: Path, *, model_type: str, size: int, side: TranslationSide | None = None
 ) -> HuggingFaceTokenizer:
-    """The vocabulary of all but Marian in a folder: tokenizer.json, else vocab.txt or vocab.json and merges.txt.
+    """Read the vocabulary of any family but Marian: tokenizer.json, else vocab.txt, or vocab.json with merges.txt.
 
     Args:
-        folder: where.
+        folder: of the model.
         model_type: bert, electra, roberta-prelayernorm, gpt2, gpt_neox or bart.
-        size: entries of the model's tables.
+        size: number of rows of the model's embedding table.
         side: of a translation model.
 
     Raises:
-        RunError: files are missing or damaged, or of a kind that heedful does not know.
+        RunError: files are missing or damaged, or of a kind that heedful does not support.
         MissingExtraError: the package tokenizers is not installed.
     """
     settings = read_json_or_empty(folder / "tokenizer_config.json")
@@ -152,13 +153,13 @@ def read_text_vocabulary(
 def read_marian_vocabularies(
     folder: Path, *, sizes: tuple[int, int], start: int, forbidden: frozenset[int]
 ) -> tuple[MarianTokenizer, MarianTokenizer]:
-    """Source and target vocabulary of a Marian model: source.spm, target.spm, vocab.json, target_vocab.json.
+    """Read source and target vocabulary of a Marian model: source.spm, target.spm, vocab.json, target_vocab.json.
 
     Args:
-        folder: where.
-        sizes: entries of the model's tables.
-        start: the id from which the decoder starts.
-        forbidden: ids that must not be written.
+        folder: of the model.
+        sizes: number of rows of the model's embedding tables.
+        start: id that the decoder starts from.
+        forbidden: ids that must not be generated.
 
     Raises:
         RunError: a file is missing or damaged.
@@ -193,7 +194,7 @@ def read_marian_vocabularies(
 
 
 def _read_special_tokens(folder: Path, settings: Mapping[str, Any], model_type: str) -> dict[str, str]:
-    """What the special pieces are called."""
+    """Read the special tokens by role, such as `pad_token`."""
     names = dict(_DEFAULT_TOKENS[model_type])
     for source in (read_json_or_empty(folder / "special_tokens_map.json"), settings):
         for key in (*_DEFAULT_TOKENS[model_type], "mask_token", "pad_token"):
@@ -206,7 +207,7 @@ def _read_special_tokens(folder: Path, settings: Mapping[str, Any], model_type: 
 
 
 def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str) -> dict[str, Any]:
-    """What tokenizer.json holds, or would hold."""
+    """Return the content of tokenizer.json, built from the older files if it does not exist."""
     tokenizer_file, text, pieces, merges = (
         folder / name for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
     )
@@ -242,13 +243,13 @@ def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: 
 
 
 def _get_flag(settings: Mapping[str, Any], key: str) -> bool:
-    """A setting that is true where nobody says otherwise."""
+    """Return a boolean setting, true by default."""
     value = settings.get(key)
     return True if value is None else bool(value)
 
 
 def _override_normalizer(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the settings say of letters outranks the file, as in transformers."""
+    """Apply the case and accent settings of tokenizer_config.json, which override tokenizer.json as in transformers."""
     normalizer = content.get("normalizer")
     if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
         return content
@@ -262,7 +263,7 @@ def _override_normalizer(content: dict[str, Any], settings: Mapping[str, Any]) -
 
 
 def _read_added_tokens(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Pieces that came to the vocabulary later."""
+    """Return the tokens that were added to the vocabulary later."""
     decoder = settings.get("added_tokens_decoder")
     if isinstance(decoder, dict):
         entries = [(number, entry) for number, entry in decoder.items() if isinstance(entry, dict)]
@@ -276,7 +277,7 @@ def _read_added_tokens(folder: Path, settings: Mapping[str, Any]) -> list[dict[s
 
 
 def _require_valid_added_tokens(added: Any, folder: Path) -> None:
-    """A `RunError` where these are not pieces with their ids."""
+    """Raise RunError if the added tokens are not a list of contents with ids."""
     if not isinstance(added, list) or not all(
         isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
         for token in added
@@ -285,12 +286,14 @@ def _require_valid_added_tokens(added: Any, folder: Path) -> None:
 
 
 def _validate_ids(content: Mapping[str, Any], path: Path) -> dict[str, int]:
+    """Return the pieces with their ids; raise RunError if an id is not a natural number."""
     if not content or not all(type(number) is int and number >= 0 for number in content.values()):
         raise RunError(f"{path}: is no list of pieces with their ids; take another copy of this file")
     return dict(content)
 
 
 def _read_lines(path: Path) -> list[str]:
+    """Read the lines of a text file; raise RunError if it cannot be read."""
     try:
         return read_text(path).removesuffix("\n").split("\n")
     except OSError as error:

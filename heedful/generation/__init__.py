@@ -1,4 +1,4 @@
-"""Answers from anything that steps: greedy, beam search, sampling, forced decoding."""
+"""Decoding over any engine: greedy search, beam search, sampling and forced decoding."""
 
 from heedful.deprecation import module_getattr
 from heedful.generation.ensemble import Ensemble, EnsembleAverage, LogProbabilityMean, ProbabilityMean

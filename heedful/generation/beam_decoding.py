@@ -1,4 +1,4 @@
-"""Beam search over anything that steps."""
+"""Beam search over any engine."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ COMPACTION_THRESHOLD = 0.25
 
 @torch.inference_mode()
 def run_beam_search(step: Step, state: State, request: GenerationRequest, *, search: BeamSearch) -> SearchResult:
-    """The best answers, and if it is to be kept, where the model stands behind each.
+    """Run beam search; return the best hypotheses and, if requested, the model state after each.
 
-    What a beam of the past has read is gone when its hypothesis turns out to be the best, so the answers are then read
-    once more, as one chunk.
+    The states that a final hypothesis passed through are gone by the end of the search, so the final hypotheses are
+    read once
+    more, as one chunk.
     """
     _check_beam_size(search.width, search.n_best)
     prefill, prompt_state = prefill_prompt(step, state, request, eos=search.eos)
@@ -103,7 +104,10 @@ def run_beam_search(step: Step, state: State, request: GenerationRequest, *, sea
 def replay_hypotheses(
     step: Step, prompt_state: State, hypotheses: HypothesisBatch, *, prefill: PrefillOutput
 ) -> ResumeState:
-    """Behind each hypothesis that there is; `prompt_state` is the state behind the prompts."""
+    """Run the model over each final hypothesis and return the state after it.
+
+    `prompt_state` is the model state after the prompts.
+    """
     sentences, generated = (hypotheses.scores > -math.inf).nonzero()[:, 0], hypotheses.to_tokens(prefill)
     resume_state = ResumeState.from_generated(
         select_rows(prompt_state, sentences), generated, first_positions=prefill.positions[sentences]
@@ -117,6 +121,7 @@ def replay_hypotheses(
 
 
 def _check_beam_size(width: int, n_best: int) -> None:
+    """Raise `RecipeError` unless `width` is at least 1 and `n_best` is from 1 to `width`."""
     if width < 1:
         raise RecipeError(f"beam width: {width}; must be at least 1")
     if not 1 <= n_best <= width:
@@ -124,9 +129,9 @@ def _check_beam_size(width: int, n_best: int) -> None:
 
 
 def compute_length_divisors(beam_state: BeamState, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
-    """The divisor at every length that can occur, so that no step computes it again.
+    """Compute the divisor of the length penalty for every length that can occur.
 
-    Two more than the longest, because sentences that are done may still be there when others take a step.
+    The table has two more entries than the longest length, because sentences that are done may be there in later steps.
     """
     longest = int(torch.maximum(beam_state.limits, beam_state.prefix_lengths).amax())
     lengths = torch.arange(longest + 3, dtype=beam_state.live_scores.dtype, device=beam_state.live_scores.device)
@@ -144,9 +149,11 @@ def find_top_candidates(
     constraint_banks: ConstraintBanks | None = None,
     diversity_penalty: Float[Tensor, "G V"] | None = None,
 ) -> BeamCandidates:
-    """The 2 * width best, falling; minus infinity where there are fewer. Where a sentence has terms, see `ConstraintBanks`.
+    """Return the 2 * width best continuations of each sentence, best first; minus infinity where there are fewer.
 
-    What is `diversity_penalty` off tokens decides which are the best and in which order, and counts no further.
+    `diversity_penalty` is subtracted from the logits for the choice and its order only; the totals do not contain it.
+    With
+    `constraint_banks` the candidates are chosen by dynamic beam allocation.
     """
     ranking_normalizers = log_normalizers = compute_logsumexp(logits)
     processed = pipeline.apply_penalties(logits, pipeline_state)
@@ -186,7 +193,7 @@ def find_top_candidates(
 def build_beam_step(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"], group: int = 0
 ) -> BeamStep:
-    """What is told of a step."""
+    """Build the description of a step for the `on_step` callback."""
     scores = candidates.totals / divisors[beam_state.prefix_lengths + beam_state.counts + 1].unsqueeze(1)
     return BeamStep(
         beam_state.sentence_indices, beam_state.done, candidates.beams, candidates.ids, candidates.totals, scores, group
@@ -196,7 +203,11 @@ def build_beam_step(
 def select_beams(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[BeamState, BeamCandidates, tuple[int, bool]]:
-    """The front after one more token, the tokens that its live hypotheses took, and the news of it."""
+    """Keep the finished candidates and choose the live beams of the next step.
+
+    Returns the new beam state, the candidates that the live beams took, and the number of done sentences with whether
+    any beam changed its row.
+    """
     if (library := native_kernels.find_library_for(beam_state.live_scores)) is not None:
         fields, selected_fields, (num_done, needs_reorder) = native_kernels.select_beams(
             library,
@@ -214,6 +225,7 @@ def select_beams(
 def _select_beams_torch(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[BeamState, BeamCandidates]:
+    """Choose the live beams with tensor operations, where the native library is missing."""
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
     is_final, was_done = candidates.ends, beam_state.done.unsqueeze(1)
     lengths = beam_state.prefix_lengths + beam_state.counts + 1
@@ -240,7 +252,7 @@ def _select_beams_torch(
 
 
 def _summarize_step(beam_state: BeamState, selected: BeamCandidates) -> tuple[int, bool]:
-    """How many sentences are done, and whether beams changed their rows; both in one wait for the device."""
+    """Return the number of done sentences and whether any beam changed its row, with one device synchronisation."""
     width = selected.beams.size(1)
     own_rows = torch.arange(width, device=selected.beams.device)
     needs_reorder = ((selected.beams != own_rows) & ~beam_state.done.unsqueeze(1)).any()
@@ -249,7 +261,10 @@ def _summarize_step(beam_state: BeamState, selected: BeamCandidates) -> tuple[in
 
 
 def reorder_state(state: State, beams: Int[Tensor, "G width"], *, rows_per_sentence: int, needs_reorder: bool) -> State:
-    """Behind these beams of each group, which had so many rows; the same state where no beam has moved."""
+    """Reorder the model state to the chosen beams; return it unchanged if no beam moved.
+
+    `rows_per_sentence` is the number of rows of each sentence in `state`: 1 after the prompt, the beam width later.
+    """
     groups, width = beams.shape
     if width == 1:
         return state
@@ -261,7 +276,7 @@ def reorder_state(state: State, beams: Int[Tensor, "G width"], *, rows_per_sente
 def _step_live_beams(
     step: Step, state: State, beam_state: BeamState, ids: Int[Tensor, "G width"]
 ) -> tuple[Float[Tensor, "N V"], State]:
-    """One step of all live hypotheses; sentences that are done step with no token."""
+    """Run one model step for all live hypotheses; sentences that are done get no token."""
     positions = torch.where(beam_state.done, -1, beam_state.first_positions + beam_state.counts - 1)
     width, segments = ids.size(1), beam_state.segments
     tokens = Tokens(
@@ -281,7 +296,9 @@ def finalize_hypotheses(
     prefill: PrefillOutput,
     search: BeamSearch | DiverseBeamSearch,
 ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-    """The best ended hypotheses and, where they are too few, the best live ones behind them; and which had ended."""
+    """Return the best finished hypotheses, followed by the best live ones where they are too few, and a mask of the
+    finished ones.
+    """
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
     scores = beam_state.live_scores / divisors[beam_state.prefix_lengths + beam_state.counts].unsqueeze(1)
     live_columns = torch.stack((scores, beam_state.live_scores, torch.zeros_like(scores)), 2)

@@ -1,4 +1,4 @@
-"""What a beam search holds: how far it is in each sentence, what may come next, and how each beam came about."""
+"""Data structures of beam search: the beam state, candidate continuations, and back-pointers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from heedful.generation.topk import TopKResult
 
 @dataclass(frozen=True)
 class BeamState:
-    """The sentences that are still searched, each with `width` live hypotheses of the same length.
+    """State of beam search for the sentences still searched, each with `width` live hypotheses of equal length.
 
     Attributes:
-        first_positions: position of the first generated token.
-        prefix_lengths: tokens of the prefix.
-        limits: most new tokens, the prefix included.
-        counts: tokens generated so far.
-        live_scores: log-probabilities of the live hypotheses, falling; minus infinity where there is none.
-        done: nothing can change the result any more; all else stays as it was.
-        finished: of each kept finished hypothesis its score, its log-probability and that of its end of sentence.
-        finished_indices: of each of them `tokens * width + beam`: where the trellis has it.
-        last_tokens: the token at which each of them ended.
-        segments: of the tokens; None where they have none.
+    sentences: index of each sentence in the prompt batch.
+    first: position of the first generated token.
+    forced: number of prefix tokens.
+    limits: largest number of new tokens, the prefix included.
+    counts: number of tokens generated so far.
+    live: log-probabilities of the live hypotheses, in falling order; minus infinity where there is none.
+    done: True where nothing can change the result any more; all other fields of that sentence then stay as they are.
+    ended: for each kept finished hypothesis its score, its log-probability and that of its last token.
+    places: for each of them `tokens * width + beam`, its address in the trellis.
+    last: the token at which each of them ended.
+    segments: segment of the tokens; None where they have none.
     """
 
     sentence_indices: Int[Tensor, " G"]
@@ -46,7 +47,7 @@ class BeamState:
 
     @classmethod
     def from_prefill(cls, prefill: PrefillOutput, *, width: int, n_best: int) -> BeamState:
-        """One live hypothesis for each sentence: what was forced."""
+        """Return the first state: one live hypothesis for each sentence, the forced prefix."""
         prefix_scores = prefill.prefix_log_probabilities.sum(1, keepdim=True)
         sentences = torch.arange(len(prefix_scores), device=prefix_scores.device)
         return cls(
@@ -64,11 +65,11 @@ class BeamState:
         )
 
     def get_dynamic_fields(self) -> tuple[Tensor, ...]:
-        """What each step changes."""
+        """Return the fields that each step changes."""
         return self.counts, self.live_scores, self.done, self.finished, self.finished_indices, self.last_tokens
 
     def with_dynamic_fields(self, fields: tuple[Tensor, ...]) -> BeamState:
-        """With this in its place."""
+        """Return the state with the fields that each step changes replaced."""
         counts, live_scores, done, finished, finished_indices, last_tokens = fields
         fixed = self.sentence_indices, self.first_positions, self.prefix_lengths, self.limits
         return BeamState(*fixed, counts, live_scores, done, finished, finished_indices, last_tokens, self.segments)
@@ -76,15 +77,15 @@ class BeamState:
 
 @dataclass(frozen=True)
 class BeamCandidates:
-    """Continuations of live hypotheses.
+    """Candidate continuations of live hypotheses.
 
     Attributes:
-        totals: log-probabilities of the whole.
-        values: log-probabilities of the new token.
-        beams: the live hypothesis continued.
-        ids: the new token.
-        ends: whether the hypothesis ends with it.
-        ranks: the number of the continuation.
+    totals: log-probabilities of the whole hypotheses.
+    values: log-probabilities of the new tokens.
+    beams: the live hypothesis that is continued.
+    ids: the new token.
+    ends: whether the hypothesis ends with it.
+    ranks: the rank of the candidate before any selection.
     """
 
     totals: Float[Tensor, "G k"]
@@ -96,7 +97,7 @@ class BeamCandidates:
 
     @classmethod
     def from_top_k(cls, values: Float[Tensor, "G k"], top: TopKResult, *, num_candidates: int) -> BeamCandidates:
-        """The best ones, and behind them such as are impossible, where there are fewer than wanted."""
+        """Build candidates from a top-k result, padded with impossible ones up to `num_candidates`."""
         padding = (0, num_candidates - top.ids.size(1))
         totals, beams, ids = top.values, top.members, top.ids
         if padding[1]:
@@ -106,29 +107,30 @@ class BeamCandidates:
         return cls(totals, values, beams, ids, torch.zeros_like(ids, dtype=torch.bool), ranks)
 
     def to_tuple(self) -> tuple[Tensor, ...]:
-        """All of it, in the order of the attributes."""
+        """Return all fields, in the order of the attributes."""
         return self.totals, self.values, self.beams, self.ids, self.ends, self.ranks
 
     def take(self, indices: Int[Tensor, "G m"]) -> BeamCandidates:
-        """Some of them, in this order."""
+        """Select candidates by index, in the given order."""
         return BeamCandidates(*(part.gather(1, indices) for part in self.to_tuple()))
 
 
 @dataclass(frozen=True)
 class BeamStep:
-    """What a step of the search found: the 2 * width best continuations of each sentence, best first.
+    """One step of beam search: the 2 * width best continuations of each sentence, best first.
 
     Those that end the sentence and are among the first `width` are finished; the best `width` others live on, and are
-    the beams of the next step, in the order of their totals.
+    the
+    beams of the next step, in the order of their totals.
 
     Attributes:
-        sentence_indices: rows of the prompt that are still searched.
-        done: of them, those whose search had ended already; what stands there means nothing.
-        beams: the live hypothesis continued.
+        sentences: rows of the prompt that are still searched.
+        done: whether the search of that sentence had ended before; its other fields then mean nothing.
+        beams: the live hypothesis that is continued.
         ids: the new token.
-        totals: log-probabilities of the whole; minus infinity where there is none.
-        scores: what a hypothesis that ends here is ranked by.
-        group: number of the beams that it belongs to, where groups of them are searched (`DiverseBeamSearch`).
+        totals: log-probabilities of the whole hypotheses; minus infinity where there is none.
+        scores: the score of a hypothesis that ends here.
+        group: number of the beam group, in diverse beam search.
     """
 
     sentence_indices: Int[Tensor, " G"]
@@ -142,19 +144,21 @@ class BeamStep:
 
 @runtime_checkable
 class SupportsBacktrace(Protocol):
-    """Knows how each beam came about."""
+    """Object that can trace how each beam came about."""
 
     def trace(
         self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
     ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """The ids that led to these beams, which have so many tokens, and their log-probabilities; a column is free."""
+        """Return the ids that led to these beams after `counts` tokens, and their log-probabilities; the last
+        column is free.
+        """
         ...
 
 
 class BeamTrellis:
-    """Which token each beam took at each step, and which beam it continued.
+    """Back-pointers of a beam search: the token each beam took at each step, and the beam it continued.
 
-    Growing it costs the same at every step, whereas carrying the tokens of each beam along would cost its length.
+    Appending a step costs the same at every step, whereas copying the tokens of each beam would cost its length.
     """
 
     def __init__(self, num_sentences: int, width: int) -> None:
@@ -172,15 +176,15 @@ class BeamTrellis:
         ids: Int[Tensor, "G width"],
         log_probabilities: Float[Tensor, "G width"],
     ) -> None:
-        """One more step of these sentences; the others have ended."""
+        """Append one step of these sentences; the others have ended."""
         self._steps.append((sentence_indices, origins, ids, log_probabilities))
 
     def trace(
         self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
     ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """The ids that led to these beams, which have so many tokens, and their log-probabilities.
+        """Return the ids that led to these beams after `counts` tokens, and their log-probabilities.
 
-        One more column than steps is left free at the end; what stands at `counts` and behind it means nothing.
+        A column more than there are steps is left free at the end; the entries from `counts` on mean nothing.
         """
         ids = beams.new_zeros(*beams.shape, len(self) + 1)
         scores = torch.zeros(ids.shape, dtype=dtype, device=ids.device)
@@ -192,6 +196,7 @@ class BeamTrellis:
         return ids, scores
 
     def _scatter_to_all(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return origins, ids and log-probabilities of one step for all sentences; zeros for those that had ended."""
         sentences, *columns = self._steps[step]
         if len(sentences) == self._shape[0]:
             return columns[0], columns[1], columns[2]

@@ -1,4 +1,4 @@
-"""Everything a search with beams looked at, as a tree."""
+"""All candidates of a beam search as a tree."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from heedful.tensors import BeamOutcome
 
 @dataclass(frozen=True)
 class BeamTreeNode:
-    """A token that was tried.
+    """A candidate token of a beam search.
 
     Attributes:
-        parent: number of the node it continues; -1 for the root, which is what was forced.
-        id: the token; -1 for the root.
-        total: log-probability of everything up to here, in nats, a forced prefix included; of the root, 0.
-        score: what it is ranked by, if it ended; None otherwise.
-        fate: what became of it.
+    parent: number of the node that it continues; -1 for the root, which is the forced prefix.
+    id: the token; -1 for the root.
+    total: log-probability of the whole hypothesis, in nats, a forced prefix included; 0 for the root.
+    score: the ranking score, if the hypothesis ended here; else None.
+    fate: whether it lived on, ended, or was pruned.
     """
 
     parent: int
@@ -30,12 +30,12 @@ class BeamTreeNode:
 
 
 class BeamTree:
-    """Collects the steps of the search for one sentence; its `add_step` is what `observe` of a search asks for.
+    """Tree of the steps of the search for one sentence; pass its `add_step` as `on_step` of a search.
 
-    Groups of beams grow from one root, each by itself, so what several of them tried stands there several times.
+    Groups of beams grow from one root, each by itself; a token that several groups tried occurs several times.
 
     Args:
-        width: of the beam, or of that of each group.
+        width: beam width, or that of each group.
         eos: the token that ends a sentence.
     """
 
@@ -46,7 +46,7 @@ class BeamTree:
         self._live: dict[int, list[int]] = {}
 
     def add_step(self, beam_step: BeamStep) -> None:
-        """One more step; a tree has one sentence."""
+        """Add one step of the search, which must be for a single sentence."""
         assert len(beam_step.sentence_indices) == 1, "a tree belongs to one sentence"
         if bool(beam_step.done[0]):
             return
@@ -66,7 +66,7 @@ class BeamTree:
         self._live[beam_step.group] = sorted(live_nodes, key=lambda number: -self.nodes[number].total)
 
     def find_path(self, ids: Sequence[int]) -> list[int]:
-        """Numbers of the nodes that spell these tokens from the root, as far as the tree has them."""
+        """Return the numbers of the nodes that spell these tokens from the root, as far as the tree contains them."""
         paths = [[0]]
         for token in ids:
             following = [n for n, node in enumerate(self.nodes) if node.id == token]

@@ -1,4 +1,4 @@
-"""How a text goes on whose last word was begun: its tokens must write the characters that were given."""
+"""Complete a word whose first characters are given: the next tokens must spell these characters."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _BEYOND: Final = chr(0x10FFFF)
 @final
 @dataclass(frozen=True)
 class PartialWord:
-    """Characters that the next tokens of a text must write first, whatever these tokens add behind them.
+    """Characters that the next tokens of a text must begin with.
 
     Attributes:
-        characters: as the surfaces of tokens spell them, the space before a word included.
-        max_tokens: at most so many tokens write them.
-        may_end: whether the text may end instead.
+    characters: as token texts spell them, the space before a word included.
+    tokens: largest number of tokens that may spell them.
+    may_end: whether the text may end instead.
     """
 
     characters: str
@@ -38,10 +38,10 @@ class PartialWord:
 
 @final
 class TokenSpelling:
-    """Which tokens write the beginning of a string.
+    """Index of token texts that finds the tokens which spell the beginning of a string.
 
     Args:
-        token_texts: what each token adds to a text; empty for those that add nothing.
+    surfaces: text of each token; empty for those without text.
     """
 
     def __init__(self, token_texts: Sequence[str]) -> None:
@@ -55,19 +55,21 @@ class TokenSpelling:
             self._by_text[token_text].append(token_id)
 
     def find_covering_tokens(self, characters: str) -> list[int]:
-        """Tokens that begin with all these characters."""
+        """Return the tokens that begin with all these characters."""
         first = bisect_left(self._sorted, (characters, -1))
         last = bisect_left(self._sorted, (characters + _BEYOND, -1))
         return [token_id for _, token_id in self._sorted[first:last]]
 
     def iter_prefix_tokens(self, characters: str) -> Iterator[tuple[int, list[int]]]:
-        """How many of the first characters, but not all of them, are written by some token, and by which ones."""
+        """Yield each length of a proper prefix of the characters that is a token text, with those tokens."""
         for size in range(1, min(len(characters) - 1, self.longest) + 1):
             if token_ids := self._by_text.get(characters[:size]):
                 yield size, token_ids
 
     def count_fewest_tokens(self, characters: str) -> list[int]:
-        """The least number of tokens that write all characters from each place on; very large where none do."""
+        """Return the least number of tokens that spell the characters from each index on; a huge number where none
+        do.
+        """
         counts = [_IMPOSSIBLE] * len(characters)
         for index in reversed(range(len(characters))):
             rest = characters[index:]
@@ -79,7 +81,7 @@ class TokenSpelling:
         return counts
 
     def list_choices(self, word: PartialWord) -> dict[int, PartialWord | None]:
-        """The tokens that may come next, each with what must be written behind it; None where nothing must."""
+        """Return the tokens that may come next, each with what must still be spelled after it, or None."""
         choices: dict[int, PartialWord | None] = {}
         if word.max_tokens > 0:
             choices |= dict.fromkeys(self.find_covering_tokens(word.characters))
@@ -92,15 +94,16 @@ class TokenSpelling:
 
 @final
 class WordCompletionMask:
-    """A `LogitsMask` on all tokens that do not write the characters with which each row must go on.
+    """Logits mask that forces each row to spell its given characters.
 
-    A word that was begun is not forced in the tokens into which it would be cut if it ended there, because the model
-    may write the whole word in others: `Ju` and `li` where it has learned `Juli`. The search finds the tokens.
+    The given characters are not forced in the tokens into which they would be split as a whole word, because the model
+    may
+    write the full word in other tokens: `Ju` and `li` where it has learned `Juli`. The search finds the tokens.
 
     Args:
         words: of each row; None where it is free.
         spelling: of the vocabulary.
-        eos: what ends a text.
+        eos: the token that ends a text.
     """
 
     def __init__(self, words: Sequence[PartialWord | None], *, spelling: TokenSpelling, eos: int) -> None:
@@ -112,13 +115,13 @@ class WordCompletionMask:
         self._choices: dict[int, dict[int, PartialWord | None]] = {}
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
-        """The number of each row's word."""
+        """Return the state number of each row's word."""
         assert len(self._words) == len(tokens.ids), "each row has its word"
         assert len(self._spelling.token_texts) == vocab_size, "each token has its surface"
         return torch.tensor([self._get_state_id(word) for word in self._words], device=tokens.ids.device)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Forbid all tokens that do not spell the given characters, in place."""
         for row, state_id in enumerate(state.tolist()):
             if state_id:
                 allowed = list(self._get_choices(state_id))
@@ -128,7 +131,7 @@ class WordCompletionMask:
         return logits
 
     def extend(self, state: State, ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
-        """What must be written behind these tokens; nothing behind one that was not allowed."""
+        """Return the state after these tokens; the free state after a forbidden one."""
         next_states = [
             self._get_state_id(self._get_choices(state_id).get(token)) if state_id else 0
             for state_id, token in zip(state.tolist(), ids.tolist(), strict=True)
@@ -136,12 +139,14 @@ class WordCompletionMask:
         return torch.tensor(next_states, dtype=torch.long, device=ids.device)
 
     def _get_state_id(self, word: PartialWord | None) -> int:
+        """Return the number of a state, adding it if it is new."""
         if word not in self._state_ids:
             self._state_ids[word] = len(self._states)
             self._states.append(word)
         return self._state_ids[word]
 
     def _get_choices(self, state_id: int) -> dict[int, PartialWord | None]:
+        """Return the allowed tokens of a state with their next words."""
         if state_id not in self._choices:
             word = self._states[state_id]
             assert word is not None, "the first state has no word"

@@ -1,7 +1,7 @@
-"""A search that never ends: sentences join and leave it at every step, whatever is asked of each of them.
+"""Continuous batching: sentences join and leave a running search at every step.
 
 The rows of all its sentences are read by the model together. What comes out of a row does not depend on its neighbours
-(the batch law), so a sentence gets what it would get alone.
+(the batch law), so a sentence gets the same output as alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COMPACTION_THRESHOLD: Final = 0.25  # of the sentences done, as in other search
 @final
 @dataclass(frozen=True)
 class FinishedRequest:
-    """A sentence that has left the search: its hypotheses, best first, or why there are none."""
+    """A sentence that has left the search: its hypotheses, best first, or the error that ended it."""
 
     request_id: int
     hypotheses: Sequence[Hypothesis]
@@ -39,7 +39,7 @@ class FinishedRequest:
 
 @dataclass
 class _BatchEntry:
-    """A party, the tickets of its sentences, None where one has left, and what is read next."""
+    """A decode batch with the request ids of its sentences (None where one has left) and its next input tokens."""
 
     batch: DecodeBatch
     request_ids: list[int | None]
@@ -48,11 +48,11 @@ class _BatchEntry:
 
     @property
     def active_indices(self) -> list[int]:
-        """Of the sentences that are under way."""
+        """Indices of the sentences that are still decoded."""
         return [index for index, request_id in enumerate(self.request_ids) if request_id is not None]
 
     def release(self, indices: Sequence[int], *, width: int) -> list[int]:
-        """Has sentences end, and gives their tickets."""
+        """Mark sentences as done and return their request ids."""
         request_ids = [request_id for index in indices if (request_id := self.request_ids[index]) is not None]
         for index in indices:
             self.request_ids[index] = None
@@ -63,7 +63,7 @@ class _BatchEntry:
         return request_ids
 
     def finish(self, indices: Sequence[int], *, width: int) -> list[FinishedRequest]:
-        """What was found of sentences, which leave."""
+        """Release sentences and return their hypotheses or errors."""
         batch = self.batch
         request_ids = self.release(indices, width=width)
         try:
@@ -83,14 +83,14 @@ class _BatchEntry:
         return finished
 
     def keep_rows(self, indices: Sequence[int], *, width: int) -> None:
-        """Only some of the sentences."""
+        """Keep only the sentences at these indices."""
         index_tensor = self.to_index_tensor(indices)
         self.batch = self.batch.keep_rows(index_tensor)
         self.tokens = select_rows(self.tokens, RowSelection.keep_groups(index_tensor, width).origin)
         self.request_ids = [self.request_ids[index] for index in indices]
 
     def partial_outputs(self, request_ids: set[int]) -> dict[int, list[int]]:
-        """The best texts so far of those sentences that have these tickets."""
+        """Return the best token ids so far of the sentences with these request ids."""
         indices = {
             index: request_id
             for index, request_id in enumerate(self.request_ids)
@@ -101,19 +101,19 @@ class _BatchEntry:
         return dict(zip(indices.values(), self.batch.partial_outputs(self.to_index_tensor([*indices])), strict=True))
 
     def to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " B"]:
-        """Places as a tensor."""
+        """Convert sentence indices to a tensor."""
         return torch.tensor(indices, dtype=torch.long, device=self.batch.prefill.prefix_lengths.device)
 
 
 @final
 class ContinuousBatch:
-    """Sentences of one engine that are searched side by side, with as many rows each.
+    """Sentences of one engine that are decoded together, each with the same number of rows.
 
-    Belongs to one thread. What ended is given back by the call that noticed it.
+    Belongs to one thread. A call returns the sentences that it finds finished.
 
     Args:
-        step: of the engine.
-        width: rows of each sentence, which all searches that are admitted have to have.
+        step: `Engine.step` of the model.
+        width: rows of each sentence, equal for all searches that are added.
     """
 
     def __init__(self, step: Step, *, width: int) -> None:
@@ -124,19 +124,19 @@ class ContinuousBatch:
         self._next_id = 0
 
     def __len__(self) -> int:
-        """How many sentences are under way."""
+        """Return the number of sentences that are still decoded."""
         return sum(len(entry.active_indices) for entry in self._entries)
 
     @torch.inference_mode()
     def add_requests(
         self, state: State, request: GenerationRequest, search: BatchableSearch
     ) -> tuple[range, list[FinishedRequest]]:
-        """Takes in a sentence for each row of the state, and gives their tickets and those that have ended at once.
+        """Add a sentence for each row of the state; return their request ids and those that have finished at once.
 
         Args:
-            state: of the engine, before the prompts.
-            request: what is asked; neither `keep` nor `terms`, which are for searches of their own.
-            search: of this width.
+        state: engine state before the prompts.
+        request: prompt, limits and options; neither `keep_state` nor `constraints`, which need a search of their own.
+        search: with `width` rows for each sentence.
         """
         assert request.constraints is None and not request.keep_state, "for a search of its own"
         prefill, model_state = prefill_prompt(self._step, state, request, eos=search.eos)
@@ -153,7 +153,7 @@ class ContinuousBatch:
 
     @torch.inference_mode()
     def step(self) -> list[FinishedRequest]:
-        """One more token of every row, and the sentences that have ended with it."""
+        """Decode one token of every row; return the sentences that have finished."""
         finished = self._finish_interrupted()
         self._compact(threshold=_COMPACTION_THRESHOLD)
         if not self._entries:
@@ -183,7 +183,7 @@ class ContinuousBatch:
 
     @torch.inference_mode()
     def abort(self, request_ids: Iterable[int]) -> None:
-        """Has these sentences end without an answer."""
+        """Stop decoding these requests without a result."""
         aborted = set(request_ids)
         for entry in self._entries:
             if indices := [index for index in entry.active_indices if entry.request_ids[index] in aborted]:
@@ -191,12 +191,12 @@ class ContinuousBatch:
 
     @torch.inference_mode()
     def partial_outputs(self, request_ids: Iterable[int]) -> dict[int, list[int]]:
-        """The ids of the best text so far of these sentences, as far as they are under way."""
+        """Return the best token ids so far of those requests that are still decoded."""
         wanted = set(request_ids)
         return {request_id: ids for entry in self._entries for request_id, ids in entry.partial_outputs(wanted).items()}
 
     def _add_batch(self, entry: _BatchEntry, model_state: State, logits: Tensor) -> list[FinishedRequest]:
-        """Takes in a party whose prompts were read, after its first token."""
+        """Decode the first token of a new batch and add it to the running rows."""
         try:
             entry.batch, result = entry.batch.advance(logits, rows_per_sentence=1)
         except HeedfulError as error:
@@ -228,7 +228,7 @@ class ContinuousBatch:
         return finished
 
     def _move_new_rows(self, index: int, count: int) -> None:
-        """Brings so many newest sentences behind those of a party, where they are behind those of others."""
+        """Move the `count` newest sentences behind those of the entry at `index` in the model state."""
         sizes = [len(entry.request_ids) for entry in self._entries]
         insert_at, total = sum(sizes[: index + 1]), sum(sizes)
         if insert_at < total:
@@ -236,7 +236,7 @@ class ContinuousBatch:
             self._state = select_rows(self._state, RowSelection.keep_groups(self._to_index_tensor(order), self._width))
 
     def _finish_interrupted(self) -> list[FinishedRequest]:
-        """The sentences whose search is told to end, with the best that they have."""
+        """Finish the sentences whose `until` is True, with the best hypotheses so far."""
         interrupted = [
             entry
             for entry in self._entries
@@ -245,13 +245,13 @@ class ContinuousBatch:
         return [finished for entry in interrupted for finished in entry.finish(entry.active_indices, width=self._width)]
 
     def _finish_done(self, entry: _BatchEntry) -> list[FinishedRequest]:
-        """The sentences of a party that are done and have not left yet."""
+        """Finish the sentences of an entry that are done."""
         done = entry.batch.done_mask.tolist()
         indices = [index for index in entry.active_indices if done[index]]
         return entry.finish(indices, width=self._width) if indices else []
 
     def _compact(self, *, threshold: float) -> None:
-        """Drops the rows of sentences that have left, where such a share of them has."""
+        """Remove the rows of sentences that have left, if their share is at least `threshold`."""
         total, num_active = sum(len(entry.request_ids) for entry in self._entries), len(self)
         if not num_active:
             self._entries, self._state = [], None
@@ -267,11 +267,12 @@ class ContinuousBatch:
             entry.keep_rows(entry.active_indices, width=self._width)
 
     def _to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " G"]:
+        """Convert sentence indices to a tensor."""
         return torch.tensor(indices, dtype=torch.long, device=self._entries[0].batch.prefill.prefix_lengths.device)
 
 
 def _can_merge(first: _BatchEntry, second: _BatchEntry) -> bool:
-    """Whether two parties may become one: nothing that belongs to single rows decides how they go on."""
+    """Return whether two entries can be merged: equal merge keys, and no condition that interrupts either."""
     merge_key = first.batch.merge_key
     return (
         merge_key is not None
@@ -282,7 +283,7 @@ def _can_merge(first: _BatchEntry, second: _BatchEntry) -> bool:
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:
-    """The tokens of several parties; those without segments have segment 0 beside others."""
+    """Concatenate the tokens of several batches; those without segments get segment 0 beside others."""
     if len(parts) == 1:
         return parts[0]
     segments = None

@@ -1,4 +1,4 @@
-"""What a search found, ranked by how much of the source was attended to as well."""
+"""Rerank the results of a search by how much of the source was attended to."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from heedful.generation.search import SearchStrategy
 from heedful.models.interface import State, Step
 
 _MIN_ATTENTION: Final = 1e-4
-"""What a token of the source got at least: attention that chooses may give one nothing, whose logarithm has no end."""
+"""Lower bound of a source token's attention; hard attention can give it 0, whose logarithm is infinite."""
 
 
 @final
 @dataclass(frozen=True)
 class CoverageReranker(SearchStrategy):
-    """The `n_best` of what another search finds, ranked by its scores and by coverage (Wu et al. 2016, equation 14).
+    """Search that reranks the hypotheses of another one by score and coverage (Wu et al. 2016, equation 14).
 
-    A score gets beta * sum_i log(min(sum_j p_ij, 1)) more, where p_ij is what token j of the text attended to token i
-    of the source. The texts are read once more for it, when they are all there: coverage decides nothing on the way.
-    Those that were cut stay behind those that ended.
+    A score is increased by beta * sum_i log(min(sum_j p_ij, 1)), where p_ij is the attention of target token j to
+    source
+    token i. The finished texts are read once more to get it, so coverage does not influence the search itself.
+    Unfinished hypotheses stay behind finished ones.
     """
 
     search: SearchStrategy
@@ -34,11 +35,15 @@ class CoverageReranker(SearchStrategy):
 
     @property
     def rows_per_sentence(self) -> int:
-        """Those of the other search."""
+        """Number of model rows of each sentence: that of the inner search."""
         return self.search.rows_per_sentence
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """At most `n_best` hypotheses for each row; `RecipeError` where nobody can say what they looked at."""
+        """Return at most `n_best` hypotheses for each row.
+
+        Raises:
+        RecipeError: the request has no attention lookup.
+        """
         if request.attention_lookup is None:
             raise RecipeError(
                 "coverage: asks what was attended to in the source, which translation alone tells; leave it out"
@@ -62,5 +67,5 @@ class CoverageReranker(SearchStrategy):
 
 
 def compute_coverage(attention: Float[Tensor, "T S"]) -> float:
-    """sum_i log(min(sum_j p_ij, 1)); 0 where every token of the source got as much as one of the text can give."""
+    """Return sum_i log(min(sum_j p_ij, 1)); 0 where every source token has a total attention of at least 1."""
     return float(attention.sum(0).clamp(_MIN_ATTENTION, 1).log().sum())

@@ -1,7 +1,8 @@
-"""Labels out of frames whose every one says a token or nothing (connectionist temporal classification, Graves 2006).
+"""Connectionist temporal classification (Graves 2006): loss and searches over per-frame token probabilities.
 
-What a model says of each frame is read as a path; a path becomes a text by dropping repetitions, then blanks. These
-searches know no engine: all frames are there before the first token is written.
+A path has one token or a blank for each frame. A path becomes a text by merging repetitions, then removing blanks.
+These
+searches need no engine: the outputs of all frames are known before the first token is written.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ def ctc_loss(
     *,
     blank: int,
 ) -> Float[Tensor, " B"]:
-    """-log p(labels | frames) of each row, summed over all paths (Graves 2006, eq. 6 to 8); inf where there is none.
+    """Return -log p(labels | frames) of each row, summed over all paths (Graves 2006, eq. 6 to 8); inf where no path
+    exists.
 
     Args:
-        log_probabilities: of each token, or `blank`, at each frame.
-        num_frames: how many of them each row has, at its beginning.
-        labels: of each row, -1 behind them; none of them is the blank.
-        blank: what says nothing.
+    log_probabilities: of each token, or `blank`, at each frame.
+    frames: number of frames of each row, from its beginning.
+    labels: of each row, -1 after them; none of them is the blank.
+    blank: id of the blank.
     """
     loss: Tensor = functional.ctc_loss(
         log_probabilities.transpose(0, 1),
@@ -52,19 +54,17 @@ def ctc_loss(
 
 
 def count_needed_frames(labels: Sequence[int]) -> int:
-    """The fewest frames that can say these labels: one for each, and a blank between two that are the same."""
+    """Return the fewest frames that can carry these labels: one for each, and a blank between two equal ones."""
     return len(labels) + sum(label == next_label for label, next_label in itertools.pairwise(labels))
 
 
 @dataclass(frozen=True)
 class CTCSearch(ABC):
-    """A way to find texts in frames.
-
-    Abstract.
+    """Abstract base of searches for texts in frames.
 
     Attributes:
-        blank: what says nothing.
-        suppressed_ids: tokens that are never written.
+    blank: id of the blank.
+    silent: tokens that are never written.
     """
 
     blank: int
@@ -78,10 +78,11 @@ class CTCSearch(ABC):
         *,
         max_lengths: Int[Tensor, " B"],
     ) -> Hypotheses:
-        """For each row its hypotheses, best first.
+        """Return the hypotheses of each row, best first.
 
-        Their log-probabilities are those of the whole texts, over all paths; frames give none to single tokens. No
-        text is longer than `max_lengths`.
+        Their log-probabilities are those of the whole texts, over all paths; single tokens have none. No text is longer
+        than
+        `max_lengths`.
         """
         masked = log_probabilities.float()
         if self.suppressed_ids:
@@ -95,13 +96,14 @@ class CTCSearch(ABC):
 
     @abstractmethod
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
-        """The texts of one row."""
+        """Return the candidate texts of one row."""
 
     @abstractmethod
     def _compute_score(self, log_probability: float, length: int) -> float:
-        """What texts are ranked by."""
+        """Return the ranking score of a text."""
 
     def _build_hypotheses(self, texts: list[tuple[int, ...]], frames: Float[Tensor, "T V"]) -> list[Hypothesis]:
+        """Compute the exact log-probability of each text, and sort the texts by score."""
         labels = torch.full((len(texts), max(1, *map(len, texts))), -1, device=frames.device)
         for row, ids in enumerate(texts):
             labels[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
@@ -118,26 +120,28 @@ class CTCSearch(ABC):
 @final
 @dataclass(frozen=True)
 class CTCBestPath(CTCSearch):
-    """The text of the most probable path: the best token of each frame (Graves 2006, 3.2)."""
+    """Search for the text of the most probable path: the best token of each frame (Graves 2006, 3.2)."""
 
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
+        """Return the text of the most probable path, cut at the length limit."""
         path = torch.unique_consecutive(frames.argmax(1)).tolist() if len(frames) else []
         return [tuple(token for token in path if token != self.blank)[:max_length]]
 
     def _compute_score(self, log_probability: float, length: int) -> float:
+        """Return the log-probability."""
         return log_probability
 
 
 @final
 @dataclass(frozen=True)
 class CTCPrefixBeam(CTCSearch):
-    """The most probable of `width` texts that grow with the frames, each the sum of its paths (Graves 2006, 3.2).
+    """Prefix beam search: keeps the `width` most probable texts, each the sum of its paths (Graves 2006, 3.2).
 
     Attributes:
-        width: texts that are kept from frame to frame.
-        length_penalty: how texts of different length compare at the end.
-        n_best: how many are returned.
-        tokens_per_frame: the most probable ones that may follow in a frame; the others are left out.
+    width: number of texts that are kept from frame to frame.
+    length_penalty: makes texts of different lengths comparable at the end.
+    n_best: number of texts that are returned.
+    tokens: number of tokens, the most probable ones, that may follow in a frame.
     """
 
     width: int
@@ -146,6 +150,7 @@ class CTCPrefixBeam(CTCSearch):
     tokens_per_frame: int = 32
 
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
+        """Run the prefix beam search over the frames; return the best texts."""
         best = frames.topk(min(self.tokens_per_frame, frames.size(1)))
         steps = zip(frames.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
         # of each text the log-probability of its paths that end with a blank, and of those that end with its last token
@@ -172,10 +177,11 @@ class CTCPrefixBeam(CTCSearch):
         return ranked[: self.n_best]
 
     def _compute_score(self, log_probability: float, length: int) -> float:
+        """Return the log-probability divided by the length penalty."""
         return log_probability / float(self.length_penalty.compute_divisors(torch.tensor([length + 1.0])))
 
 
 def _logaddexp(first: float, second: float) -> float:
-    """log(exp(one) + exp(other))."""
+    """Return log(exp(one) + exp(other))."""
     high, low = max(first, second), min(first, second)
     return high if low == _LOG_ZERO else high + math.log1p(math.exp(low - high))

@@ -1,4 +1,4 @@
-"""What grows side by side in a running search: the rows of one way to search, whose number may change at every step."""
+"""Decoding state of all sentences that share a search; sentences can join and leave at every step."""
 
 from __future__ import annotations
 
@@ -29,14 +29,19 @@ from heedful.generation.stopping_criteria import StopOnToken
 from heedful.tensors import RowSelection, Tokens, concat_rows, pad_and_concat, select_rows
 
 BatchableSearch: TypeAlias = GreedySearch | SamplingSearch | BeamSearch
-"""Searches whose rows may come and go."""
+"""Searches that can run in a continuous batch."""
 
 
 @dataclass(frozen=True)
 class BeamHistory:
-    """Which token each beam of each sentence took at each of its own steps, and which beam it continued.
+    """Tokens and back-pointers of all beams, batch-first, so that sentences can join and leave.
 
-    What a `BeamTrellis` is to sentences that begin together, and batch-first, so that sentences may come and go.
+    The same data as a `BeamTrellis`, which is for sentences that begin together. Each sentence counts its own steps.
+
+    Attributes:
+        origins: the beam that each beam continued at each step.
+        ids: the token that it took.
+        values: the log-probability of that token.
     """
 
     origins: Int[Tensor, "G T width"]
@@ -45,13 +50,13 @@ class BeamHistory:
 
     @classmethod
     def empty_like(cls, like: Float[Tensor, "G width"]) -> BeamHistory:
-        """Without any step."""
+        """Return a history without steps, with the number of sentences and beams of `like`."""
         shape = (len(like), 16, like.size(1))
         ids = torch.zeros(shape, dtype=torch.long, device=like.device)
         return cls(ids, ids.clone(), like.new_zeros(shape))
 
     def concat(self, others: Sequence[BeamHistory]) -> BeamHistory:
-        """With the sentences of others."""
+        """Concatenate the sentences of several histories."""
         parts = (self, *others)
         return BeamHistory(
             *(
@@ -68,7 +73,14 @@ class BeamHistory:
         ids: Int[Tensor, "G width"],
         values: Float[Tensor, "G width"],
     ) -> BeamHistory:
-        """With the step that has this number in each sentence; may write into this one."""
+        """Return the history with one more step of every sentence; may write into this one.
+
+        Args:
+        steps: the number of the step in each sentence.
+        origins: the beam that each beam continues.
+        ids: the token that it takes.
+        values: the log-probability of that token.
+        """
         capacity, rows = self.ids.size(1), torch.arange(len(steps), device=steps.device)
         history = self
         if int(steps.max()) >= capacity:
@@ -83,7 +95,10 @@ class BeamHistory:
     def trace(
         self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
     ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """See `BeamTrellis.trace`. Few sentences leave at one time, for which lists are faster than tensors."""
+        """Return the ids and log-probabilities that led to the given beams; see `BeamTrellis.trace`.
+
+        Few sentences finish at one time, for which lists are faster than tensors.
+        """
         size = int(counts.max()) if counts.numel() else 0
         steps = [tensor[:, :size].tolist() for tensor in (self.origins, self.ids, self.values)]
         ids, scores = list[list[int]](), list[list[float]]()
@@ -98,12 +113,12 @@ class BeamHistory:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step of a party asks of the model's state, and what is read next.
+    """Result of one decoding step: how to reorder the model state, and which tokens to feed next.
 
     Attributes:
-        beams: in each sentence, the row that each row continues.
-        needs_reorder: whether any row continues another than itself.
-        next_tokens: of all rows; position -1 where a sentence is done.
+    beams: the row of the same sentence that each row continues.
+    moved: whether any row continues another row than itself.
+    tokens: the next input tokens of all rows; position -1 where a sentence is done.
     """
 
     beams: Int[Tensor, "G width"]
@@ -112,61 +127,69 @@ class StepResult:
 
 
 class DecodeBatch(ABC):
-    """Sentences that are searched in one way, `width` rows of each; abstract."""
+    """Abstract base: sentences decoded by one search, with `width` rows (beams or samples) each."""
 
     prefill: PrefillOutput
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Rows of each sentence."""
+        """Number of rows of each sentence."""
 
     @property
     @abstractmethod
     def done_mask(self) -> Bool[Tensor, " G"]:
-        """Which sentences go on no more."""
+        """Mask of the sentences that need no further step."""
 
     @property
     @abstractmethod
     def merge_key(self) -> Any:
-        """Parties with an equal one may become one; None where it may not be joined at all."""
+        """Key of this batch; batches with equal keys can be merged, None forbids merging."""
 
     @abstractmethod
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[DecodeBatch, StepResult]:
-        """One more token of every row, of which there are 1 or `width` in each sentence so far.
+        """Decode one token of every row; return the new batch and the changes to the model state.
+
+        Args:
+            logits: of the rows, which are 1 or `width` in each sentence so far.
+            rows_per_sentence: 1 or `width`.
 
         Raises:
-            RunError: no token may follow somewhere.
+            RunError: no token may follow in some row.
         """
 
     @abstractmethod
     def keep_rows(self, indices: Int[Tensor, " G"]) -> DecodeBatch:
-        """Some of the sentences."""
+        """Keep only the sentences at these indices."""
 
     @abstractmethod
     def concat(self, other: DecodeBatch) -> DecodeBatch:
-        """With the sentences of another party with this one's key."""
+        """Concatenate the sentences of this batch and of another one with the same merge key."""
 
     @abstractmethod
     def finish(self, indices: Int[Tensor, " B"]) -> DecodeBatch:
-        """With some sentences told to end."""
+        """Mark the sentences at these indices as done."""
 
     @abstractmethod
     def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """What was found of some sentences."""
+        """Return the best hypotheses found for the sentences at these indices."""
 
     @abstractmethod
     def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
-        """What of each of these sentences stands there so far: the best that may still change."""
+        """Return the best token ids so far of the sentences at these indices; they may still change."""
 
     @final
     def build_hypotheses(self, indices: Int[Tensor, " B"]) -> list[list[Hypothesis]]:
-        """The hypotheses of some sentences; `RunError` where one has none."""
+        """Return the final hypotheses of the sentences at these indices.
+
+        Raises:
+        RunError: a sentence has no hypothesis.
+        """
         return self.finalize(indices).to_hypotheses(select_rows(self.prefill, indices))
 
 
 def init_decode_batch(search: BatchableSearch, request: GenerationRequest, prefill: PrefillOutput) -> DecodeBatch:
-    """Behind the prompts, before the first token."""
+    """Build the decode batch of a search whose prompts have been read, before its first token."""
     pipeline = LogitsPipeline.from_request(
         request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
     )
@@ -215,7 +238,7 @@ def init_decode_batch(search: BatchableSearch, request: GenerationRequest, prefi
 @final
 @dataclass(frozen=True)
 class BeamBatch(DecodeBatch):
-    """Sentences of beam search."""
+    """Decode batch of beam search."""
 
     prefill: PrefillOutput
     beam_state: BeamState
@@ -228,21 +251,21 @@ class BeamBatch(DecodeBatch):
 
     @property
     def width(self) -> int:
-        """Of the beam."""
+        """Beam width."""
         return self.search.width
 
     @property
     def done_mask(self) -> Bool[Tensor, " G"]:
-        """Whose result nothing can change any more."""
+        """Mask of the sentences whose result cannot change any more."""
         return self.beam_state.done
 
     @property
     def merge_key(self) -> Any:
-        """The search."""
+        """The search and whether tokens have segments; None if the batch cannot be merged."""
         return (self.search, self.beam_state.segments is None) if self.is_mergeable else None
 
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[BeamBatch, StepResult]:
-        """As `run_beam_search` does it."""
+        """Decode one token of every beam, as `run_beam_search` does."""
         state_before = self.beam_state
         candidates = find_top_candidates(
             logits,
@@ -273,7 +296,7 @@ class BeamBatch(DecodeBatch):
         )
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> BeamBatch:
-        """Some of the sentences."""
+        """Keep only the sentences at these indices."""
         prefill, beam_state, beam_history = select_rows((self.prefill, self.beam_state, self.beam_history), indices)
         pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(indices, self.width))
         return replace(
@@ -281,7 +304,7 @@ class BeamBatch(DecodeBatch):
         )
 
     def concat(self, other: DecodeBatch) -> BeamBatch:
-        """With the sentences of another party."""
+        """Concatenate the sentences of this batch and of another one."""
         assert isinstance(other, BeamBatch)
         divisors = max(self.divisors, other.divisors, key=len)
         beam_state, beam_history = concat_rows(
@@ -291,20 +314,20 @@ class BeamBatch(DecodeBatch):
         return replace(self, prefill=prefill, beam_state=beam_state, beam_history=beam_history, divisors=divisors)
 
     def finish(self, indices: Int[Tensor, " B"]) -> BeamBatch:
-        """With some sentences told to end."""
+        """Mark the sentences at these indices as done."""
         return replace(
             self, beam_state=replace(self.beam_state, done=self.beam_state.done.index_fill(0, indices, True))
         )
 
     def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """As `run_beam_search` gives it."""
+        """Return the best hypotheses of the sentences at these indices, as `run_beam_search` does."""
         prefill, beam_state, beam_history = select_rows((self.prefill, self.beam_state, self.beam_history), indices)
         return finalize_hypotheses(
             beam_state, beam_history, divisors=self.divisors, prefill=prefill, search=self.search
         )[0]
 
     def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
-        """The best hypothesis that lives, or that has ended where it is better."""
+        """Return the best live hypothesis of each sentence, or the best finished one if its score is higher."""
         prefill, beam_state, beam_history = select_rows((self.prefill, self.beam_state, self.beam_history), indices)
         live_scores = beam_state.live_scores[:, :1] / self.divisors[
             beam_state.prefix_lengths + beam_state.counts
@@ -320,11 +343,11 @@ class BeamBatch(DecodeBatch):
 @final
 @dataclass(frozen=True)
 class SamplingBatch(DecodeBatch):
-    """Sentences of greedy search and sampling.
+    """Decode batch of greedy search and sampling.
 
     Attributes:
-        steps: that each sentence has taken.
-        token_counts: tokens written in each row, the end included.
+    steps: number of steps that each sentence has taken.
+    sizes: number of tokens written in each row, the end of sentence included.
     """
 
     prefill: PrefillOutput
@@ -340,21 +363,21 @@ class SamplingBatch(DecodeBatch):
 
     @property
     def width(self) -> int:
-        """Samples of each sentence."""
+        """Number of samples of each sentence."""
         return self.num_samples
 
     @property
     def done_mask(self) -> Bool[Tensor, " G"]:
-        """All of whose rows have ended."""
+        """Mask of the sentences all of whose rows have ended."""
         return self.row_state.done.view(-1, self.width).all(1)
 
     @property
     def merge_key(self) -> Any:
-        """The search."""
+        """The search and whether tokens have segments; None if the batch cannot be merged."""
         return (self.search, self.row_state.segments is None) if self.is_mergeable else None
 
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[SamplingBatch, StepResult]:
-        """As `run_sampling` does it."""
+        """Decode one token of every row, as `run_sampling` does."""
         if rows_per_sentence < self.width:
             logits = logits.repeat_interleave(self.width, 0)
         row_state, sampled, pipeline_state, (_, failed) = sample_step(
@@ -386,7 +409,7 @@ class SamplingBatch(DecodeBatch):
         return next_batch, StepResult(own_rows, needs_reorder=False, next_tokens=tokens)
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> SamplingBatch:
-        """Some of the sentences."""
+        """Keep only the sentences at these indices."""
         prefill, beam_history, steps = select_rows((self.prefill, self.beam_history, self.steps), indices)
         row_state, token_counts, pipeline_state = select_rows(
             (self.row_state, self.token_counts, self.pipeline_state), RowSelection.keep_groups(indices, self.width)
@@ -402,7 +425,7 @@ class SamplingBatch(DecodeBatch):
         )
 
     def concat(self, other: DecodeBatch) -> SamplingBatch:
-        """With the sentences of another party."""
+        """Concatenate the sentences of this batch and of another one."""
         assert isinstance(other, SamplingBatch)
         parts = [(batch.row_state, batch.beam_history, batch.steps, batch.token_counts) for batch in (self, other)]
         row_state, beam_history, steps, token_counts = concat_rows(parts)
@@ -417,12 +440,12 @@ class SamplingBatch(DecodeBatch):
         )
 
     def finish(self, indices: Int[Tensor, " B"]) -> SamplingBatch:
-        """With some sentences told to end."""
+        """Mark the sentences at these indices as done."""
         rows = RowSelection.keep_groups(indices, self.width).origin
         return replace(self, row_state=replace(self.row_state, done=self.row_state.done.index_fill(0, rows, True)))
 
     def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """As `run_sampling` gives it."""
+        """Return all samples of the sentences at these indices, best first, as `run_sampling` does."""
         ids, values, token_counts, done = self._gather_rows(indices)
         prefix_sums = self.prefill.prefix_log_probabilities[indices].sum(1, keepdim=True)
         steps = torch.arange(ids.size(2), device=ids.device)
@@ -436,7 +459,7 @@ class SamplingBatch(DecodeBatch):
         return HypothesisBatch(counts, finished.gather(1, order), totals, totals, ids, values, (~done).gather(1, order))
 
     def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
-        """What the first row of each has written."""
+        """Return the tokens that the first row of each sentence has written so far."""
         ids, _, token_counts, _ = self._gather_rows(indices)
         outputs = []
         for prefix, row, count, prefix_length in zip(
@@ -453,7 +476,7 @@ class SamplingBatch(DecodeBatch):
         return outputs
 
     def _gather_rows(self, indices: Int[Tensor, " B"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Ids and log-probabilities [B, width, T], sizes and whether they ended [B, width]."""
+        """Return ids and log-probabilities [B, width, T], token counts and end flags [B, width] of some sentences."""
         beam_history, shape = select_rows(self.beam_history, indices), (-1, self.width)
         token_counts, done = self.token_counts.view(shape)[indices], self.row_state.done.view(shape)[indices]
         longest = int(token_counts.max()) + 1
@@ -468,7 +491,9 @@ class SamplingBatch(DecodeBatch):
 def _trace_path(
     origins: list[list[int]], ids: list[list[int]], values: list[list[float]], *, beam: int, count: int
 ) -> list[tuple[int, float]]:
-    """What led one sentence to a beam, after so many of its steps: ids with their log-probabilities."""
+    """Follow the back-pointers of one sentence from a beam after `count` steps; return its ids with their
+    log-probabilities.
+    """
     path = []
     for step in reversed(range(count)):
         path.append((ids[step][beam], values[step][beam]))
@@ -479,13 +504,14 @@ def _trace_path(
 def _build_inputs(
     ids: Int[Tensor, "G width"], positions: Int[Tensor, " G"], segments: Int[Tensor, "G 1"] | None
 ) -> Tokens:
+    """Build the input tokens [G * width, 1] of the next step."""
     width = ids.size(1)
     row_segments = None if segments is None else segments.repeat_interleave(width, 0)
     return Tokens(ids.reshape(-1, 1), positions.repeat_interleave(width).unsqueeze(1), row_segments)
 
 
 def _concat_prefills(first: PrefillOutput, second: PrefillOutput) -> PrefillOutput:
-    """The sentences of both; prefixes are as long as the longest."""
+    """Concatenate two prefill outputs, padding their prefixes to the longer one."""
     prefix = pad_and_concat([first.prefix, second.prefix], axis=1, fill=0)
     scores = pad_and_concat([first.prefix_log_probabilities, second.prefix_log_probabilities], axis=1, fill=0.0)
     parts = [

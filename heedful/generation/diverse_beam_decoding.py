@@ -1,4 +1,4 @@
-"""Diverse beam search: groups of beams, each of which avoids what those before it take (Vijayakumar et al. 2018)."""
+"""Diverse beam search: groups of beams that avoid each other's tokens (Vijayakumar et al. 2018)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _BeamGroup:
-    """The beams of every sentence that are searched as one; `finished_parts` are sentences that were done and dropped."""
+    """One group of beams of every sentence; `parts` holds sentences that were done and removed."""
 
     beam_state: BeamState
     pipeline_state: PipelineState
@@ -45,10 +45,11 @@ class _BeamGroup:
 
     @property
     def width(self) -> int:
+        """Beam width of the group."""
         return self.beam_state.live_scores.size(1)
 
     def drop_finished(self, done: Bool[Tensor, " G"]) -> _BeamGroup:
-        """Sentences that are done are searched no more."""
+        """Remove the sentences that are done."""
         active = (~done).nonzero().squeeze(1)
         finished_parts = (*self.finished_parts, select_rows(self.beam_state, done.nonzero().squeeze(1)))
         pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(active, self.width))
@@ -57,7 +58,7 @@ class _BeamGroup:
     def finalize(
         self, prefill: PrefillOutput, *, divisors: Float[Tensor, " lengths"], search: DiverseBeamSearch
     ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-        """See `finalize_hypotheses`."""
+        """Return the best hypotheses of this group; see `finalize_hypotheses`."""
         all_beams = concat_rows([*self.finished_parts, self.beam_state])
         all_beams = select_rows(all_beams, all_beams.sentence_indices.argsort())
         return finalize_hypotheses(all_beams, self.trellis, divisors=divisors, prefill=prefill, search=search)
@@ -67,7 +68,7 @@ class _BeamGroup:
 def run_diverse_beam_search(
     step: Step, state: State, request: GenerationRequest, *, search: DiverseBeamSearch
 ) -> SearchResult:
-    """The best answers of all groups, each once, and if it is to be kept, where the model stands behind each."""
+    """Run diverse beam search; return the best distinct hypotheses and, if requested, the model state after each."""
     _check_options(search, request)
     prefill, prompt_state = prefill_prompt(step, state, request, eos=search.eos)
     width = search.width // search.groups
@@ -111,6 +112,7 @@ def run_diverse_beam_search(
 
 
 def _check_options(search: DiverseBeamSearch, request: GenerationRequest) -> None:
+    """Raise `RecipeError` if groups, beam width, `n_best` and constraints do not fit together."""
     if search.groups < 1 or search.width % search.groups:
         raise RecipeError(
             f"groups: {search.groups} cannot share a beam of {search.width} evenly; give a width that they divide"
@@ -133,8 +135,9 @@ def _step_groups(
     search: DiverseBeamSearch,
     divisors: Float[Tensor, " lengths"],
 ) -> tuple[list[_BeamGroup], Int[Tensor, "G width"], Int[Tensor, "G width"], bool]:
-    """One more token of each group, one after the other: the beams of a sentence that go on, with what, and whether
-    any of them changes its row.
+    """Decode one token of each group in turn.
+
+    Returns the new groups, the beams that live on and their tokens, and whether any beam changes its row.
     """
     sentences, columns = len(groups[0].beam_state.done), logits.size(1)
     diversity_penalty = logits.new_zeros(sentences, columns)
@@ -180,8 +183,10 @@ def _step_groups(
 
 
 def _order_candidates(candidates: BeamCandidates) -> BeamCandidates:
-    """The continuations that a group takes, in the order of its choice, as `select_beams` looks for them: those that end it
-    and are among the first half, then those that live on, by the model's own probabilities; the others are impossible.
+    """Sort the candidates of a group into the order that `select_beams` expects.
+
+    First those that end the hypothesis and are among the first half, then those that live on, by the model's own
+    probabilities; all others become impossible.
     """
     width = candidates.ends.size(1) // 2
     is_ended = candidates.ends & (torch.arange(2 * width, device=candidates.ends.device) < width)
@@ -194,7 +199,7 @@ def _order_candidates(candidates: BeamCandidates) -> BeamCandidates:
 def _step_live_beams(
     step: Step, state: State, groups: Sequence[_BeamGroup], ids: Int[Tensor, "G width"]
 ) -> tuple[Float[Tensor, "N V"], State]:
-    """One step of all live hypotheses; a group that is done in its sentence steps with no token."""
+    """Run one model step for all live hypotheses; a group that is done in its sentence gets no token."""
     beam_states = [positions_of_groups.beam_state for positions_of_groups in groups]
     positions_of_groups = [
         torch.where(front.done, -1, front.first_positions + front.counts - 1) for front in beam_states
@@ -211,7 +216,7 @@ def _step_live_beams(
 
 
 def _merge_groups(results: Sequence[tuple[HypothesisBatch, Bool[Tensor, "B n"]]], *, n_best: int) -> HypothesisBatch:
-    """The best of all groups, and what several found once; those that had ended go before those that live."""
+    """Merge the hypotheses of all groups, keep duplicates once, and put finished hypotheses before live ones."""
     names = [field.name for field in fields(HypothesisBatch)]
     parts = {name: torch.cat([getattr(hypotheses, name) for hypotheses, _ in results], 1) for name in names}
     has_ended = torch.cat([is_finished for _, is_finished in results], 1)
@@ -227,6 +232,7 @@ def _merge_groups(results: Sequence[tuple[HypothesisBatch, Bool[Tensor, "B n"]]]
     order = order.gather(1, rank)[:, :n_best]
 
     def gather_best(values: Tensor) -> Tensor:
+        """Select the best hypotheses of one field."""
         return values.gather(1, order if values.dim() == 2 else order.unsqueeze(2).expand(-1, -1, values.size(2)))
 
     return HypothesisBatch(*(gather_best(parts[name]) for name in names))

@@ -1,4 +1,4 @@
-"""Several models that answer as one."""
+"""Ensembles: several models decoded as one."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from heedful.tensors import Tokens
 
 
 class EnsembleAverage(ABC):
-    """How the predictions of several models become one."""
+    """Abstract base of ways to average the predictions of several models."""
 
     @abstractmethod
     def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
-        """Logits of the average from those of each model."""
+        """Return the averaged logits."""
 
 
 @final
 class ProbabilityMean(EnsembleAverage):
-    """The arithmetic mean of the probabilities: a token is likely if any model finds it so."""
+    """Arithmetic mean of the probabilities: a token is likely if any model finds it likely."""
 
     def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
-        """log(sum of softmax / models)."""
+        """Return log(sum of softmax / number of models)."""
         log_probabilities = torch.stack([upcast_logits(model_logits).log_softmax(-1) for model_logits in logits])
         return log_probabilities.logsumexp(0) - math.log(len(logits))
 
 
 @final
 class LogProbabilityMean(EnsembleAverage):
-    """The geometric mean of the probabilities: a token is likely if no model finds it unlikely."""
+    """Geometric mean of the probabilities: a token is likely only if no model finds it unlikely."""
 
     def __call__(self, logits: Sequence[Float[Tensor, "B T V"]]) -> Float[Tensor, "B T V"]:
-        """The mean of the log-softmax; whoever reads them as logits normalises it."""
+        """Return the mean of the log-softmax, which is not normalised."""
         return torch.stack([upcast_logits(model_logits).log_softmax(-1) for model_logits in logits]).mean(0)
 
 
 @final
 class Ensemble(Generic[Source]):
-    """An engine that predicts the average of its members, which share source, vocabulary and device."""
+    """Engine that predicts the average of its models, which share source, vocabulary and device."""
 
     def __init__(self, models: Sequence[Engine[Source]], average: EnsembleAverage | None = None) -> None:
         if not models:
@@ -56,15 +56,15 @@ class Ensemble(Generic[Source]):
 
     @property
     def device(self) -> torch.device:
-        """That of all members."""
+        """Device of all models."""
         return self.models[0].device
 
     def init_state(self, source: Source) -> tuple[State, ...]:
-        """The states of all members."""
+        """Return the initial states of all models."""
         return tuple(model.init_state(source) for model in self.models)
 
     def step(self, tokens: Tokens, state: tuple[State, ...]) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
-        """One step of every member."""
+        """Run one step of every model, and average the logits."""
         logits, states = zip(
             *(model.step(tokens, model_state) for model, model_state in zip(self.models, state, strict=True)),
             strict=True,

@@ -1,4 +1,4 @@
-"""Terms that hypotheses must hold: beam search by dynamic beam allocation (Post and Vilar 2018)."""
+"""Lexically constrained beam search by dynamic beam allocation (Post and Vilar 2018)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from heedful.generation.beam_state import BeamCandidates, BeamState
 from heedful.generation.prefill import PrefillOutput
 
 ConstraintIds: TypeAlias = tuple[int, ...]
-"""The ids of a term, in one cutting."""
+"""Token ids of one term that must occur."""
 
 
 @final
 @dataclass(frozen=True)
 class LexicalConstraints:
-    """What the hypotheses of each sentence must hold.
+    """Terms that the hypotheses of each sentence must contain.
 
     Attributes:
-        terms_by_row: the terms of each sentence; none where it is free.
-        continuation_ids: tokens that go on with the word before them. Behind such a token a term has been part of another word.
+    rows: the terms of each sentence; empty where it has none.
+    joined: tokens that continue the word before them. A term followed by such a token was part of another word.
     """
 
     terms_by_row: tuple[tuple[ConstraintIds, ...], ...]
@@ -36,7 +36,7 @@ class LexicalConstraints:
         assert all(term for terms in self.terms_by_row for term in terms), "a term has ids"
 
     def init_banks(self, prefill: PrefillOutput, *, eos: int) -> ConstraintBanks | None:
-        """Where the one hypothesis of each sentence stands behind what was forced; None where all are free."""
+        """Return the constraint state of each sentence after its forced prefix; None if no sentence has terms."""
         states: dict[int, tuple[ConstraintProgress, ...]] = {}
         for sentence, (terms, prefix, length) in enumerate(
             zip(self.terms_by_row, prefill.prefix, prefill.prefix_lengths, strict=True)
@@ -52,13 +52,13 @@ class LexicalConstraints:
 @final
 @dataclass(frozen=True)
 class ConstraintProgress:
-    """How much of its terms a hypothesis holds.
+    """How many of its terms a hypothesis contains.
 
     Attributes:
-        terms: all of them.
-        met_terms: numbers of those that it holds, whatever follows.
-        partial_matches: terms that its end may be the beginning of, and how many ids of each are there; with all of them a term
-            is met unless a token follows that makes another word of it.
+    terms: all terms of the sentence.
+    met: numbers of the terms that it contains, whatever follows.
+    begun: partial matches at its end: number of the term and number of matched ids. A term with all ids matched is met
+        unless a token follows that makes it part of another word.
     """
 
     terms: tuple[ConstraintIds, ...]
@@ -67,24 +67,24 @@ class ConstraintProgress:
 
     @property
     def satisfied_terms(self) -> frozenset[int]:
-        """Terms that are met if the hypothesis ends here."""
+        """Numbers of the terms that are met if the hypothesis ends here."""
         return self.met_terms | {term for term, size in self.partial_matches if size == len(self.terms[term])}
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all."""
+        """Whether all terms are met if the hypothesis ends here."""
         return len(self.satisfied_terms) == len(self.terms)
 
     @property
     def bank_index(self) -> int:
-        """Ids of terms that are written, and those of the one that is nearest to be so."""
+        """Number of matched ids: those of all satisfied terms, and those of the longest partial match."""
         satisfied = self.satisfied_terms
         partial_sizes = (size for term, size in self.partial_matches if term not in satisfied)
         return sum(len(self.terms[term]) for term in satisfied) + max(partial_sizes, default=0)
 
     @property
     def advancing_ids(self) -> frozenset[int]:
-        """Tokens that begin a term that is missing, or go on with one."""
+        """Tokens that begin or continue a term that is missing."""
         satisfied = self.satisfied_terms
         next_ids = {self.terms[term][size] for term, size in self.partial_matches if term not in satisfied}
         return frozenset(
@@ -93,11 +93,11 @@ class ConstraintProgress:
 
     @property
     def ends_with_term(self) -> bool:
-        """Whether a term ends here, which the next token should not make longer."""
+        """Whether a term ends here, so that the next token should not extend the word."""
         return bool(self.satisfied_terms - self.met_terms)
 
     def extend(self, token: int, *, continuation_ids: frozenset[int]) -> ConstraintProgress:
-        """With one more token."""
+        """Return the progress after one more token."""
         met_terms = self.met_terms if token in continuation_ids else self.satisfied_terms
         matches = {
             (term, size + 1) for term, size in self.partial_matches if self.terms[term][size : size + 1] == (token,)
@@ -110,7 +110,10 @@ class ConstraintProgress:
 
 @dataclass(frozen=True)
 class _ConstrainedCandidate:
-    """A continuation of a beam: its log-probability, that of the token, and how much of its terms it then holds."""
+    """A continuation of a beam, with the constraint progress after it.
+
+    `total` is its log-probability, `value` that of the token alone.
+    """
 
     total: float
     value: float
@@ -122,12 +125,15 @@ class _ConstrainedCandidate:
 @final
 @dataclass(frozen=True)
 class ConstraintBanks:
-    """How the beams of each sentence that has terms stand, by the sentence's number.
+    """Constraint progress of the beams of each sentence that has terms, by sentence number.
 
-    To the best continuations of all beams come the best of each beam, its end if it holds all terms, and all that bring
-    a term further, so that some hypothesis can always hold all of them. Continuations lie in banks, by how many ids of
-    terms they hold; the beam is shared out evenly among the banks that have any (in the paper among all that there can
-    be), and what is left over goes to the best. None ends before it holds all.
+    The candidates are the best continuations of all beams, the best one of each beam, its end if all terms are met, and
+    all
+    tokens that advance a term, so that some hypothesis can always meet all terms. Candidates are grouped into banks by
+    the
+    number of matched ids. The beam is divided evenly among the non-empty banks (in the paper among all possible ones),
+    and
+    the remaining places go to the best candidates. No hypothesis ends before it meets all terms.
     """
 
     constraints: LexicalConstraints
@@ -143,14 +149,16 @@ class ConstraintBanks:
         offsets: Float[Tensor, "G rows"],
         model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
     ) -> BeamCandidates:
-        """The continuations, where sentences have terms in another choice and order: ended ones, then those to live.
+        """Choose the candidates of constrained sentences by dynamic beam allocation; others stay unchanged.
+
+        In those sentences, candidates that end a hypothesis come first, then those that live on.
 
         Args:
-            candidates: the 2 * width best.
-            beam_state: before them.
-            processed: logits after penalties, bans and filters.
-            offsets: what makes log-probabilities of whole hypotheses of them.
-            model_logits: the model's logits, and their normalisers.
+            candidates: the 2 * width best candidates.
+            beam_state: beam state before them.
+            processed: logits after penalties, masks and filters.
+            offsets: added to the logits to get log-probabilities of whole hypotheses.
+            model_logits: the model's logits and their logsumexp.
         """
         rows, sentence_numbers = offsets.size(1), beam_state.sentence_indices.tolist()
         is_done, live_scores = beam_state.done.tolist(), beam_state.live_scores.tolist()
@@ -197,7 +205,7 @@ class ConstraintBanks:
         return BeamCandidates(*fields)
 
     def select_beams(self, selected: BeamCandidates, beam_state: BeamState) -> ConstraintBanks:
-        """Of the beams that live on; `beam_state` is that after them."""
+        """Return the constraint state of the beams that live on; `beam_state` is the beam state after the step."""
         sentences, beams, ids = beam_state.sentence_indices.tolist(), selected.beams.tolist(), selected.ids.tolist()
         states = {
             sentence: tuple(
@@ -212,7 +220,7 @@ class ConstraintBanks:
     def _list_allowed(
         self, totals_and_values: Mapping[tuple[int, int], tuple[float, float]], progress: Sequence[ConstraintProgress]
     ) -> list[_ConstrainedCandidate]:
-        """The possible ones, by beam and token, with what they then hold; none ends that lacks a term."""
+        """List the possible candidates with their progress; a hypothesis that lacks a term must not end."""
         return [
             _ConstrainedCandidate(
                 total,
@@ -228,9 +236,12 @@ class ConstraintBanks:
     def _best_per_beam(
         self, beams: Sequence[tuple[int, ConstraintProgress]], processed: Float[Tensor, "N V"]
     ) -> list[tuple[int, int]]:
-        """Each row with its best token that does not end it, and behind a term also with the best that lets it be."""
+        """Return each beam's best token other than `eos`; after a term also the best that does not continue the
+        word.
+        """
 
         def pick_best(rows: Sequence[int], excluded_ids: Sequence[int]) -> list[tuple[int, int]]:
+            """Return each row with its best token outside of `excluded_ids`."""
             if not rows:
                 return []
             remaining = processed[torch.tensor(rows, device=processed.device)]
@@ -250,7 +261,7 @@ class ConstraintBanks:
         offsets: Float[Tensor, "G rows"],
         model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
     ) -> Mapping[int, list[tuple[float, float, int, int]]]:
-        """Of each group its continuations by these rows and tokens."""
+        """Compute total and token log-probability of given (row, token) pairs, by group."""
         rows, ids = torch.tensor(pairs, dtype=torch.long, device=processed.device).view(-1, 2).unbind(1)
         totals = processed[rows, ids] + offsets.flatten()[rows]
         values = model_logits[0][rows, ids] - model_logits[1][rows]
@@ -263,9 +274,11 @@ class ConstraintBanks:
     def _divide_beam(
         self, allowed: Sequence[_ConstrainedCandidate], *, width: int, is_last_step: bool
     ) -> list[_ConstrainedCandidate]:
-        """The continuations that end among the best of the fullest bank, then `width` that live, best first.
+        """Divide the beam among the banks: candidates that end, then `width` that live, best first.
 
-        Where the limit cuts what lives after this step, nothing is in the way of those that hold most.
+        Only candidates among the best of the fullest bank may end. At the last step before the length limit, only the
+        fullest
+        bank is used.
         """
         banks = defaultdict[int, list[_ConstrainedCandidate]](list)
         for candidate in sorted(allowed, key=lambda candidate: -candidate.total):

@@ -1,4 +1,4 @@
-"""What may not come, in the light of what was written: repeated n-grams, an early end, forbidden words."""
+"""Logits masks that depend on earlier tokens: no repeated n-grams, a minimum length, no bad words."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _FORBIDDEN: Final = -1
 
 @runtime_checkable
 class LogitsMask(LogitsProcessor, Protocol):
-    """A penalty that sets logits to minus infinity and changes no others.
+    """Logits processor that only sets logits to minus infinity.
 
-    What remains is ranked by the probabilities that the model gives it, as behind a filter: were they to add up to one
-    again, a beam that is denied its most probable token would be ranked as if it had found a better one.
+    Hypotheses are ranked by the model's own probabilities of the remaining tokens, as after a filter. If these were
+    normalised again, a beam that must not take its most probable token would be ranked as if it had found a better one.
     """
 
     def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
-        """The logits; may overwrite the given ones."""
+        """Return the logits with the forbidden tokens at minus infinity; may overwrite `logits`."""
         ...
 
 
 @final
 @dataclass(frozen=True)
 class NoRepeatNGram:
-    """No `n` tokens follow each other twice in a row, its prompt included (Paulus et al. 2018, section 2.5).
+    """Mask that forbids to repeat an n-gram within a row, its prompt included (Paulus et al. 2018, section 2.5).
 
     Attributes:
-        n: 1 allows each token once.
-        exempt_ids: tokens that may always come, as the one that ends a text.
+    n: length of the n-grams; 1 allows each token once.
+    spared: tokens that are always allowed, such as the end of a text.
     """
 
     n: int
@@ -52,13 +52,13 @@ class NoRepeatNGram:
             raise RecipeError(f"no repeated n-gram: n is {self.n}; must be at least 1")
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, "N L"]:
-        """What each row has read, in its order and to the right; -1 to the left of it."""
+        """Return the tokens that each row has read, in order and right-aligned; -1 to their left."""
         order = tokens.positions.argsort(dim=1, stable=True)
         positions = tokens.positions.gather(1, order)
         return torch.where(positions >= 0, tokens.ids.gather(1, order), -1)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, "N L"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Forbid the tokens that would repeat an n-gram; returns a new tensor."""
         if state.size(1) < self.n:
             return logits
         grams = state.unfold(1, self.n, 1)
@@ -71,48 +71,51 @@ class NoRepeatNGram:
         return logits.masked_fill_(forbidden[:, :-1], -math.inf)
 
     def extend(self, state: Int[Tensor, "N L"], ids: Int[Tensor, " N"], /) -> Int[Tensor, "N l"]:
-        """With these tokens behind the others."""
+        """Append the new token of each row."""
         return torch.cat((state, ids.unsqueeze(1)), 1)
 
 
 @final
 @dataclass(frozen=True)
 class MinNewTokens:
-    """Rows end no sooner than after so many tokens each, a forced prefix not counted; see also `MinimumLength`."""
+    """Mask that forbids `eos` before a row has a minimum number of new tokens, a forced prefix not counted.
+
+    See also `MinimumLength`.
+    """
 
     eos: int
     min_tokens: tuple[int, ...]
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
-        """How many are missing."""
+        """Return the number of tokens that each row still needs."""
         assert len(self.min_tokens) == len(tokens.ids), "each row has its least length"
         return torch.tensor(self.min_tokens, device=tokens.ids.device)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Forbid `eos` in rows that still need tokens, in place."""
         logits[:, self.eos].masked_fill_(state > 0, -math.inf)
         return logits
 
     def extend(self, state: Int[Tensor, " N"], _ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
-        """One less."""
+        """Count one token down."""
         return state - 1
 
 
 _PartialMatches: TypeAlias = frozenset[tuple[int, int]]
-"""Words that the end of a text may be the beginning of: number, and how many characters of it are there."""
+"""Words that the end of a text may begin: pairs of word number and number of matched characters."""
 _MatchState: TypeAlias = tuple[_PartialMatches, bool]
-"""What has begun, and whether the last character is one of those that words are made of."""
+"""Partial matches, and whether the last character is a word character."""
 
 
 @final
 @dataclass(frozen=True)
 class BadWord:
-    """What a text may not hold.
+    """A word or phrase that a text must not contain.
 
     Attributes:
-        text: it stands for itself only where it is no part of a longer word.
-        ignore_case: it is meant whatever its case; `text` is in lower case then.
-        is_prefix: longer words that begin so are meant, too.
+    text: matches only where it is not part of a longer word.
+    folded: whether case is ignored; `text` is in lower case then.
+    open: whether longer words that begin with `text` match as well.
     """
 
     text: str
@@ -120,24 +123,24 @@ class BadWord:
     is_prefix: bool = False
 
     def matches_at(self, index: int, character: str) -> bool:
-        """Whether that is its character there."""
+        """Return whether the character matches the one at this index."""
         return self.text[index] == (character.lower() if self.ignore_case else character)
 
 
 @final
 class BadWords:
-    """Words that no text holds, however it is cut into tokens.
+    """Mask that forbids words, however they are split into tokens.
 
-    Texts are read character by character as tokens come, by an automaton whose states are what may have begun. A word
-    has been written when a character comes behind it that belongs to no word, or the end: so `cat` is no reason to
-    forgo `category`, unless no token of the vocabulary goes on so. A text that does not end by itself may therefore end
-    in such a word.
+    Texts are read character by character by an automaton whose states are the partial matches. A word is complete when
+    a
+    character follows that does not continue it, or the end: so `cat` does not forbid `category`, unless no token of the
+    vocabulary continues it. A text that is cut at the length limit may therefore end in such a word.
 
     Args:
-        words: what is forbidden.
-        token_texts: what each token adds to a text.
-        word_characters: characters that words are made of, where they stand beside each other.
-        eos: what ends a text.
+        words: the forbidden words.
+        surfaces: text of each token.
+        joining: characters that continue a word when they follow each other.
+        eos: the token that ends a text.
     """
 
     def __init__(
@@ -164,24 +167,26 @@ class BadWords:
         self._get_state_id((frozenset(), False))
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
-        """Behind what each row has read."""
+        """Return the automaton state of each row after what it has read."""
         assert len(self._token_texts) == vocab_size, "each token has its surface"
         rows = zip(tokens.ids.tolist(), tokens.positions.tolist(), strict=True)
         return torch.tensor([self._read_row(*row) for row in rows], device=tokens.ids.device)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Forbid the tokens that would complete a bad word, in place."""
         return logits.masked_fill_(self._stack_transitions(state).to(logits.device) == _FORBIDDEN, -math.inf)
 
     def extend(self, state: Int[Tensor, " N"], ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
-        """Behind these tokens; where one was not allowed, as if nothing had been written."""
+        """Return the state after the new tokens; the start state after a forbidden one."""
         next_state = self._stack_transitions(state).gather(1, ids.cpu().unsqueeze(1)).squeeze(1)
         return next_state.clamp(min=0).to(ids.device)
 
     def _stack_transitions(self, state: Int[Tensor, " N"]) -> Int[Tensor, "N V"]:
+        """Return the transition table of each row's state."""
         return torch.stack([self._get_transitions(state_id) for state_id in state.tolist()])
 
     def _read_row(self, ids: list[int], positions: list[int]) -> int:
+        """Return the automaton state after the tokens of one row."""
         state_id = 0
         for _, token in sorted(
             (position, token) for position, token in zip(positions, ids, strict=True) if position >= 0
@@ -190,13 +195,14 @@ class BadWords:
         return state_id
 
     def _get_state_id(self, state: _MatchState) -> int:
+        """Return the number of a state, adding it if it is new."""
         if state not in self._state_ids:
             self._state_ids[state] = len(self._states)
             self._states.append(state)
         return self._state_ids[state]
 
     def _get_transitions(self, state_id: int) -> Int[Tensor, " V"]:
-        """Where each token leads from a state; -1 where it must not be taken."""
+        """Return the state that each token leads to from a state; -1 where the token is forbidden."""
         transitions = self._transitions.get(state_id)
         if transitions is None:
             with self._lock, torch.inference_mode(False):  # is kept, whoever wants it next
@@ -208,11 +214,11 @@ class BadWords:
         return transitions
 
     def _has_complete_word(self, state: _MatchState) -> bool:
-        """Whether a word is there but for what follows it."""
+        """Return whether a bad word is complete up to the character that must follow it."""
         return any(length == len(self.words[word].text) for word, length in state[0])
 
     def _is_dead_end(self, state_id: int) -> bool:
-        """Whether nothing could follow: not the end, and no token goes on with a word that must become another."""
+        """Return whether nothing may follow: neither the end, nor a token that continues the bad word."""
         if not self._has_complete_word(self._states[state_id]):
             return False
         return all(
@@ -221,12 +227,13 @@ class BadWords:
         )
 
     def _get_raw_transitions(self, state_id: int) -> list[int]:
-        """Where each token leads, whatever can follow there."""
+        """Return the state that each token leads to, dead ends included."""
         if state_id not in self._raw_transitions:
             self._raw_transitions[state_id] = self._compute_transitions(self._states[state_id])
         return self._raw_transitions[state_id]
 
     def _compute_transitions(self, state: _MatchState) -> list[int]:
+        """Compute the state that each token leads to."""
         matches, in_word = state
         empty_state: _MatchState = (frozenset(), in_word)
         if not matches:
@@ -247,7 +254,9 @@ class BadWords:
         return row
 
     def _affects_matches(self, first_character: str, matches: _PartialMatches) -> bool:
-        """Whether a token that begins so goes on with something that has begun, or ends it; all empty ones do."""
+        """Return whether a token that begins with `first_character` continues or ends a partial match; empty tokens
+        always do.
+        """
         return not first_character or any(
             self.words[word].matches_at(length, first_character)
             if length < len(self.words[word].text)
@@ -256,9 +265,11 @@ class BadWords:
         )
 
     def _continues_word(self, word: int, character: str) -> bool:
+        """Return whether the character continues the last character of a word."""
         return self.words[word].text[-1] in self._word_characters and character in self._word_characters
 
     def _advance(self, state: _MatchState, token_text: str) -> int:
+        """Return the state after the text of a token, or -1 where it completes a bad word."""
         matches, in_word = state
         for character in token_text:
             is_word_character, next_matches = character in self._word_characters, set()
@@ -279,5 +290,5 @@ class BadWords:
         return self._get_state_id((matches, in_word))
 
     def _is_certain_match(self, word: int) -> bool:
-        """Whether nothing that follows could make another word of it."""
+        """Return whether a complete match can no longer become part of a longer, allowed word."""
         return self.words[word].is_prefix or self.words[word].text[-1] not in self._word_characters

@@ -1,6 +1,6 @@
-"""What searches do with logits and with what they note, in native code, where the library is installed.
+"""Native kernels of the searches, used where the optional library is installed.
 
-Each function does what one beside it does in tensors; tests compare the two.
+Each function does the same as a tensor implementation beside its caller; tests compare the two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_TOP_K: Final = 64
 
 
 def compute_logsumexp(library: Any, logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
-    """See `ranking.normalisers`."""
+    """Return the logsumexp of each row; see `topk.compute_logsumexp`."""
     logits, totals = logits.contiguous(), logits.new_empty(len(logits))
     library.normalisers(logits.data_ptr(), *logits.shape, totals.data_ptr(), torch.get_num_threads())
     return totals
@@ -34,7 +34,11 @@ def find_top_k(
     *,
     model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]] | None = None,
 ) -> tuple[Tensor, ...]:
-    """See `ranking.top_k`: values, rows, columns; log-probabilities too with `model_logits`, the logits and their normalisers."""
+    """Return values, rows and columns of the k largest entries; see `topk.top_k`.
+
+    With `model_logits`, the model's logits and their logsumexp, the log-probabilities by the model are returned as
+    well.
+    """
     groups, width = (len(x), 1) if offsets is None else offsets.shape
     k = min(k, width * x.size(1))
     x, offsets = x.contiguous(), None if offsets is None else offsets.to(x.dtype).contiguous()
@@ -60,8 +64,11 @@ def update_rows(
     fields_before: tuple[Int[Tensor, " N"], Int[Tensor, " N"], Bool[Tensor, " N"]],
     num_samples: int,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Float[Tensor, " N"], Int[Tensor, " N"], list[int]]:
-    """Positions, lengths and which rows are done behind the tokens picked; the log-probabilities of these; where they
-    stand; how many groups of `num_samples` rows are done, and the first row without a token, or -1.
+    """Advance all rows by their sampled token.
+
+    Returns positions, lengths and done flags after the tokens; the log-probabilities of the tokens; their positions;
+    and two
+    numbers: how many groups of `num_samples` rows are done, and the first row without a token, or -1.
     """
     logits, rows = logits.contiguous(), len(logits)
     positions, lengths, sampled_positions = torch.empty(3, rows, dtype=torch.long).unbind()
@@ -90,16 +97,19 @@ def select_beams(
     prefix_lengths: Int[Tensor, " G"],
     limits: Int[Tensor, " G"],
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], list[int]]:
-    """The front and the continuations that live on, field by field; how many sentences are done, and whether beams have
-    changed their rows. See `beam.advance`.
+    """Choose the live beams of the next step; see `beam_decoding.select_beams`.
+
+    Returns the changed fields of the beam state, the selected candidates field by field, and two numbers: how many
+        sentences
+    are done, and whether any beam has changed its row.
 
     Args:
-        library: of native code.
+        library: the native library.
         candidates: fields of the `BeamCandidates`.
-        fields_before: counts, live, done, ended, places and last of the `BeamState`.
-        divisors: of each length.
-        prefix_lengths: of the front.
-        limits: of the front.
+        fields_before: the dynamic fields of the `BeamState`.
+        divisors: divisor of the length penalty for each length.
+        prefix_lengths: prefix lengths of the beam state.
+        limits: length limits of the beam state.
     """
     candidates, fields_before = (
         tuple(tensor.contiguous() for tensor in tensors) for tensors in (candidates, fields_before)

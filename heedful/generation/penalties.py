@@ -1,4 +1,4 @@
-"""How beam search compares hypotheses of different length, and what makes a token less probable that was there."""
+"""Length penalties of beam search, the protocol of logits processors, and the repetition penalty."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from heedful.tensors import Tokens
 
 
 class LengthPenalty(ABC):
-    """What the log-probability of a hypothesis is divided by to become its score.
+    """Divisor that turns the log-probability of a hypothesis into its score; abstract.
 
-    A length counts every token that has a log-probability: the forced prefix and the end of sentence count,
-    the prompt does not. The divisor must be positive and must either never fall or never rise with the
-    length; the stopping rule of beam search relies on it.
+    A length counts every token that has a log-probability: the forced prefix and the end of sentence count, the prompt
+    does
+    not. The divisor must be positive and monotone in the length, either way; the stopping rule of beam search relies on
+    it.
     """
 
     @abstractmethod
     def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The divisor at each of these lengths, all at least 1."""
+        """Return the divisor for each length; all lengths are at least 1."""
 
 
 @final
 @dataclass(frozen=True)
 class NoLengthPenalty(LengthPenalty):
-    """Scores are log-probabilities, which favours short hypotheses."""
+    """No length penalty: scores are log-probabilities, which favours short hypotheses."""
 
     def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """1 at every length."""
+        """Return 1 for every length."""
         return torch.ones_like(lengths)
 
 
 @final
 @dataclass(frozen=True)
 class AverageLength(LengthPenalty):
-    """Scores are log-probabilities per token."""
+    """Length penalty that divides by the length: scores are log-probabilities per token."""
 
     def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The length itself."""
+        """Return the lengths."""
         return lengths
 
 
 @dataclass(frozen=True)
 class AlphaLengthPenalty(LengthPenalty):
-    """A power of what the length makes, with the exponent `alpha`; abstract."""
+    """Abstract base of length penalties that raise a function of the length to the power of `alpha`."""
 
     alpha: float
 
@@ -63,54 +64,56 @@ class AlphaLengthPenalty(LengthPenalty):
 @final
 @dataclass(frozen=True)
 class GNMTLengthPenalty(AlphaLengthPenalty):
-    """((5 + length) / 6) ** alpha, Wu et al. 2016, equation 14; `alpha` 0 is no penalty, 0.6 is customary."""
+    """((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14); `alpha` 0 is no penalty, 0.6 is customary."""
 
     def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """1 at length 1."""
+        """Return ((5 + length) / 6) ** alpha."""
         return ((5.0 + lengths) / 6.0) ** self.alpha
 
 
 @final
 @dataclass(frozen=True)
 class PowerLengthPenalty(AlphaLengthPenalty):
-    """length ** alpha: 0 is no penalty, 1 the average; what the transformers library means by its length_penalty."""
+    """length ** alpha, the `length_penalty` of the transformers library: 0 is no penalty, 1 the average."""
 
     def compute_divisors(self, lengths: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """1 at length 1."""
+        """Return length ** alpha."""
         return lengths**self.alpha
 
 
 @runtime_checkable
 class LogitsProcessor(Protocol):
-    """Changes logits in the light of the tokens so far; what it remembers goes in and comes out.
+    """Function that changes logits depending on the tokens so far; its state is passed in and returned.
 
-    A state is batch-first like every other, so `select` serves finished rows and beams. Penalties come before the
-    temperature and before all filters, which need no history and pay for none.
+    States are batch-first, so `select_rows` can reorder them. Penalties are applied before the temperature and before
+    all
+    filters, which need no state.
     """
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> State:
-        """The state after the prompt and the forced prefix."""
+        """Return the state after the prompt and the forced prefix."""
         ...
 
     def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
-        """Other logits, in a copy."""
+        """Return the changed logits as a new tensor."""
         ...
 
     def extend(self, state: State, ids: Int[Tensor, " N"], /) -> State:
-        """The state after one more token of each row; the given one stays valid."""
+        """Return the state after one more token of each row; the given state stays valid."""
         ...
 
 
 @final
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Divides the logits of tokens that were there before by `theta`, or multiplies them where they are negative.
+    """Penalty that divides positive logits of earlier tokens by `theta` and multiplies negative ones by it.
 
-    Keskar et al. 2019 (CTRL), section 4.1, with the usual care for the sign; the prompt counts, and 1 changes nothing.
+    Keskar et al. 2019 (CTRL), section 4.1, with the usual treatment of the sign. Tokens of the prompt count; 1 changes
+    nothing.
 
     Attributes:
-        theta: above 1 against repetition, below 1 for it.
-        exempt_ids: tokens that are never changed, as the one that ends a document and also stands before it.
+        theta: above 1 discourages repetition, below 1 encourages it.
+        spared: tokens that are never changed, such as one that both begins and ends a document.
     """
 
     theta: float
@@ -121,21 +124,22 @@ class RepetitionPenalty:
             raise RecipeError(f"repetition penalty: {self.theta}; must be above 0, and 1 changes nothing")
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Bool[Tensor, "N V"]:
-        """Which tokens each row has seen."""
+        """Return a mask of the tokens that each row has read."""
         is_seen = torch.zeros(len(tokens.ids), vocab_size + 1, dtype=torch.bool, device=tokens.ids.device)
         is_seen.scatter_(1, torch.where(tokens.positions >= 0, tokens.ids, vocab_size), True)
         return self._clear_exempt_ids(is_seen[:, :vocab_size])
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Bool[Tensor, "N V"], /) -> Float[Tensor, "N V"]:
-        """In a copy."""
+        """Return a copy of the logits with those of earlier tokens changed."""
         changed = torch.where(logits > 0, logits / self.theta, logits * self.theta)
         return torch.where(state, changed, logits)
 
     def extend(self, state: Bool[Tensor, "N V"], ids: Int[Tensor, " N"], /) -> Bool[Tensor, "N V"]:
-        """With these tokens seen, too."""
+        """Add the new tokens to the mask."""
         return self._clear_exempt_ids(state.scatter(1, ids.unsqueeze(1), True))
 
     def _clear_exempt_ids(self, is_seen: Bool[Tensor, "N V"]) -> Bool[Tensor, "N V"]:
+        """Remove the exempt tokens from the mask."""
         for token_id in self.exempt_ids:
             is_seen[:, token_id] = False
         return is_seen

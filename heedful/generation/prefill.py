@@ -1,4 +1,4 @@
-"""What a search is asked, and its way from a prompt and a forced prefix to the first token that is free."""
+"""Generation requests, and the prefill: reading a prompt and a forced prefix before the first free token."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 AttentionLookup: TypeAlias = Callable[[Sequence[int], Sequence[tuple[int, ...]]], Sequence[Float[Tensor, "T S"]]]
-"""Of texts, by the rows of their sources, what each of their tokens and their end looked at in the source."""
+"""Function that returns the attention of given outputs to their sources, [tokens + end, source] for each."""
 
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What a search is asked.
+    """Inputs and options of one call of a search.
 
     Attributes:
-        prompt: what is read before anything is written.
-        max_new_tokens: most tokens written in each row.
-        prefix: ids with which each output must begin, -1 behind them.
-        rng_streams: a number for each row that decides its chance, however rows are batched; the row's own unless given.
-        stop: ends rows besides the end of sentence.
-        until: tells the search to give back what it has.
-        keep_state: where the model stands is wanted.
-        logits_masks: what may not come, besides what the search forbids; these may know the rows.
-        constraints: what hypotheses must hold; for beams alone.
-        attention_lookup: what hypotheses looked at; None where nobody can say it.
+    prompt: tokens that are read before anything is written.
+    limit: largest number of new tokens of each row.
+    prefix: ids with which each output must begin, -1 after them.
+    streams: number of the random stream of each row, which does not depend on batching; the row's index unless given.
+    stop: ends rows besides the end of sentence.
+    until: when it returns True, the search returns what it has.
+    keep: whether the model state after the outputs is returned.
+    bans: masks besides those of the search; these may know the rows.
+    terms: terms that hypotheses must contain; for beam search only.
+    looked: returns the attention of hypotheses to the source; None where that is not available.
     """
 
     prompt: Tokens
@@ -56,16 +56,16 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class PrefillOutput:
-    """Where generation begins in each sentence.
+    """State of each sentence after its prompt and forced prefix.
 
     Attributes:
-        logits: for the first free token.
-        positions: of the first free token.
-        limits: most new tokens, the forced ones included.
-        prefix_lengths: how many are forced.
-        prefix: ids forced before it; only the first `prefix_lengths` of a row count.
-        prefix_log_probabilities: of the forced ids; 0 behind them.
-        segments: of all tokens to come, which is that of the last one that was given; None where tokens have none.
+    logits: for the first free token.
+    positions: position of the first free token.
+    limits: largest number of new tokens, the forced ones included.
+    lengths: number of forced tokens.
+    prefix: ids forced before it; only the first `lengths` of a row count.
+    log_probabilities: of the forced ids; 0 after them.
+    segments: segment of all following tokens, that of the last prompt token; None where tokens have none.
     """
 
     logits: Float[Tensor, "B V"]
@@ -80,11 +80,13 @@ class PrefillOutput:
 def prefill_prompt(
     step: Step, state: State, request: GenerationRequest, *, eos: int | None = None
 ) -> tuple[PrefillOutput, State]:
-    """Read each prompt and its forced prefix as one chunk.
+    """Read each prompt and its forced prefix as one chunk; return the prefill output and the model state.
 
-    A prompt may be padded anywhere (positions -1) and is followed from its largest position on. The prefix is
-    read as if it belonged to the prompt, but its log-probabilities count and its ids are part of every
-    hypothesis; it may hold -1 behind its last id, and not `eos`.
+    A prompt may be padded anywhere (positions -1); generation goes on from its largest position. The prefix is read as
+    if it
+    belonged to the prompt, but its log-probabilities count and its ids are part of every hypothesis. It may have -1
+    after
+    its last id, and must not contain `eos`.
     """
     prompt, limits = request.prompt, request.max_new_tokens
     if isinstance(limits, int):
@@ -113,6 +115,7 @@ def prefill_prompt(
 
 
 def _check_inputs(prompt: Tokens, prefix: Int[Tensor, "B L"], *, limits: Int[Tensor, " B"], eos: int | None) -> None:
+    """Raise `RecipeError` if a limit, a prompt or a forced prefix is invalid."""
     if bool((limits < 1).any()):
         raise RecipeError(f"limit: {int(limits.min())} new tokens; must be at least 1")
     if eos is not None and bool((prefix == eos).any()):

@@ -1,4 +1,4 @@
-"""What a search remembers of its rows besides the model's state: what penalties, bans and stops ask for."""
+"""Pipeline of logits processors, masks and stopping criteria, and the state that they keep for each row."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from heedful.tensors import RowSelection, Tokens, select_rows
 
 @dataclass(frozen=True)
 class PipelineState:
-    """The states of the stop, of each penalty and of each ban, batch-first."""
+    """States of the stopping criterion, of each penalty and of each mask, batch-first."""
 
     stop: State
     penalties: tuple[State, ...]
     logits_masks: tuple[State, ...]
 
     def select_in_groups(self, indices_in_group: Int[Tensor, "G k"], width: int) -> PipelineState:
-        """That of some rows of each group of `width` rows."""
+        """Select rows by their index inside each group of `width` rows."""
         if self.stop is None and not self.penalties and not self.logits_masks:
             return self
         groups = torch.arange(len(indices_in_group), device=indices_in_group.device).unsqueeze(1)
@@ -35,7 +35,7 @@ class PipelineState:
 
 @dataclass(frozen=True)
 class LogitsPipeline:
-    """By what rows are changed and ended while they grow."""
+    """Logits processors and stopping criteria of a search."""
 
     stop: StoppingCriterion
     penalties: Sequence[LogitsProcessor] = ()
@@ -50,17 +50,19 @@ class LogitsPipeline:
         penalties: Sequence[LogitsProcessor],
         logits_masks: Sequence[LogitsMask],
     ) -> LogitsPipeline:
-        """Rows end at `eos`, and where the request says so; what it forbids is forbidden, too."""
+        """Build the pipeline of a request: rows end at `eos` or at its stopping criterion; its masks are added to
+        `logits_masks`.
+        """
         stop = StopOnToken(eos) if request.stop is None else AnyCriterion((StopOnToken(eos), request.stop))
         return cls(stop, penalties, (*logits_masks, *request.logits_masks))
 
     @property
     def is_stateless(self) -> bool:
-        """Whether nothing depends on what was written before."""
+        """Whether no processor depends on earlier tokens."""
         return not self.penalties and not self.logits_masks
 
     def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:
-        """The history of each row behind its prompt and forced prefix."""
+        """Return the state of each row after its prompt and forced prefix."""
         columns = torch.arange(prefill.prefix.size(1), device=prefill.prefix.device)
         prefix_ids = torch.where(columns < prefill.prefix_lengths.unsqueeze(1), prefill.prefix, -1)
         tokens = Tokens(
@@ -72,19 +74,19 @@ class LogitsPipeline:
         return PipelineState(self.stop.init_state(prefix_ids), penalties, masks)
 
     def apply_penalties(self, logits: Float[Tensor, "N V"], state: PipelineState) -> Float[Tensor, "N V"]:
-        """The logits after all penalties in their order; the same tensor where there are none."""
+        """Apply all penalties to the logits in order; return the same tensor if there are none."""
         for penalty, penalty_state in zip(self.penalties, state.penalties, strict=True):
             logits = penalty(logits, penalty_state)
         return logits
 
     def apply_masks(self, logits: Float[Tensor, "N V"], state: PipelineState) -> Float[Tensor, "N V"]:
-        """The logits without what is banned; may overwrite the given ones."""
+        """Set the logits of all masked tokens to minus infinity; may overwrite `logits`."""
         for mask, mask_state in zip(self.logits_masks, state.logits_masks, strict=True):
             logits = mask(logits, mask_state)
         return logits
 
     def update(self, ids: Int[Tensor, " N"], state: PipelineState) -> tuple[Bool[Tensor, " N"], PipelineState]:
-        """Which rows end with these tokens, and the history with them."""
+        """Feed one new token of each row; return which rows end with it, and the new state."""
         is_ended, stop_state = self.stop(ids, state.stop)
         penalties = zip(self.penalties, state.penalties, strict=True)
         masks = zip(self.logits_masks, state.logits_masks, strict=True)
@@ -96,11 +98,14 @@ class LogitsPipeline:
     def update_candidates(
         self, ids: Int[Tensor, "G k"], state: PipelineState, *, beams: Int[Tensor, "G k"], rows_per_group: int
     ) -> tuple[Bool[Tensor, "G k"], PipelineState]:
-        """Which continuations of beams would end, `rows_per_group` beams in a group, and the history of each of them."""
+        """Feed candidate tokens of beams; return which would end their hypothesis, and the state of each candidate.
+
+        `beams` is the beam that each candidate continues, of `rows_per_group` beams in each group.
+        """
         is_ended, new_state = self.update(ids.flatten(), state.select_in_groups(beams, rows_per_group))
         return is_ended.view_as(ids), new_state
 
 
 def keep_selected(candidate_states: PipelineState, ranks: Int[Tensor, "G width"]) -> PipelineState:
-    """Of the 2 * width continuations of each group that were tried, those that live on."""
+    """Keep the states of the selected candidates, of 2 * width in each group."""
     return candidate_states.select_in_groups(ranks, 2 * ranks.size(1))

@@ -1,4 +1,4 @@
-"""What generation gives back, and where a model then stands."""
+"""Results of a search, and the model state from which decoding can go on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heedful.tensors import Tokens, select_rows
 
 
 class NoTokenError(RunError):
-    """Nothing may follow in a sentence of a batch, which is counted from 0."""
+    """No token may follow in a sentence of the batch; `sentence` is its index, from 0."""
 
     def __init__(self, index: int) -> None:
         super().__init__(
@@ -30,15 +30,15 @@ class NoTokenError(RunError):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One answer, the forced prefix included, without begin and end of sentence.
+    """One output of a search, with its forced prefix and without begin and end of sentence.
 
     Attributes:
-        ids: the tokens.
-        log_probability: sum of all token log-probabilities of the model, in nats.
-        score: what hypotheses are ranked by: `log_probability` after the length penalty.
-        token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
-        finished: whether it ended by itself; otherwise the limit cut it, or whoever told the search to stop.
-        interrupted: whether the search was told to stop before it was done with it, so that more or better might have come.
+    ids: the tokens.
+    log_probability: sum of all token log-probabilities of the model, in nats.
+    score: the ranking score: `log_probability` after the length penalty.
+    token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
+    finished: whether it ended by itself; otherwise the limit or a stopping criterion cut it.
+    cut: whether the search was interrupted before it was done with it, so that a longer or better one was possible.
     """
 
     ids: tuple[int, ...]
@@ -50,19 +50,21 @@ class Hypothesis:
 
 
 Hypotheses: TypeAlias = list[list[Hypothesis]]
-"""For each sentence its hypotheses, best first."""
+"""The hypotheses of each sentence, best first."""
 
 
 @dataclass(frozen=True)
 class ResumeState:
-    """A model behind the hypotheses of a search: a row for each, those of a sentence one after the other, best first.
+    """Model state after the hypotheses of a search, from which decoding can go on.
 
-    Searches run in torch's inference mode, so the state is one for inference mode.
+    It has a row for each hypothesis; those of a sentence follow each other, best first. Searches run in torch's
+    inference
+    mode, so the state can be used in inference mode only.
 
     Attributes:
-        state: of the model, which has read everything but the last token of each hypothesis.
-        pending_tokens: that token; position -1 where nothing was written.
-        positions: of what comes next.
+        state: of the model, which has read all but the last token of each hypothesis.
+        unread: that last token; position -1 where nothing was generated.
+        positions: position of the next token.
     """
 
     state: State
@@ -71,7 +73,7 @@ class ResumeState:
 
     @classmethod
     def from_generated(cls, state: State, generated: Tokens, *, first_positions: Int[Tensor, " N"]) -> ResumeState:
-        """Behind what was written, of which the last token is unread; `first_positions` is where it began."""
+        """Build the resume state from generated tokens, the last of which the model has not read."""
         counts = (generated.positions >= 0).sum(1)
         last = (counts - 1).clamp(min=0).unsqueeze(1)
         segments = None if generated.segments is None else generated.segments.gather(1, last)
@@ -79,7 +81,7 @@ class ResumeState:
         return cls(state, pending_tokens, first_positions + counts)
 
     def build_prompt(self, tokens: Tokens) -> Tokens:
-        """What the next search begins with, together with `state`: the unread token and then these, counted from 0."""
+        """Build the prompt of the next search: the pending token followed by `tokens`, whose positions count from 0."""
         positions = torch.where(tokens.positions >= 0, self.positions.unsqueeze(1) + tokens.positions, -1)
         segments = None
         if self.pending_tokens.segments is not None or tokens.segments is not None:
@@ -92,18 +94,18 @@ class ResumeState:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search gives back.
+    """Result of a search.
 
     Attributes:
-        hypotheses: of each sentence, best first.
-        resume_state: where the model stands behind them, so that it can read on; None unless it was asked for.
+    hypotheses: of each sentence, best first.
+    after: model state after the hypotheses; None unless it was requested.
     """
 
     hypotheses: Hypotheses
     resume_state: ResumeState | None = None
 
     def rerank(self, ranking: Sequence[Sequence[tuple[int, float]]]) -> SearchResult:
-        """For each sentence the hypotheses at these places, with these scores."""
+        """Return the result with the hypotheses of each sentence selected by index and given new scores."""
         hypotheses = [
             [replace(sentence[index], score=score) for index, score in ranked]
             for sentence, ranked in zip(self.hypotheses, ranking, strict=True)
@@ -119,13 +121,13 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class HypothesisBatch:
-    """Hypotheses of a batch as tensors, on their way to become objects.
+    """Finished hypotheses of a batch, as tensors.
 
     Attributes:
-        counts: ids of each hypothesis that were generated, end of sentence and prefix not counted.
-        scores: minus infinity where there is no hypothesis.
-        ids, token_log_probabilities: generated ones; if finished, the end of sentence stands at `counts`.
-        interrupted: see `Hypothesis`.
+    counts: number of generated ids of each hypothesis, without end of sentence and prefix.
+    scores: minus infinity where there is no hypothesis.
+    ids, token_log_probabilities: of the generated tokens; if finished, the end of sentence is at `counts`.
+    cut: see `Hypothesis.interrupted`.
     """
 
     counts: Int[Tensor, "B n"]
@@ -137,7 +139,7 @@ class HypothesisBatch:
     interrupted: Bool[Tensor, "B n"]
 
     def to_tokens(self, prefill: PrefillOutput) -> Tokens:
-        """What was generated of each hypothesis that there is, the end of sentence included; -1 behind it."""
+        """Return the generated tokens of each existing hypothesis, end of sentence included; position -1 after it."""
         exists = self.scores > -math.inf
         ids, counts = self.ids[exists], (self.counts + self.finished)[exists]
         sentences = exists.nonzero()[:, 0]
@@ -147,7 +149,7 @@ class HypothesisBatch:
         return Tokens(ids, positions, segments)
 
     def to_hypotheses(self, prefill: PrefillOutput) -> Hypotheses:
-        """The hypotheses as objects, behind their forced prefixes and in the order given."""
+        """Convert to `Hypothesis` objects, prepending the forced prefixes; keeps the order."""
         lengths = prefill.prefix_lengths.tolist()
         prefixes = [ids[:n] for ids, n in zip(prefill.prefix.tolist(), lengths, strict=True)]
         prefix_scores = [
@@ -162,6 +164,7 @@ class HypothesisBatch:
 def _build_hypotheses(
     index: int, prefix: list[int], prefix_scores: list[float], *fields: list[Any]
 ) -> list[Hypothesis]:
+    """Build the hypotheses of one sentence; raises `NoTokenError` if it has none or a score is not a number."""
     hypotheses = [
         Hypothesis(
             ids=(*prefix, *ids[:count]),

@@ -1,4 +1,4 @@
-"""Reading on where a model's positions end: the newest part of the text is read again from position 0."""
+"""Decoding beyond the longest context of a model: the newest tokens are read again from position 0."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from heedful.tensors import (
 )
 
 _CHUNK_COLUMNS = 128
-"""Columns that are read again at a time: logits of a whole context, which nobody wants, would fill the memory."""
+"""Columns that are read again at one time; the logits of a whole context would fill the memory."""
 
 
 @dataclass(frozen=True)
 class RollingContextState:
-    """A model's state, and the tokens that it has read.
+    """State of a model and the tokens that it has read.
 
     Attributes:
-        inner: of the model.
-        text: id and segment of those of each row, in their order from the left; None before the first.
-        counts: how many there are.
-        has_segments: whether any token had a segment; where none has, the model is given none.
-        width: rows of a group, see `heedful.tensors.RowSelection`.
+    inner: the model's own state.
+    text: id and segment of the tokens of each row, left-aligned; None before the first one.
+    counts: number of tokens of each row.
+    parted: whether any token had a segment; if none had, the model is given none.
+    width: rows of a group, see `RowSelection`.
     """
 
     inner: State
@@ -46,12 +46,12 @@ class RollingContextState:
     width: int = 1
 
     def reorder(self, rows: RowSelection) -> RollingContextState:
-        """With other rows."""
+        """Return the state with its rows reordered."""
         inner, text, counts = select_rows((self.inner, self.text, self.counts), rows)
         return RollingContextState(inner, text, counts, self.has_segments, 1 if rows.ignores_groups else rows.width)
 
     def concat(self, others: Sequence[RollingContextState]) -> RollingContextState:
-        """With the rows of others."""
+        """Concatenate the rows of several states."""
         parts = (self, *others)
         inner, text, counts = concat_rows([(part.inner, part.text, part.counts) for part in parts])
         has_segments = any(part.has_segments for part in parts)
@@ -60,16 +60,19 @@ class RollingContextState:
 
 @final
 class RollingContextEngine:
-    """An engine that has a longest context, as one that has none.
+    """Engine that decodes texts longer than the context of the model.
 
-    A row reads at positions 0, 1, ... until `max_context` tokens are read. The token after those does not fit: with it, the
-    newest `kept_tokens` tokens are read again as if the text began with them, at positions 0 to `kept_tokens` - 1, and so on. When a
-    row does so depends on its own tokens only; its neighbours are read again unchanged where it happens.
+    A row reads at positions 0, 1, ... until it has `longest` tokens. The next token does not fit. So the newest `kept`
+    tokens,
+    this one included, are read again at positions 0 to `kept` - 1, and so on. When that happens depends on the row's
+    own
+    tokens only; other rows are read again unchanged at that moment.
 
     Args:
-        engine: looks at no source.
-        max_context: tokens that have a position.
-        kept_tokens: of them, how many stay; a half unless given. `max_context` reads all of them again for every token.
+        engine: a model without a source.
+        longest: number of tokens that have a position.
+        kept: number of tokens that are read again; half of them unless given. `longest` reads all again for every
+            token.
     """
 
     def __init__(self, engine: Engine[None], *, max_context: int, kept_tokens: int | None = None) -> None:
@@ -82,15 +85,15 @@ class RollingContextEngine:
 
     @property
     def device(self) -> torch.device:
-        """The engine's own."""
+        """Device of the engine."""
         return self._engine.device
 
     def init_state(self, source: None = None) -> RollingContextState:
-        """Nothing is read."""
+        """Return the state before the first token."""
         return RollingContextState(self._engine.init_state(None))
 
     def step(self, tokens: Tokens, state: RollingContextState) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
-        """As `Engine.step`; of the positions it only counts which tokens exist."""
+        """Run `Engine.step`; only the sign of the positions is used."""
         state = self._init_buffers(state, tokens)
         if state.has_segments and tokens.segments is None:
             tokens = replace(tokens, segments=torch.zeros_like(tokens.ids))
@@ -112,18 +115,20 @@ class RollingContextEngine:
             start += max(num_columns, 1)
         return torch.cat(logits_parts, 1), state
 
-    def stride(
-        self, tokens: Tokens, state: RollingContextState, *, bounds: MultiStepLimits
+    def decode_greedy(
+        self, tokens: Tokens, state: RollingContextState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, RollingContextState] | None:
-        """As many steps of greedy search as fit, if the engine knows how to take them at once."""
+        """Decode as many greedy tokens as fit into the context in one call, if the engine supports it; else return
+        None.
+        """
         if not isinstance(self._engine, MultiStepDecoder) or state.text is None or state.counts is None:
             return None
-        bounds = replace(bounds, max_steps=min(bounds.max_steps, self.max_context - int(state.counts.amax())))
-        if bounds.max_steps < 2:
+        limits = replace(limits, max_steps=min(limits.max_steps, self.max_context - int(state.counts.amax())))
+        if limits.max_steps < 2:
             return None
         is_token = tokens.positions >= 0
         positions = torch.where(is_token, state.counts.unsqueeze(1), -1)
-        result = self._engine.decode_greedy(replace(tokens, positions=positions), state.inner, limits=bounds)
+        result = self._engine.decode_greedy(replace(tokens, positions=positions), state.inner, limits=limits)
         if result is None:
             return None
         output, inner = result
@@ -135,6 +140,7 @@ class RollingContextEngine:
         return output, self._append_tokens(read_tokens, replace(state, inner=inner), sizes=sizes)
 
     def _init_buffers(self, state: RollingContextState, tokens: Tokens) -> RollingContextState:
+        """Return the state with token buffers, created if this is its first step."""
         has_segments, rows = state.has_segments or tokens.segments is not None, len(tokens.ids)
         if state.text is not None:
             return replace(state, has_segments=has_segments)
@@ -144,7 +150,10 @@ class RollingContextEngine:
     def _step_within_context(
         self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
-        """Tokens that fit; `sizes` counts the tokens of each row, each of these included."""
+        """Run a step with tokens that fit into the context.
+
+        `sizes` counts the tokens of each row up to and including each of these.
+        """
         assert state.text is not None
         is_token = tokens.positions >= 0
         positions = torch.where(is_token, sizes - 1, -1)
@@ -154,7 +163,7 @@ class RollingContextEngine:
     def _append_tokens(
         self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
     ) -> RollingContextState:
-        """The state with these tokens in its text."""
+        """Append the tokens to the buffers of the state."""
         assert state.text is not None
         is_token = tokens.positions >= 0
         columns = torch.where(is_token, sizes - 1, self.max_context)
@@ -165,7 +174,7 @@ class RollingContextEngine:
     def _step_with_overflow(
         self, token: Tokens, state: RollingContextState
     ) -> tuple[Float[Tensor, "B 1 V"], RollingContextState]:
-        """One token of each row, which does not fit into some."""
+        """Decode one token when some rows have reached the context limit."""
         assert state.text is not None and state.counts is not None
         is_token = token.positions[:, 0] >= 0
         sizes = state.counts + is_token
@@ -181,7 +190,10 @@ class RollingContextEngine:
     def _reencode(
         self, text: Int[Tensor, "B L 2"], counts: Int[Tensor, " B"], old_state: RollingContextState
     ) -> tuple[Float[Tensor, "B 1 V"], State]:
-        """What follows the last of these tokens, and the state behind it, with groups and segments as before."""
+        """Read these tokens from position 0; return the logits of the last one and the new state.
+
+        Groups and segments are those of `old_state`.
+        """
         inner, last_logits, width = self._engine.init_state(None), None, old_state.width
         if width > 1:
             inner = select_rows(inner, RowSelection.expand(len(text) // width, width, device=text.device))
@@ -205,11 +217,12 @@ class RollingContextEngine:
 
 
 def _stack_ids_and_segments(tokens: Tokens) -> Int[Tensor, "B T 2"]:
+    """Stack ids and segments along a last axis."""
     return torch.stack((tokens.ids, torch.zeros_like(tokens.ids) if tokens.segments is None else tokens.segments), 2)
 
 
 def count_kept_tokens(length: int, *, max_context: int, kept_tokens: int | None = None) -> int:
-    """How many of a text's `length` tokens a `RollingContextEngine` model still has in its context when all are read."""
+    """Return how many of `length` tokens are in the context of a `RollingContextEngine` after all are read."""
     kept_tokens = max(1, max_context // 2) if kept_tokens is None else kept_tokens
     tokens_per_shift = max_context + 1 - kept_tokens
     return length - -(-max(0, length - max_context) // tokens_per_shift) * tokens_per_shift

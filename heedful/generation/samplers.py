@@ -1,4 +1,4 @@
-"""How the next token is taken from the logits, and which tokens may not be."""
+"""Samplers that choose the next token from the logits, and filters that forbid tokens."""
 
 from __future__ import annotations
 
@@ -22,35 +22,38 @@ _FIRST_GUESS = 256
 
 @runtime_checkable
 class LogitsFilter(Protocol):
-    """Forbids tokens: sets their logits to minus infinity, in place or not, and leaves the others alone."""
+    """Function that forbids tokens: it sets their logits to minus infinity and leaves the others unchanged."""
 
     def __call__(self, logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """The filtered logits; `lengths` counts the new tokens of each row, its forced prefix included."""
+        """Return the filtered logits, possibly in place.
+
+        `lengths` counts the new tokens of each row, its forced prefix included.
+        """
         ...
 
 
 @final
 @dataclass(frozen=True)
 class SuppressTokens:
-    """These tokens never come: padding, begin of sentence, unknown words."""
+    """Filter that always forbids the tokens `ids`, such as padding, begin of sentence and unknown words."""
 
     ids: tuple[int, ...]
 
     def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Set the logits of the suppressed tokens to minus infinity, in place."""
         return logits.index_fill_(1, _ids_tensor(self.ids, logits.device), -math.inf)
 
 
 @final
 @dataclass(frozen=True)
 class MinimumLength:
-    """Ends no sentence before it has `min_tokens` tokens, its forced prefix included and `eos` not."""
+    """Filter that forbids `eos` before a row has `tokens` tokens, its forced prefix included and `eos` not."""
 
     min_tokens: int
     eos: int
 
     def __call__(self, logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Forbid `eos` in the rows that are too short, in place."""
         logits[:, self.eos].masked_fill_(lengths < self.min_tokens, -math.inf)
         return logits
 
@@ -58,7 +61,7 @@ class MinimumLength:
 @final
 @dataclass(frozen=True)
 class TopKFilter:
-    """Only the `k` most probable tokens, Fan et al. 2018; of equal ones those with the smaller ids."""
+    """Filter that keeps the `k` most probable tokens (Fan et al. 2018); among equal ones those with smaller ids."""
 
     k: int
 
@@ -67,7 +70,7 @@ class TopKFilter:
             raise RecipeError(f"top-k: {self.k} tokens; must be at least 1")
 
     def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In a copy."""
+        """Return a copy of the logits with all but the top k set to minus infinity."""
         top = top_k(logits, min(self.k, logits.size(1)))
         return torch.full_like(logits, -math.inf).scatter_(1, top.ids, top.values)
 
@@ -75,7 +78,7 @@ class TopKFilter:
 @final
 @dataclass(frozen=True)
 class TopPFilter:
-    """Only the fewest most probable tokens that together have probability `p`, Holtzman et al. 2020."""
+    """Filter that keeps the fewest most probable tokens with a joint probability of `p` (Holtzman et al. 2020)."""
 
     p: float
 
@@ -84,7 +87,7 @@ class TopPFilter:
             raise RecipeError(f"top-p: {self.p}; must be above 0 and at most 1")
 
     def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In a copy, unless `p` is 1."""
+        """Return a copy of the logits with the other tokens at minus infinity; the logits themselves if `p` is 1."""
         if self.p == 1:
             return logits
         total = logits.logsumexp(1, keepdim=True)
@@ -101,7 +104,7 @@ class TopPFilter:
 @final
 @dataclass(frozen=True)
 class MinPFilter:
-    """Only tokens at least `p` times as probable as the most probable one, Nguyen et al. 2024."""
+    """Filter that keeps tokens at least `p` times as probable as the most probable one (Nguyen et al. 2024)."""
 
     p: float
 
@@ -110,7 +113,7 @@ class MinPFilter:
             raise RecipeError(f"min-p: {self.p}; must be above 0 and at most 1")
 
     def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """In place."""
+        """Set the logits of the less probable tokens to minus infinity, in place."""
         floor = logits.amax(1, keepdim=True) + math.log(self.p)
         return logits.masked_fill_(logits < floor, -math.inf)
 
@@ -118,7 +121,7 @@ class MinPFilter:
 def apply_filters(
     logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], *, filters: Iterable[LogitsFilter]
 ) -> Float[Tensor, "N V"]:
-    """The logits after all filters in their order; may overwrite the given ones."""
+    """Apply all filters to the logits in order; may overwrite `logits`."""
     for logits_filter in filters:
         logits = logits_filter(logits, lengths)
     return logits
@@ -126,17 +129,18 @@ def apply_filters(
 
 @lru_cache(maxsize=64)
 def _ids_tensor(ids: tuple[int, ...], device: torch.device) -> Int[Tensor, " n"]:
+    """Return the ids as a cached tensor on the device."""
     with torch.inference_mode(False):  # it is kept, and may next be wanted where gradients are recorded
         return torch.tensor(ids, dtype=torch.long, device=device)
 
 
 @dataclass(frozen=True)
 class SamplerContext:
-    """How far each row is.
+    """What a sampler knows of each row.
 
     Attributes:
-        lengths: new tokens so far, the forced prefix included.
-        rng_streams: the number of each row's own source of chance.
+    lengths: number of new tokens so far, the forced prefix included.
+    streams: number of the random stream of each row.
     """
 
     lengths: Int[Tensor, " N"]
@@ -145,22 +149,22 @@ class SamplerContext:
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Takes one token for each row."""
+    """Function that chooses one token for each row."""
 
     def __call__(self, logits: Float[Tensor, "N V"], context: SamplerContext) -> Int[Tensor, " N"]:
-        """The ids taken, -1 where none is possible; may overwrite the logits of tokens that it leaves."""
+        """Return the chosen ids, -1 where no token is possible; may overwrite `logits`."""
         ...
 
 
 @final
 @dataclass(frozen=True)
 class GreedySampler:
-    """The most probable token, of equal ones that with the smallest id."""
+    """Sampler that takes the most probable token, among equal ones that with the smallest id."""
 
     filters: tuple[LogitsFilter, ...] = ()
 
     def __call__(self, logits: Float[Tensor, "N V"], context: SamplerContext) -> Int[Tensor, " N"]:
-        """Greedy."""
+        """Return the id with the largest filtered logit of each row, or -1."""
         top = top_k(upcast_logits(apply_filters(logits, context.lengths, filters=self.filters)), 1)
         possible = top.values > -math.inf  # false for not a number, too
         return torch.where(possible, top.ids, -1).squeeze(1)
@@ -169,10 +173,10 @@ class GreedySampler:
 @final
 @dataclass(frozen=True)
 class MultinomialSampler:
-    """A token drawn with its probability, after the temperature and then the filters.
+    """Sampler that draws a token with its probability, after the temperature and then the filters.
 
-    What a row draws is a function of `seed`, the row's stream and its length only, so it depends neither on
-    its neighbours nor on the size of the batch, and the same call gives the same tokens.
+    What a row draws depends only on `seed`, the random stream of the row and its length. So it depends neither on other
+    rows nor on the batch size, and the same call gives the same tokens.
     """
 
     temperature: float = 1.0
@@ -186,7 +190,9 @@ class MultinomialSampler:
             raise RecipeError(f"temperature: {self.temperature}; must be above 0, and greedy search is its limit at 0")
 
     def __call__(self, logits: Float[Tensor, "N V"], context: SamplerContext) -> Int[Tensor, " N"]:
-        """By inverting the distribution function, first over blocks of columns and then inside the block."""
+        """Draw one id for each row by inverting the distribution function, first over blocks of columns, then
+        within a block.
+        """
         logits = upcast_logits(logits)
         scaled = logits if self.temperature == 1 else logits / self.temperature
         scaled = apply_filters(scaled, context.lengths, filters=self.filters)
@@ -199,9 +205,10 @@ class MultinomialSampler:
 
 
 def draw_uniform(seed: int, context: SamplerContext, *, draw: int) -> Float[Tensor, " N"]:
-    """A number in [0, 1) for each row that depends on the arguments alone.
+    """Return a number in [0, 1) for each row that depends on the arguments alone.
 
-    Counters hashed by SplitMix64, Steele et al. 2014; a generator would make rows depend on the rows before them.
+    Counters are hashed with SplitMix64 (Steele et al. 2014). A random generator would make rows depend on the rows
+    before them.
     """
     state = _splitmix64(context.rng_streams + _splitmix64(torch.full_like(context.rng_streams, seed)))
     state = _splitmix64(state + 2 * context.lengths + draw)
@@ -209,7 +216,7 @@ def draw_uniform(seed: int, context: SamplerContext, *, draw: int) -> Float[Tens
 
 
 def _splitmix64(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """A permutation of the 64-bit integers that looks like chance."""
+    """Hash 64-bit integers with SplitMix64, a permutation that looks random."""
     numbers = numbers + (0x9E3779B97F4A7C15 - 2**64)
     numbers = (numbers ^ _shift_right(numbers, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     numbers = (numbers ^ _shift_right(numbers, 27)) * (0x94D049BB133111EB - 2**64)
@@ -217,12 +224,14 @@ def _splitmix64(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
 
 
 def _shift_right(numbers: Int[Tensor, " N"], bits: int) -> Int[Tensor, " N"]:
-    """Shifted to the right as if they had no sign."""
+    """Shift integers to the right as if they were unsigned."""
     return (numbers >> bits).bitwise_and(2 ** (64 - bits) - 1)
 
 
 def _sample_from_cdf(weights: Float[Tensor, "N K"], uniforms: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """The column where the running sum of the weights passes that part of it, or -1; its weight is not 0."""
+    """Return the column where the cumulative weights pass the share `uniforms` of their sum, or -1; its weight is
+    not 0.
+    """
     sums = torch.where(weights > 0, weights.double().cumsum(1), 0.0)
     passed = sums > uniforms.unsqueeze(1) * sums.amax(1, keepdim=True)
     return torch.where(passed.any(1), passed.byte().argmax(1), -1)

@@ -1,4 +1,4 @@
-"""Greedy search, sampling and streams, and the loop that they share: one more token of every row that goes on."""
+"""Greedy search, sampling and token streams, and the decoding loop that they share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOOKAHEAD_TOKENS: Final = 64
 
 @dataclass(frozen=True)
 class RowState:
-    """The rows that still grow; `limits` and `lengths` count the forced prefix."""
+    """State of the rows that are still decoded; `limits` and `lengths` count the forced prefix."""
 
     row_indices: Int[Tensor, " N"]
     positions: Int[Tensor, " N"]
@@ -44,7 +44,7 @@ class RowState:
 
 @dataclass(frozen=True)
 class SampledTokens:
-    """One more token of each row that had not ended; elsewhere `position` is -1."""
+    """One new token of each row; `positions` is -1 in rows that had ended."""
 
     row_indices: Int[Tensor, " N"]
     ids: Int[Tensor, " N"]
@@ -54,18 +54,18 @@ class SampledTokens:
 
 @dataclass(frozen=True)
 class SamplingEnd:
-    """What is left when no token comes any more.
+    """State after the last token.
 
     Attributes:
-        states: of the model, and the rows to which they belong; only the last ones unless all were to be kept.
-        interrupted: rows that would have gone on.
+    states: model states with the rows to which they belong; only the last ones unless all were to be kept.
+    cut: rows that were interrupted before they ended.
     """
 
     states: tuple[tuple[Int[Tensor, " _"], State], ...]
     interrupted: Int[Tensor, " _"]
 
     def collect_state(self, order: Int[Tensor, " M"]) -> State:
-        """Of the rows in this order, each of which is there once."""
+        """Return the model state of the rows in this order; each row must occur once."""
         rows = torch.cat([rows for rows, _ in self.states])
         joined_state = concat_rows([state for _, state in self.states])
         indices = rows.argsort()[order]
@@ -76,7 +76,7 @@ class SamplingEnd:
 
 @final
 class _SampledSteps:
-    """Columns as they come; `end` is what is left when all have come."""
+    """Iterator over sampled tokens that keeps the generator's return value as `end`."""
 
     end: SamplingEnd
 
@@ -98,7 +98,7 @@ def run_sampling(
     num_samples: int,
     pipeline: LogitsPipeline,
 ) -> SearchResult:
-    """`num_samples` answers for each sentence, and if it is to be kept, where the model stands behind each."""
+    """Draw `num_samples` outputs for each sentence; return them and, if requested, the model state after each."""
     if request.constraints is not None:
         raise RecipeError("terms that must be written: only a beam can look for them; give it a width, as in --beam 5")
     if num_samples < 1:
@@ -141,17 +141,17 @@ def _generate_tokens(
     pipeline: LogitsPipeline,
     allow_multi_step: bool,
 ) -> Generator[SampledTokens, None, SamplingEnd]:
-    """A token for every live row until all have ended or are told to; ended sentences are dropped on the way.
+    """Yield one token for every live row until all rows have ended; drop ended sentences on the way.
 
     Args:
-        step: of the engine.
-        model_state: the engine's state behind the prompts.
-        request: what is asked.
-        prefill: behind the prompts.
-        num_samples: rows of each sentence.
-        sampler: takes each token.
-        pipeline: how rows are changed and ended.
-        allow_multi_step: several tokens may be found before the first of them comes.
+    step: `Engine.step` of the model.
+    read: the engine state after the prompts.
+    request: prompt, limits and options.
+    start: output of the prefill.
+    copies: rows of each sentence.
+    pick: takes each token.
+    manner: logits processors and stopping criteria.
+    ahead: whether several tokens may be decoded before the first of them is yielded.
     """
     row_state, pipeline_state = (
         init_rows(prefill, rng_streams=request.rng_streams),
@@ -212,7 +212,10 @@ def _generate_tokens(
 
 
 def init_rows(prefill: PrefillOutput, *, rng_streams: Int[Tensor, " B"] | None) -> RowState:
-    """A row of each sentence behind its prompt; a sentence without a stream of chance has its number."""
+    """Return the state of one row for each sentence after its prompt.
+
+    A sentence without a random stream of its own uses its row number.
+    """
     rows = torch.arange(len(prefill.prefix_lengths), device=prefill.prefix_lengths.device)
     # far apart, so that the samples of one sentence are not the first ones of the next
     stream_offsets = (rows if rng_streams is None else rng_streams) << 20
@@ -228,7 +231,10 @@ _MultiStepResult: TypeAlias = tuple[RowState, list[SampledTokens], State, list[i
 def _build_multi_step(
     step: Step, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
 ) -> Callable[[RowState, SampledTokens, State], _MultiStepResult | None] | None:
-    """Takes several steps at once: of greedy search, where nobody is asked between them and the engine knows how."""
+    """Return a function that decodes several greedy tokens in one engine call, or None where that is not possible.
+
+    It needs greedy search without callbacks between the tokens, and an engine with multi-step decoding.
+    """
     engine, stop = getattr(step, "__self__", None), pipeline.stop
     needs_single_steps = request.until is not never_interrupt or not pipeline.is_stateless
     if needs_single_steps or not (
@@ -243,6 +249,7 @@ def _build_multi_step(
     forbidden = torch.tensor(ids, dtype=torch.long)
 
     def run_steps(row_state: RowState, sampled: SampledTokens, model_state: State) -> _MultiStepResult | None:
+        """Decode several tokens of each row; None where the engine cannot do it."""
         steps = min(_LOOKAHEAD_TOKENS // len(row_state.done), int((row_state.limits - row_state.lengths).amax()))
         if steps < 2:
             return None
@@ -270,7 +277,7 @@ def _build_multi_step(
 
 
 def _build_inputs(row_state: RowState, sampled: SampledTokens) -> Tokens:
-    """What is read of a column: tokens of rows that go on."""
+    """Build the next input tokens from the sampled ones; position -1 in rows that are done."""
     positions = torch.where(row_state.done, -1, sampled.positions).unsqueeze(1)
     return Tokens(sampled.ids.unsqueeze(1), positions, row_state.segments)
 
@@ -284,7 +291,11 @@ def sample_step(
     pipeline: LogitsPipeline,
     num_samples: int,
 ) -> tuple[RowState, SampledTokens, PipelineState, list[int]]:
-    """The rows after one more token, that token, the history with it, and the news that `native.grown` gives."""
+    """Sample one token of each row from the logits.
+
+    Returns the new rows, the tokens, the new pipeline state, and the number of done sentences with the first row
+    without a token, or -1.
+    """
     log_normalizers = compute_logsumexp(logits)
     processed = pipeline.apply_masks(pipeline.apply_penalties(logits, pipeline_state), pipeline_state)
     sampled_ids = sampler(processed, SamplerContext(row_state.lengths, row_state.rng_streams))
@@ -318,13 +329,14 @@ def sample_step(
 
 
 def _to_tuple(sampled: SampledTokens) -> tuple[Tensor, ...]:
+    """Return row indices, ids, positions and log-probabilities."""
     return sampled.row_indices, sampled.ids, sampled.positions, sampled.log_probabilities
 
 
 def _collect_hypotheses(
     sampled_steps: list[SampledTokens], end: SamplingEnd, prefill: PrefillOutput, *, eos: int, num_samples: int
 ) -> tuple[HypothesisBatch, Int[Tensor, " N"]]:
-    """The answers, best first in each sentence, and the rows in which they grew."""
+    """Build the hypotheses, best first in each sentence, and return them with the rows they came from."""
     rows = len(prefill.prefix_lengths) * num_samples
     ids = prefill.positions.new_zeros(rows, len(sampled_steps) + 1)
     values = prefill.prefix_log_probabilities.new_zeros(ids.shape)
@@ -354,10 +366,12 @@ def _collect_hypotheses(
 
 @final
 class TokenStream(Iterator[Tokens]):
-    """Tokens as they are picked, one column [B, 1] at a time; a row that has ended goes on with position -1.
+    """Iterator over the tokens of all rows as they are sampled, one column [B, 1] at a time.
+
+    A row that has ended goes on with position -1.
 
     Attributes:
-        interrupted: rows that were told to stop; None while tokens come.
+        cut: mask of the rows that were interrupted; None while tokens come.
     """
 
     def __init__(
@@ -373,7 +387,7 @@ class TokenStream(Iterator[Tokens]):
     @property
     @torch.inference_mode()
     def resume_state(self) -> ResumeState | None:
-        """Where the model stands when all tokens have come, put together when it is asked for; None before."""
+        """Model state after all tokens, computed on access; None while tokens come."""
         if self._end is None:
             return None
         end, pending_tokens, positions = self._end
@@ -385,6 +399,7 @@ class TokenStream(Iterator[Tokens]):
     def _stream_tokens(
         self, step: Step, state: State, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
     ) -> Generator[Tokens, None, None]:
+        """Yield the tokens of each step, and store the end state."""
         prefill, state = prefill_prompt(step, state, request)
         sampled_steps = _SampledSteps(
             _generate_tokens(
@@ -432,11 +447,11 @@ def stream_samples(
     rng_streams: Int[Tensor, " B"] | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> TokenStream:
-    """Tokens as they are picked; what `sampling_search` finds, column by column.
+    """Return a stream of tokens as they are sampled: the outputs of `sampling_search`, column by column.
 
-    The token at which `stop` ends a row is the row's last one. Penalties and bans change the logits before they are
-    picked from. Nothing is read before the first column is asked for. A forced prefix is read, but does not come out
-    again.
+    The token at which `stop` ends a row is the row's last one. Penalties and masks change the logits before sampling.
+    The
+    prompt is read when the first column is requested. A forced prefix is read, but not returned again.
     """
     request = GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, until=until, keep_state=True)
     return TokenStream(step, state, request, sampler=sampler, pipeline=LogitsPipeline(stop, penalties, logits_masks))

@@ -1,4 +1,4 @@
-"""Ways to find outputs, with one call for all of them."""
+"""Search strategies with one interface: greedy search, beam search, diverse beam search and sampling."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from heedful.tensors import Tokens
 
 
 class SearchStrategy(ABC):
-    """A way to find good outputs."""
+    """Abstract base of search strategies."""
 
     @property
     def rows_per_sentence(self) -> int:
-        """Rows of the model that each sentence takes while it is searched for."""
+        """Number of model rows that each sentence needs during the search."""
         return 1
 
     def __call__(
@@ -45,7 +45,7 @@ class SearchStrategy(ABC):
         stop: StoppingCriterion | None = None,
         until: InterruptCondition = never_interrupt,
     ) -> Hypotheses:
-        """For each row of the prompt its hypotheses, best first; see `decode_with_state`."""
+        """Return the hypotheses for each row of the prompt, best first; see `decode_with_state`."""
         return self.decode_request(
             step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until)
         ).hypotheses
@@ -63,10 +63,12 @@ class SearchStrategy(ABC):
         until: InterruptCondition = never_interrupt,
         keep_state: bool = True,
     ) -> SearchResult:
-        """For each row of the prompt its hypotheses, best first, and where the model then stands.
+        """Return the hypotheses for each row of the prompt, best first, and the model state after them.
 
-        What comes back `after` a search is what the next one begins with: `after.state`, and `after.prompt(tokens)`.
-        Penalties know the tokens of their own prompt only. For the arguments see `decode_request` and `GenerationRequest`.
+        The next search can go on from the result: its state is `resume_state.state`, its prompt
+            `resume_state.build_prompt(tokens)`.
+        Penalties know the tokens of their own prompt only. For the arguments see `decode_request` and
+        `GenerationRequest`.
         """
         return self.decode_request(
             step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until, keep_state)
@@ -74,19 +76,19 @@ class SearchStrategy(ABC):
 
     @abstractmethod
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """`decode_with_state`, of a request.
+        """Run the search for a generation request.
 
         Args:
-            step: of the engine.
-            state: of the engine, before the prompt.
-            request: what is asked.
+        step: `Engine.step` of the model.
+        state: engine state before the prompt.
+        request: prompt, limits and options.
         """
 
 
 @final
 @dataclass(frozen=True)
 class GreedySearch(SearchStrategy):
-    """The most probable token at each step."""
+    """Search that takes the most probable token at each step."""
 
     eos: int
     filters: Sequence[LogitsFilter] = ()
@@ -95,11 +97,11 @@ class GreedySearch(SearchStrategy):
 
     @property
     def sampler(self) -> Sampler:
-        """How each token is taken."""
+        """Sampler that takes each token."""
         return GreedySampler(tuple(self.filters))
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """One hypothesis for each row."""
+        """Return one hypothesis for each row."""
         pipeline = LogitsPipeline.from_request(
             request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
         )
@@ -109,7 +111,7 @@ class GreedySearch(SearchStrategy):
 @final
 @dataclass(frozen=True)
 class BeamSearch(SearchStrategy):
-    """The `n_best` of `width` hypotheses that grow side by side; see `beam_search`."""
+    """Beam search: the `n_best` best of `width` hypotheses that are extended together; see `beam_search`."""
 
     eos: int
     width: int
@@ -122,24 +124,27 @@ class BeamSearch(SearchStrategy):
 
     @property
     def rows_per_sentence(self) -> int:
-        """One for each of its outputs."""
+        """Number of model rows of each sentence: the beam width."""
         return self.width
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """`n_best` hypotheses for each row."""
+        """Return `n_best` hypotheses for each row."""
         return run_beam_search(step, state, request, search=self)
 
 
 @final
 @dataclass(frozen=True)
 class DiverseBeamSearch(SearchStrategy):
-    """The `n_best` of `width` hypotheses in `groups` that avoid each other (Vijayakumar et al. 2018).
+    """Diverse beam search: `groups` of beams that avoid each other's tokens (Vijayakumar et al. 2018).
 
-    Each group is a beam of `width / groups`. At each step the groups choose one after the other, and `diversity` is
-    taken off the log-probability of a token for each hypothesis of the groups before that took it at this step (lambda;
-    Hamming diversity). It decides what a group goes on with and is forgotten then: totals, scores and the order of the
-    answers are the model's own. A group gives as many answers as it has beams, at most, and what several groups find is
-    given once. The first group is beam search of its width, and so is the whole with one group.
+    Each group is a beam of `width / groups`. At each step the groups choose one after the other. A token's
+    log-probability
+    is reduced by `diversity` (lambda; Hamming diversity) for each hypothesis of an earlier group that took it at this
+    step.
+    The reduction only decides which hypotheses a group keeps: totals, scores and the final order are the model's own. A
+    group gives at most as many hypotheses as it has beams; one that several groups find is given once. The first group
+    is
+    a beam search of its width, and so is the whole search with one group.
     """
 
     eos: int
@@ -155,18 +160,22 @@ class DiverseBeamSearch(SearchStrategy):
 
     @property
     def rows_per_sentence(self) -> int:
-        """One for each of its outputs."""
+        """Number of model rows of each sentence: the beams of all groups."""
         return self.width
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """At most `n_best` hypotheses for each row; `RecipeError` where these are to hold terms."""
+        """Return at most `n_best` hypotheses for each row.
+
+        Raises:
+        RecipeError: the request has lexical constraints, which this search does not support.
+        """
         return run_diverse_beam_search(step, state, request, search=self)
 
 
 @final
 @dataclass(frozen=True)
 class SamplingSearch(SearchStrategy):
-    """`num_samples` outputs whose tokens are drawn by `sampler`."""
+    """Search that draws `n` outputs of each sentence with a sampler."""
 
     eos: int
     sampler: Sampler
@@ -176,11 +185,11 @@ class SamplingSearch(SearchStrategy):
 
     @property
     def rows_per_sentence(self) -> int:
-        """One for each of its outputs."""
+        """Number of model rows of each sentence: one for each sample."""
         return self.num_samples
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """`num_samples` hypotheses for each row."""
+        """Return `num_samples` hypotheses for each row."""
         pipeline = LogitsPipeline.from_request(
             request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
         )
@@ -207,30 +216,34 @@ def beam_search(
     on_step: Callable[[BeamStep], None] | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """The `n_best` best answers of each sentence that `width` hypotheses growing side by side can find.
+    """Decode each sentence with beam search; return its `n_best` best hypotheses.
 
-    At each step the 2 * width best continuations of a sentence are ranked. Those that end it and are among the first
-    `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished ones and no
-    live one can beat the worst of them: no score will exceed the present one divided by the largest divisor to come.
+    At each step the 2 * width best continuations of a sentence are ranked. Those that end the sentence and are among
+    the
+    first `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished
+    hypotheses
+    and no live one can beat the worst of them: no future score exceeds the present one divided by the largest divisor
+        to come.
 
     Args:
-        step: see `Engine.step`; anything that obeys its laws.
+        step: see `Engine.step`; any function that keeps its laws.
         state: one row for each sentence.
-        prompt: what stands before the answer, at least the begin of sentence; may be padded anywhere.
-        width: live hypotheses of each sentence.
+        prompt: what stands before the output, at least the begin of sentence; may be padded anywhere.
+        width: number of live hypotheses of each sentence.
         eos: the token that ends a sentence.
-        max_new_tokens: most new tokens, the forced prefix and `eos` among them. Where fewer than `n_best` are finished then,
-            those still alive are returned behind them, as unfinished.
-        length_penalty: how hypotheses of different length compare.
-        n_best: answers wanted, at most `width`; fewer come back where fewer exist.
-        prefix: ids with which the answers begin, -1 behind them; part of their scores, even if longer than the limit.
-        filters: forbid tokens. Log-probabilities are those of the model without filters, what `score` gives.
-        penalties: change logits before filters do. Hypotheses are ranked by the probabilities that come of it, which
-            add up to one again; `log_probability` stays that of the model.
-        logits_masks: forbid tokens in the light of those before; ranking and log-probabilities are as with filters.
-        stop: ends hypotheses besides `eos`; the token at which it does is their last, and they are not `finished`.
-        on_step: is told of every step; nothing is computed for it unless given.
-        until: tells the search to give back the best that it has, ended or not.
+        max_new_tokens: largest number of new tokens, the forced prefix and `eos` included. Where fewer than `n_best`
+            hypotheses are
+            finished then, the best live ones follow them, as unfinished.
+        length_penalty: makes hypotheses of different lengths comparable.
+        n_best: number of hypotheses, at most `width`; fewer are returned where fewer exist.
+        prefix: ids with which the outputs begin, -1 after them; part of their scores, even if longer than the limit.
+        filters: forbid tokens. Log-probabilities are those of the model without filters, as `score_target` gives them.
+        penalties: change logits before the filters. Hypotheses are ranked by the resulting probabilities, which are
+            normalised again; `log_probability` stays that of the model.
+        logits_masks: forbid tokens depending on earlier ones; ranking and log-probabilities are as with filters.
+        stop: ends hypotheses besides `eos`; the token at which it does so is their last, and they are not `finished`.
+        on_step: called with every step; its argument is computed only if it is given.
+        until: when it returns True, the search returns the best hypotheses so far, ended or not.
     """
     search = BeamSearch(eos, width, length_penalty, n_best, filters, on_step, penalties, logits_masks)
     return search.decode_request(
@@ -252,7 +265,7 @@ def greedy_search(
     stop: StoppingCriterion | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """One answer for each sentence, each token the most probable one; arguments as in `beam_search`."""
+    """Decode each sentence with greedy search, the most probable token at each step; arguments as in `beam_search`."""
     search = GreedySearch(eos, filters, penalties, logits_masks)
     return search.decode_request(
         step, state, GenerationRequest(prompt, max_new_tokens, prefix, stop=stop, until=until)
@@ -275,11 +288,12 @@ def sampling_search(
     stop: StoppingCriterion | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """`num_samples` answers for each sentence, best first; other arguments as in `beam_search`.
+    """Draw `num_samples` outputs for each sentence, best first; other arguments as in `beam_search`.
 
-    Scores are log-probabilities, those of the model before penalties, temperature and filters. `rng_streams` gives each
-    sentence the number of its own source of chance, by default its row: a caller that batches sentences in another
-    order passes their numbers in the original one, and every answer stays the same.
+    Scores are log-probabilities of the model before penalties, temperature and filters. `rng_streams` gives each
+    sentence the
+    number of its own random stream, by default its row. A caller that batches sentences in another order passes the
+    original numbers, and every output stays the same.
     """
     search = SamplingSearch(eos, sampler, num_samples, penalties, logits_masks)
     return search.decode_request(

@@ -1,4 +1,4 @@
-"""When a row ends, and when a whole search does."""
+"""Criteria that end a row, and conditions that interrupt a whole search."""
 
 from __future__ import annotations
 
@@ -14,75 +14,75 @@ from torch import Tensor
 from heedful.models.interface import State
 
 InterruptCondition: TypeAlias = Callable[[], bool]
-"""Whether a search is to give back what it has found so far; asked before the first token and before every step.
+"""Function that returns True to interrupt a search, which then returns what it has found.
 
-A `Deadline` is one, and so is `is_set` of a `threading.Event`.
+Called before the first token and before every step. A `Deadline` is one, and so is `is_set` of a `threading.Event`.
 """
 
 
 @final
 @dataclass(frozen=True)
 class Deadline:
-    """True from a moment on, in seconds of `time.monotonic`."""
+    """Condition that is True from a time of `time.monotonic` on, in seconds."""
 
     end_time: float
 
     @classmethod
     def from_seconds(cls, seconds: float) -> Deadline:
-        """So long from now."""
+        """Return the deadline that many seconds from now."""
         return cls(time.monotonic() + seconds)
 
     def __call__(self) -> bool:
-        """Whether it has passed."""
+        """Return whether the deadline has passed."""
         return time.monotonic() >= self.end_time
 
 
 def never_interrupt() -> bool:
-    """A search that ends by itself."""
+    """Return False: the search runs to its end."""
     return False
 
 
 @runtime_checkable
 class StoppingCriterion(Protocol):
-    """Decides which rows have ended; what it remembers goes in and comes out, a row of it for each row."""
+    """Criterion that decides which rows have ended; its state has one row for each row."""
 
     def init_state(self, prefix: Int[Tensor, "N L"], /) -> State:
-        """The state before the first free token; `prefix` is the forced prefix, -1 behind it."""
+        """Return the state before the first free token; `prefix` is the forced prefix, -1 after it."""
         ...
 
     def __call__(self, ids: Int[Tensor, " N"], state: State, /) -> tuple[Bool[Tensor, " N"], State]:
-        """True where a row ends with this token, and the state after it; rows that had ended mean nothing."""
+        """Return True where a row ends with its new token, and the next state; values of ended rows are ignored."""
         ...
 
 
 @final
 @dataclass(frozen=True)
 class StopOnToken:
-    """Ends a row at this token."""
+    """Criterion that ends a row at one token, such as the end of sentence."""
 
     token_id: int
 
     def init_state(self, _written: Int[Tensor, "N L"], /) -> None:
-        """Nothing is remembered."""
+        """Return None: this criterion has no state."""
 
     def __call__(self, ids: Int[Tensor, " N"], _state: State, /) -> tuple[Bool[Tensor, " N"], None]:
-        """At the end of sentence, for example."""
+        """Return which ids are the token."""
         return ids == self.token_id, None
 
 
 @final
 @dataclass(frozen=True)
 class AnyCriterion:
-    """Ends a row where one of several would."""
+    """Criterion that ends a row where any of several criteria does."""
 
     criteria: tuple[StoppingCriterion, ...]
 
     def init_state(self, written: Int[Tensor, "N L"], /) -> tuple[State, ...]:
-        """The states of all."""
+        """Return the states of all criteria."""
         return tuple(criterion.init_state(written) for criterion in self.criteria)
 
     def __call__(self, ids: Int[Tensor, " N"], state: tuple[State, ...], /) -> tuple[Bool[Tensor, " N"], State]:
-        """All are told of every token, whichever decides."""
+        """Feed the tokens to all criteria; return where any of them ends a row."""
         is_ended, new_states = torch.zeros_like(ids, dtype=torch.bool), []
         for criterion, old_state in zip(self.criteria, state, strict=True):
             ends_here, new_state = criterion(ids, old_state)

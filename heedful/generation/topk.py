@@ -1,6 +1,6 @@
-"""The largest logits of many columns: exact, ties broken by place, faster on a CPU than `torch.topk`.
+"""Exact top-k of logits with ties broken by index, faster on a CPU than `torch.topk`.
 
-Where the library of native code is installed it does the same.
+Uses the native library where it is installed, with the same results.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CACHE_SIZE = 1 << 17  # logits that stay in the cache of a core
 
 @dataclass(frozen=True)
 class TopKResult:
-    """The largest sums of each group of rows, falling; equal ones in the order of rows, then columns.
+    """The k largest sums of each group of rows, in falling order; equal ones by row, then by column.
 
     Attributes:
-        members: in which row of its group each was found.
-        ids: in which column.
+    members: row of its group in which each was found.
+    ids: column in which each was found.
     """
 
     values: Float[Tensor, "G k"]
@@ -34,7 +34,7 @@ class TopKResult:
 
 
 def compute_logsumexp(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
-    """log(sum(exp(logits))) of each row, a few rows at a time, so that what is in between stays in the cache."""
+    """Return log(sum(exp(logits))) of each row, computed a few rows at a time to stay in the CPU cache."""
     if (library := native_kernels.find_library_for(logits)) is not None:
         return native_kernels.compute_logsumexp(library, logits)
     rows = max(1, _CACHE_SIZE // logits.size(1))
@@ -44,7 +44,7 @@ def compute_logsumexp(logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
 
 
 def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G width"] | None = None) -> TopKResult:
-    """The `k` largest of `logits + offsets` in each group of `width` rows; without offsets, in each row.
+    """Return the `k` largest of `logits + offsets` in each group of `width` rows; without offsets, in each row.
 
     Exact: the k largest values of a group lie in those k blocks of 64 columns that have the largest maxima,
     so all other columns are only read once, by a vectorised maximum. Gives fewer than `k` only where a group
@@ -76,7 +76,7 @@ def top_k(logits: Float[Tensor, "N V"], k: int, *, offsets: Float[Tensor, "G wid
 
 
 def _argmax_rows(logits: Float[Tensor, "N V"]) -> TopKResult:
-    """The largest of each row in as few operations as there can be: greedy search does little else."""
+    """Return the largest logit of each row with as few operations as possible, for greedy search."""
     rows, columns = logits.shape
     if rows * columns <= _DIRECT_SIZE or columns < BLOCK_SIZE:
         values, ids = logits.max(1, keepdim=True)
@@ -94,6 +94,7 @@ def _argmax_rows(logits: Float[Tensor, "N V"]) -> TopKResult:
 
 
 def _compute_block_maxima(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N blocks"]:
+    """Return the maximum of each block of columns."""
     num_blocked = logits.size(1) // BLOCK_SIZE * BLOCK_SIZE
     maxima = logits[:, :num_blocked].view(len(logits), num_blocked // BLOCK_SIZE, BLOCK_SIZE).amax(2)
     if num_blocked == logits.size(1):
@@ -104,7 +105,7 @@ def _compute_block_maxima(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N bloc
 def _exact_topk(
     values: Float[Tensor, "G n"], k: int, is_valid: Bool[Tensor, "G n"] | None = None
 ) -> tuple[Float[Tensor, "G k"], Int[Tensor, "G k"]]:
-    """The k largest of a few `is_valid` columns and their places; the first of equal ones first.
+    """Return the k largest of the `is_valid` columns and their indices; among equal ones the first comes first.
 
     `torch.topk` promises no order of ties and a stable sort is slow, so columns are compared as integers: the
     bits of a float in an order that integers share, and for single precision the place in the lower half.

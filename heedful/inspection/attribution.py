@@ -1,4 +1,4 @@
-"""How much each token that was read speaks for what a model says, by gradients with respect to its embedding."""
+"""Attribution of a model's outputs to its input tokens, by gradients with respect to their embeddings."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _MAX_TOKENS = 2**14
 
 @dataclass(frozen=True)
 class TokenScores:
-    """What each token is worth for each number that was explained.
+    """Attribution scores of all tokens for each explained output.
 
     Attributes:
-        axes: of the columns, one behind the other.
+        axes: of the columns, one after the other.
         scores: of the tokens.
-        values: the numbers.
-        baselines: the numbers without any word; None where the method does not need them.
+        values: the explained outputs.
+        baselines: the outputs with zero vectors for all words; None if the method does not need them.
     """
 
     axes: tuple[str, ...]
@@ -52,21 +52,20 @@ def attribute_outputs(
     method: Method,
     steps: int = 32,
 ) -> TokenScores | None:
-    """Attributions of all numbers that `compute_outputs` tells; None where nothing that is read has an embedding.
+    """Attribute all outputs of `compute_outputs` to the input tokens; None if no input has an embedding.
 
-    The word's own vector counts, as it is added to those of its position and of its part of the text, which stay. The
-    baseline is a vector of zeros in place of each word. A score is the vector times the gradient at the word or, of
-    integrated gradients, times the mean gradient on the straight way from zeros to all words; then the scores of a row
-    sum to the value minus the baseline, up to the error of a Gauss-Legendre rule with so many steps (their
-    proposition 1, completeness).
+    Only the word's own vector counts, as it is added to those of its position and segment, which stay. The baseline is
+    a zero vector for each word. A score is the vector times the gradient at the word or, for integrated gradients,
+    times the mean gradient on the straight path from zeros to all words; then the scores of a row sum to the value
+    minus the baseline, up to the error of a Gauss-Legendre rule with so many steps (their proposition 1, completeness).
 
-    It costs one row for each number, times the steps: as many forward and backward passes, many at a time.
+    It costs one row for each output, times the steps: as many forward and backward passes, in batches.
 
     Args:
-        compute_outputs: in evaluation mode.
-        sides: parts of the model that embed tokens.
-        lengths: tokens of each axis that may have columns.
-        method: how.
+        compute_outputs: reads copies of the text, in evaluation mode, and returns the outputs to explain.
+        sides: encoders and decoders that embed tokens.
+        lengths: number of tokens of each axis that may have columns.
+        method: gradient times input, or integrated gradients.
         steps: of integrated gradients.
 
     Raises:
@@ -112,7 +111,7 @@ def attribute_outputs(
 
 @dataclass(frozen=True)
 class _WordVectors:
-    """The words' vectors [T, d] of each axis, and the embeddings that bring them in."""
+    """The word vectors [T, d] of each axis, and the embedding modules that produce them."""
 
     embeddings: Mapping[nn.Module, str]
     words: Mapping[str, Tensor]
@@ -120,7 +119,7 @@ class _WordVectors:
     def compute_scores(
         self, compute_outputs: OutputFunction, numbers: Sequence[int], points: Sequence[float]
     ) -> dict[str, Float[Tensor, "rows T"]]:
-        """Words times gradients in rows, each with its number and its place on the way."""
+        """Return word vectors times gradients; each row has its output and its point on the path."""
         # cuDNN's recurrent kernels have no backward pass in evaluation mode
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), self.scale_words(points) as leaves:
             outputs = compute_outputs(len(numbers))
@@ -138,7 +137,7 @@ class _WordVectors:
 
     @contextmanager
     def scale_words(self, points: Sequence[float]) -> Iterator[dict[str, Float[Tensor, "rows T d"]]]:
-        """Inside the block a row reads its share of each word's vector; yields what stands for the words."""
+        """Scale the word vectors of each row by its point inside the block; yield the scaled leaf tensors."""
         leaves = {
             axis: (torch.tensor(points).to(each).view(-1, 1, 1) * each).requires_grad_()
             for axis, each in self.words.items()
@@ -147,6 +146,7 @@ class _WordVectors:
         def replace_words(
             module: InputEmbedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor
         ) -> Tensor:
+            """Return the embedding with its word vectors replaced by the scaled ones."""
             summands, positions = module.embed_parts(*args), args[0].positions
             leaf = leaves[self.embeddings[module]]
             known = positions.clamp(min=0).unsqueeze(-1).expand(-1, -1, leaf.size(-1))
@@ -166,10 +166,11 @@ _EmbeddingCalls: TypeAlias = list[tuple[Tensor, Tensor]]
 
 @contextmanager
 def _record_embeddings(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str, _EmbeddingCalls]]:
-    """Collects what is embedded of each axis inside the block."""
+    """Collect the word vectors of each axis that are embedded inside the block."""
     calls_by_axis: dict[str, _EmbeddingCalls] = {}
 
     def record_call(module: InputEmbedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor) -> None:
+        """Store positions and word vectors of a call."""
         words = module.embed_parts(*args).tokens
         calls_by_axis.setdefault(embeddings[module], []).append((args[0].positions[0], _to_float32(words[0])))
 
@@ -179,7 +180,7 @@ def _record_embeddings(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str
 
 
 def _order_by_position(calls: _EmbeddingCalls) -> Float[Tensor, "T d"]:
-    """The vector at each position, however often and in which order they were embedded."""
+    """Return the word vector at each position from all calls."""
     positions, vectors = torch.cat([tensor for tensor, _ in calls]), torch.cat([tensor for _, tensor in calls])
     is_token = positions >= 0
     count = int(positions.max()) + 1 if is_token.any() else 0
@@ -189,20 +190,21 @@ def _order_by_position(calls: _EmbeddingCalls) -> Float[Tensor, "T d"]:
 
 
 def _make_quadrature(steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places between 0 and 1 and their weights, as Gauss and Legendre have them."""
+    """Return the points between 0 and 1 and the weights of Gauss-Legendre quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(steps)
     return (nodes + 1) / 2, weights / 2
 
 
 def _pad_columns(scores: Float[np.ndarray, "N T"], width: int) -> Float[np.ndarray, "N K"]:
-    """With zeros for columns without a token."""
+    """Pad scores with zero columns up to a width."""
     return np.pad(scores, ((0, 0), (0, width - scores.shape[1])))
 
 
 def _to_float32(tensor: Tensor) -> Tensor:
-    """In 32 bits or more."""
+    """Convert a tensor to at least 32 bits."""
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _to_array(tensor: Tensor) -> np.ndarray:
+    """Convert a tensor to an array of at least 32 bits on the CPU."""
     return _to_float32(tensor.detach()).cpu().numpy()

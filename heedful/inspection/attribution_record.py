@@ -1,4 +1,4 @@
-"""What a record knows of its model beside attention: how wide its ends are, and which tokens mattered."""
+"""Parts of a record besides attention: vector sizes, and attributions of tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heedful.errors import DataError
 
 @dataclass(frozen=True)
 class VectorSize:
-    """How many numbers a part of the model makes of each token: an embedding, or the output with its choices."""
+    """Number of values per token in a part of the model: an embedding, or the output layer."""
 
     part: Literal["embedding", "output"]
     side: str
@@ -22,19 +22,20 @@ class VectorSize:
 
 @dataclass(frozen=True)
 class Attribution:
-    """How much each token that was read speaks for what was said, by gradients with respect to its embedding.
+    """How much each input token contributes to what the model produced, by gradients with respect to its embedding.
 
     Attributes:
-        method: "gradient" is the gradient times the input; "integrated" takes its mean on the way from no word to the
-            word (Sundararajan, Taly and Yan 2017, equation 1), with vectors of zeros for no word.
-        steps: places on that way; 1 of the gradient.
-        about: "written" for the tokens of `Record.written`, "answers" for those of `Record.answers`.
-        places: which of them, one for each row.
-        unit: of the scores: "nats" of the log-probability of what was said, or "" of a number that was said.
-        axes: names of those whose tokens are the columns, one axis behind the other.
-        scores: of each token; above 0 speaks for what was said.
-        values: what was explained: the log-probability, or the number.
-        baselines: the same without any word; None where the method does not need it.
+        method: "gradient" is gradient times input; "integrated" averages the gradient on the path from a baseline of
+            zero vectors to the words (Sundararajan, Taly and Yan 2017, equation 1).
+        steps: points on that path; 1 for the gradient.
+        about: "written" for the tokens of `InspectionRecord.written`, "answers" for those of
+            `InspectionRecord.answers`.
+        places: indices of the explained tokens or answers, one per row.
+        unit: of the scores: "nats" of the output's log-probability, or "" of a numeric answer.
+        axes: names of the axes whose tokens are the columns, one axis after the other.
+        scores: of each token; positive scores speak for the output.
+        values: the explained log-probability or number.
+        baselines: the same with zero vectors for all words; None if the method does not need it.
     """
 
     method: Literal["gradient", "integrated"]
@@ -58,7 +59,7 @@ class Attribution:
 
     @property
     def gaps(self) -> Float[np.ndarray, " N"] | None:
-        """What completeness lacks: value - baseline - sum of the scores, 0 if the integral is exact; None likewise."""
+        """Completeness error: value - baseline - sum of the scores; None for the gradient method."""
         if self.baselines is None:
             return None
         gaps: np.ndarray = self.values - self.baselines - self.scores.sum(1)

@@ -1,4 +1,4 @@
-"""From a model that reads and writes to the maps of a record, and how it tells positions apart."""
+"""Capture of a model's attention maps, embeddings and position encodings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from heedful.inspection.watch import ForwardHook, register_hooks, watch_attentio
 
 @dataclass(frozen=True)
 class ModelSide:
-    """A part of a model that reads tokens: "encoder" or "decoder", and the axis of these tokens."""
+    """An encoder or decoder of a model, and the axis of the tokens that it reads."""
 
     name: str
     axis: str
@@ -31,12 +31,12 @@ class ModelSide:
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """Where an attention stands in its model.
+    """The role of an attention module in its model.
 
     Attributes:
-        declaration: who looks at what.
+        declaration: the role, and the axes of queries and keys.
         layer: its number among those of the same role.
-        heads: how many it has.
+        heads: number of heads.
     """
 
     declaration: AttentionRole
@@ -45,7 +45,7 @@ class AttentionSite:
 
 
 def find_attention_sites(model: nn.Module) -> dict[str, AttentionSite]:
-    """Every attention of a model that says who looks at what, by its path and in the order of the layers."""
+    """Return every attention module that declares its role, by path and in the order of the layers."""
     counts: Counter[AttentionKind] = Counter()
     sites = {}
     for path, module in model.named_modules():
@@ -56,14 +56,14 @@ def find_attention_sites(model: nn.Module) -> dict[str, AttentionSite]:
 
 
 def find_undeclared_attention(model: nn.Module) -> list[str]:
-    """The paths of attentions that do not say who looks at what, and so have no place."""
+    """Return the paths of attention modules that do not declare their role."""
     modules = model.named_modules()
     return [path for path, module in modules if isinstance(module, TraceableAttention) and module.probe.role is None]
 
 
 @dataclass
 class AttentionCapture:
-    """What was seen while a model read one text, as often as each part was called."""
+    """Everything captured while a model read one text, call by call."""
 
     sites: dict[str, AttentionSite]
     weights: dict[str, list[Tensor]] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class AttentionCapture:
     embedded: dict[ModelSide, EmbeddingSum] = field(default_factory=dict)
 
     def build_maps(self, *, heads: Sequence[int] | None = None, with_steps: bool = False) -> tuple[AttentionMap, ...]:
-        """A map for each attention, of the first row of the batch.
+        """Build a map for each attention module, from the first row of the batch.
 
         Args:
-            heads: those that are kept; all unless given.
-            with_steps: keep all that lies between queries and outputs.
+            heads: head numbers to keep; all unless given.
+            with_steps: also keep every step between queries and outputs.
         """
         maps = [
             self._build_map(path, site, with_steps=with_steps)
@@ -87,7 +87,7 @@ class AttentionCapture:
         return tuple(attention_map if heads is None else attention_map.keep_heads(heads) for attention_map in maps)
 
     def build_embedded_tokens(self) -> tuple[EmbeddedTokens, ...]:
-        """The embedded tokens of each side."""
+        """Return the embedded tokens of each side."""
         return tuple(
             EmbeddedTokens(
                 side=side.name,
@@ -101,12 +101,13 @@ class AttentionCapture:
         )
 
     def list_vector_sizes(self) -> tuple[VectorSize, ...]:
-        """How many numbers each side makes of a token before its first layer."""
+        """Return the embedding size of each side."""
         return tuple(
             VectorSize("embedding", side.name, summands.tokens.size(-1)) for side, summands in self.embedded.items()
         )
 
     def _build_map(self, path: str, site: AttentionSite, *, with_steps: bool) -> AttentionMap:
+        """Build the map of one attention module from its calls."""
         weights = torch.cat([call if call.dim() == 4 else call.unsqueeze(1) for call in self.weights[path]], 2)
         return AttentionMap(
             path=path,
@@ -122,6 +123,7 @@ class AttentionCapture:
         )
 
     def _build_steps(self, path: str) -> AttentionSteps:
+        """Build the steps of one attention module from its calls."""
         calls = self.explained[path]
         first, biases = calls[0], [call.bias for call in calls if call.bias is not None]
         return AttentionSteps(
@@ -141,12 +143,12 @@ class AttentionCapture:
 def capture_attention(
     model: nn.Module, *, layers: Sequence[int] | None = None, sides: Mapping[nn.Module, ModelSide] | None = None
 ) -> Iterator[AttentionCapture]:
-    """Collects what the attentions of some layers do inside the block; the model's results stay the same.
+    """Capture the attention of some layers inside the block; the model's results stay the same.
 
     Args:
         model: reads one text at a time.
-        layers: of each role; all unless given.
-        sides: which tokens parts of the model read; what these make of them before the first layer is kept.
+        layers: layer numbers of each role; all unless given.
+        sides: the model's encoders and decoders, whose embedded tokens are captured too.
     """
     sites = {path: site for path, site in find_attention_sites(model).items() if layers is None or site.layer in layers}
     captured = AttentionCapture(sites)
@@ -162,7 +164,10 @@ def capture_attention(
 
 
 def _make_attention_hook(captured: AttentionCapture, path: str) -> ForwardHook:
+    """Return a hook that stores the calls of an attention module."""
+
     def hook(module: TraceableAttention, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+        """Store the explanation, input and output of a call."""
         captured.explained.setdefault(path, []).append(module.compute_trace(*args, **kwargs))
         captured.inputs.setdefault(path, []).append(args[0].detach())
         captured.outputs.setdefault(path, []).append(output.detach())
@@ -171,21 +176,24 @@ def _make_attention_hook(captured: AttentionCapture, path: str) -> ForwardHook:
 
 
 def _make_embedding_hook(captured: AttentionCapture, side: ModelSide) -> ForwardHook:
+    """Return a hook that stores the summands of a side's embeddings."""
+
     def hook(module: InputEmbedding, args: tuple[Any, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
+        """Store the summands of a call."""
         captured.embedded[side] = module.embed_parts(*args)
 
     return hook
 
 
 def find_position_encodings(model: nn.Module, *, length: int = 64) -> tuple[PositionEncoding, ...]:
-    """The position schemes of a model, each different one once.
+    """Return the distinct position encodings of a model.
 
-    Rotations are shown by what they make of a vector of ones: the dot product of two rows is then what they make of the
-    score of two such vectors.
+    Rotary encodings are shown by rotating a vector of ones: the dot product of two rows is then the score of two such
+    vectors.
 
     Args:
-        model: any.
-        length: positions, where these have no end of their own.
+        model: any model.
+        length: number of positions, where an encoding has no limit of its own.
     """
     distinct: list[PositionEncoding] = []
     for position_encoding in _iter_position_encodings(model, length):
@@ -195,6 +203,7 @@ def find_position_encodings(model: nn.Module, *, length: int = 64) -> tuple[Posi
 
 
 def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]:
+    """Yield the position encoding of every module that has one."""
     for path, module in model.named_modules():
         if isinstance(module, LearnedPosition):
             yield _build_absolute_encoding(path, module, min(length, module.table.num_embeddings - module.offset))
@@ -214,6 +223,7 @@ def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[Position
 
 
 def _build_absolute_encoding(path: str, module: AbsolutePosition, length: int) -> PositionEncoding:
+    """Build the encoding of an absolute position module."""
     tensors = [*module.parameters(), *module.buffers()]
     vectors = module(_make_positions(tensors[0] if tensors else torch.empty(0), length))[0]
     name = type(module).__name__.removesuffix("Position").lower()
@@ -221,13 +231,15 @@ def _build_absolute_encoding(path: str, module: AbsolutePosition, length: int) -
 
 
 def _make_positions(like: Tensor, length: int) -> Tensor:
+    """Return positions from 0, [1, length], on the device of `like`."""
     return torch.arange(length, device=like.device).unsqueeze(0)
 
 
 def _concat_calls(calls: Sequence[Tensor], dim: int) -> np.ndarray:
-    """What calls made of the first row, one after the other along a dimension."""
+    """Concatenate the first row of several calls along a dimension."""
     return _to_array(torch.cat(list(calls), dim)[0])
 
 
 def _to_array(tensor: Tensor) -> np.ndarray:
+    """Convert a tensor to a float32 array on the CPU."""
     return tensor.detach().float().cpu().numpy()

@@ -1,4 +1,4 @@
-"""The most probable chains of facts, by what is known of each two neighbours."""
+"""Most probable chains of facts, from probabilities of neighbouring choices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ProbableChain = tuple[tuple[int, ...], float]
 def find_likeliest_chains(
     nodes: Float[np.ndarray, "Q K"], edges: Float[np.ndarray, "Q-1 K K"], *, max_chains: int = 3
 ) -> list[ProbableChain]:
-    """The most probable sequences of a Markov chain, best first (list Viterbi; Seshadri and Sundberg 1994).
+    """Return the most probable sequences of a Markov chain, best first (list Viterbi; Seshadri and Sundberg 1994).
 
     Args:
-        nodes: how probable each choice of each step is.
-        edges: how probable the choices of each two neighbouring steps are together.
-        max_chains: how many there are, at most.
+        nodes: probability of each choice at each step.
+        edges: joint probability of the choices at two consecutive steps.
+        max_chains: maximal number of chains.
     """
     best: list[list[ProbableChain]] = [[((key,), float(probability))] for key, probability in enumerate(nodes[0])]
     for step, joint in enumerate(edges.astype(np.float64)):
@@ -38,5 +38,6 @@ def find_likeliest_chains(
 
 
 def _keep_best(chains: list[ProbableChain], max_chains: int) -> list[ProbableChain]:
+    """Return the most probable chains with non-zero probability."""
     best = sorted((chain for chain in chains if chain[1] > 0), key=lambda chain: -chain[1])[:max_chains]
     return [(path, float(probability)) for path, probability in best]

@@ -1,4 +1,4 @@
-"""Whether the parts of a record that was read fit each other."""
+"""Consistency checks of a record that was read from a file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from heedful.inspection.record import AttentionMap, InspectionRecord, ModelAnswe
 
 
 def require_consistent(record: InspectionRecord) -> None:
-    """A `DataError` where a part of a record speaks of something that the record does not have.
+    """Raise `DataError` if a part of a record refers to something that the record does not have.
 
-    What a model has made fits by itself; a file may say anything.
+    Records made from a model are consistent; a file may contain anything.
     """
     for attention_map in record.maps:
         _check_map(record, attention_map)
@@ -29,6 +29,7 @@ def require_consistent(record: InspectionRecord) -> None:
 
 
 def _check_map(record: InspectionRecord, attention_map: AttentionMap) -> None:
+    """Raise `DataError` if a map's heads, layer, size or weights are invalid."""
     heads, queries, keys = attention_map.weights.shape
     if (
         len(attention_map.heads) != heads
@@ -48,6 +49,7 @@ def _check_map(record: InspectionRecord, attention_map: AttentionMap) -> None:
 
 
 def _check_answer(answer: ModelAnswer, num_tokens: int) -> None:
+    """Raise `DataError` if an answer is empty or refers to a missing token."""
     if answer.number is None and not answer.options:
         raise DataError(f"answer about {answer.about}: has neither options nor a number")
     for index in (answer.place, *(option.place for option in answer.options)):

@@ -1,10 +1,10 @@
-"""How much of each token reaches a place over all layers: rollout and flow (Abnar and Zuidema 2020).
+"""Attention rollout and flow: how much of each input token reaches the last layer (Abnar and Zuidema 2020).
 
-Weights are means over heads. Of what a layer returns, one half is its input, which goes around the attention, and the
-other half is what the attention looked at; a query that sees nothing keeps its input. A layer of a decoder does so
-twice: towards what was read before, then towards the last layer of the encoder. Where there is no attention of one of
-these kinds, as in recurrent and convolutional models, its half-step is missing; without layers of an encoder that
-attend, the tokens of the source themselves are looked at.
+Weights are averaged over heads. Half of a layer's output is its input, through the residual connection, and the other
+half is the attended values; a query that sees nothing keeps its input. A decoder layer does so twice: with
+self-attention, then with cross-attention to the last encoder layer. If a model has no attention of one of these kinds,
+as recurrent and convolutional models, that half-step is missing; without encoder self-attention, cross-attention goes
+to the source tokens themselves.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True)
 class AttentionRollout:
-    """The share that each token of the last layer has of each token of the input.
+    """Attention rollout: the share of each input token in each token of the last layer.
 
     Attributes:
         queries: the tokens of the last layer.
-        inputs: the source's tokens where there are any, then, for a decoder, those that were read.
+        inputs: the source axes if there are any, then, for a decoder, the tokens that it read.
         shares: columns are all inputs, one axis after the other; rows sum to 1.
     """
 
@@ -43,25 +43,25 @@ class AttentionRollout:
 
     @property
     def input_tokens(self) -> list[str]:
-        """Of all inputs."""
+        """The tokens of all inputs."""
         return [token for axis in self.inputs for token in axis.tokens]
 
     def select_axis(self, name: str) -> Float[np.ndarray, "Q K"]:
-        """The columns of one axis of the inputs."""
+        """Return the columns of one input axis."""
         columns: np.ndarray = self.shares[:, _find_columns(self.inputs, name)]
         return columns
 
 
 @dataclass(frozen=True)
 class AttentionFlow:
-    """The largest flow from one token of the last layer to each token of the input, where weights are capacities.
+    """Maximum flow from one token of the last layer to each input token, with weights as capacities.
 
-    Flows to different tokens may use the same ways, so they do not sum to 1.
+    Flows to different tokens may share edges, so they do not sum to 1.
 
     Attributes:
-        query: number of the token in the last layer.
+        query: index of the token in the last layer.
         inputs: as in `AttentionRollout`.
-        amounts: of all inputs, one axis after the other; from 0 to 1.
+        amounts: for all inputs, one axis after the other; from 0 to 1.
     """
 
     query: int
@@ -69,13 +69,13 @@ class AttentionFlow:
     amounts: Float[np.ndarray, " I"]
 
     def select_axis(self, name: str) -> Float[np.ndarray, " K"]:
-        """The amounts of one axis of the inputs."""
+        """Return the amounts of one input axis."""
         amounts: np.ndarray = self.amounts[_find_columns(self.inputs, name)]
         return amounts
 
 
 def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -> AttentionRollout:
-    """The product of all layers.
+    """Compute the attention rollout, the product of all layers.
 
     Args:
         record: with all layers of the model.
@@ -90,11 +90,11 @@ def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -
 
 
 def compute_attention_flow(record: InspectionRecord, query: int, *, side: SideName | None = None) -> AttentionFlow:
-    """The largest flow from one token of the last layer down to each token of the input.
+    """Compute the maximum flow from one token of the last layer to each input token.
 
     Args:
         record: with all layers of the model.
-        query: number of the token in the last layer.
+        query: index of the token in the last layer.
         side: whose last layer, as in `compute_rollout`.
 
     Raises:
@@ -111,14 +111,14 @@ def compute_attention_flow(record: InspectionRecord, query: int, *, side: SideNa
 
 @dataclass(frozen=True)
 class AttentionStep:
-    """One attention in the graph of all: its queries are nodes from `row` on, its keys nodes from `column` on."""
+    """One map in the attention graph: its queries are nodes from `row` on, its keys nodes from `column` on."""
 
     map: AttentionMap
     row: int
     column: int
 
     def build_matrix(self, size: int) -> Float[np.ndarray, "N N"]:
-        """Where nodes take from: one half stays, the other is what is looked at; all others keep what they have."""
+        """Return the transition matrix: query rows are half themselves and half the attended keys; others stay."""
         mean = self.map.mean_weights.astype(np.float64)
         sums = mean.sum(1, keepdims=True)
         has_weights = np.abs(sums[:, 0]) > _NOTHING
@@ -131,12 +131,12 @@ class AttentionStep:
 
 @dataclass(frozen=True)
 class AttentionGraph:
-    """Nodes, the same on each level, and where those of a level take from on the level below.
+    """The graph of all attention: the same nodes on each level, and transitions from each level to the one below.
 
     Attributes:
-        inputs: what the nodes are called on the lowest level.
-        queries: what the nodes at `top` are called on the highest one.
-        top: their rows.
+        inputs: names of the nodes on the lowest level.
+        queries: names of the nodes at `top` on the highest level.
+        top: slice of those nodes.
         steps: from the tokens up.
     """
 
@@ -147,12 +147,12 @@ class AttentionGraph:
 
     @property
     def size(self) -> int:
-        """Nodes of a level."""
+        """Number of nodes on a level."""
         return sum(len(axis.tokens) for axis in self.inputs)
 
 
 def build_attention_graph(record: InspectionRecord, side: SideName | None = None) -> AttentionGraph:
-    """All attention of a side as one graph, that of the encoder below the decoder's.
+    """Build the graph of all attention of a side; a decoder's stands on the encoder's.
 
     Raises:
         DataError: as `compute_rollout`.
@@ -178,6 +178,7 @@ def build_attention_graph(record: InspectionRecord, side: SideName | None = None
     read_slice = slice(source_slice.stop, sum(len(axis.tokens) for axis in inputs))
 
     def make_step(attention_map: AttentionMap) -> AttentionStep:
+        """Return the graph step of a map."""
         rows = _find_columns(inputs, attention_map.queries) if attention_map.role == "encoder" else read_slice
         columns = read_slice if attention_map.role == "decoder" else _find_columns(inputs, attention_map.keys)
         return AttentionStep(attention_map, rows.start, columns.start)
@@ -189,7 +190,7 @@ def build_attention_graph(record: InspectionRecord, side: SideName | None = None
 
 
 def _order_maps(record: InspectionRecord, side: SideName) -> list[AttentionMap]:
-    """Attentions of a side in the order in which a token passes them."""
+    """Return the maps of a side in the order of computation; `DataError` if layers are missing."""
     roles = ("encoder",) if side == "encoder" else ("decoder", "cross")
     for role in roles:
         layers = {attention_map.layer for attention_map in record.maps if attention_map.role == role}
@@ -206,7 +207,7 @@ def _order_maps(record: InspectionRecord, side: SideName) -> list[AttentionMap]:
 
 
 def _find_read_axis(record: InspectionRecord, decoder: Sequence[AttentionMap]) -> MapAxis:
-    """What a decoder read, by position; where the record does not say, what it wrote stands for it."""
+    """Return the axis of the tokens that a decoder read, or of its generated tokens if the record has none."""
     names = [attention_map.keys for attention_map in decoder if attention_map.role == "decoder"] + [
         READ_AXIS,
         decoder[0].queries,
@@ -216,7 +217,7 @@ def _find_read_axis(record: InspectionRecord, decoder: Sequence[AttentionMap]) -
 
 
 def _find_columns(axes: Sequence[MapAxis], name: str) -> slice:
-    """Where the tokens of an axis lie among all."""
+    """Return the slice of an axis's tokens among those of all axes."""
     start = 0
     for axis in axes:
         if axis.name == name:

@@ -1,5 +1,4 @@
-"""What kind of head it is, in numbers: how sharp, how far, which tokens; for one text and for many, and for two records
-of one text, where models, or two states of one, attend differently."""
+"""Measures of attention heads for one text or many, and comparison of two records of one text."""
 
 from __future__ import annotations
 
@@ -21,25 +20,25 @@ PerHead = Float[np.ndarray, " H"]
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Means over the queries of each head; NaN where no query has what is measured.
+    """Measures of each head of a map, averaged over queries; NaN if no query can be measured.
 
-    Queries that see nothing count nowhere. Weights are taken relative to their sum, which is 1 for most attentions.
+    Queries that see nothing are ignored. Weights are relative to their sum, which is 1 for most attention.
 
     Attributes:
         entropy: in nats.
-        relative_entropy: 0 where all weight is on one key, 1 where it is equal on all visible ones; of queries that
-            see more than one key.
-        distance: between query and key, in tokens; where both are counted along the same axis.
-        diagonal: weight on the key with the query's own number; of queries for which there is such a key.
-        previous: on the key before that one, likewise.
-        next: on the key behind it, likewise.
-        first: on the first key.
-        last: on the last key.
+        relative_entropy: 0 if all weight is on one key, 1 if it is equal on all visible keys; of queries that see more
+            than one key.
+        distance: between query and key, in tokens; if both are on the same axis.
+        diagonal: weight on the key with the query's own index; of queries for which there is such a key.
+        previous: weight on the key before that one, likewise.
+        next: weight on the key after it, likewise.
+        first: weight on the first key.
+        last: weight on the last key.
         largest: the largest weight.
-        uniform: every query looks at all that it sees alike, with a relative entropy above 0.99.
-        unchanging: queries that see the same keys have the same weights, up to 0.01.
-        counts: how many queries each mean is of, by its name; for the last two, 1 if the text can tell and 0 if it
-            cannot, because no query sees two keys, or no two queries see the same ones.
+        uniform: whether every query attends to all visible keys alike, with a relative entropy above 0.99.
+        unchanging: whether queries that see the same keys have the same weights, up to 0.01.
+        counts: number of queries of each mean, by name; for the last two, 1 if the text can tell and 0 if it cannot,
+            because no query sees two keys, or no two queries see the same ones.
     """
 
     entropy: PerHead
@@ -62,12 +61,12 @@ MEASURES = tuple(each.name for each in fields(HeadMeasures) if each.name != "cou
 
 @dataclass(frozen=True)
 class HeadMeasureSums:
-    """The measures of one head, summed over queries; sums of different texts can be added.
+    """The measures of one head summed over queries; sums of different texts can be added.
 
     Attributes:
-        totals: by the name of the measure.
-        counts: how many queries each is of, likewise.
-        texts: how many there were.
+        totals: by name of the measure.
+        counts: number of queries of each, likewise.
+        texts: number of texts.
     """
 
     totals: Mapping[str, float]
@@ -76,7 +75,7 @@ class HeadMeasureSums:
 
     @staticmethod
     def from_measures(measures: HeadMeasures, index: int) -> HeadMeasureSums:
-        """Of the head at this place of a text's measures."""
+        """Create the sums of the head at an index of a text's measures."""
         counts = measures.counts
         means = {name: float(getattr(measures, name)[index]) for name in MEASURES}
         return HeadMeasureSums(
@@ -92,10 +91,10 @@ class HeadMeasureSums:
 
     @property
     def averages(self) -> dict[str, float]:
-        """The measures over all texts, in which every query counts the same; NaN where no text has what is measured.
+        """The measures over all texts, with equal weight for every query; NaN where no text can be measured.
 
-        Of `uniform` and `unchanging` the share of the texts that can tell in which it is so; besides `texts`, how many
-        there were, and `queries`, how many tokens looked in all of them.
+        For `uniform` and `unchanging`, the share of texts for which it holds among those that can tell; besides,
+        `texts` is the number of texts and `queries` the number of queries.
         """
         means = {name: self.totals[name] / count if count else math.nan for name, count in self.counts.items()}
         return {**means, "texts": self.texts, "queries": self.counts["entropy"]}
@@ -104,12 +103,12 @@ class HeadMeasureSums:
 def compute_head_measures(
     weights: Float[np.ndarray, "H Q K"], visible: Bool[np.ndarray, "Q K"], *, same_axis: bool
 ) -> HeadMeasures:
-    """What kind of head each one is.
+    """Measure each head of one attention map.
 
     Args:
-        weights: of one attention.
-        visible: who may see whom.
-        same_axis: whether queries and keys are counted along the same text.
+        weights: of one attention module.
+        visible: which keys each query may see.
+        same_axis: whether queries and keys are on the same axis.
     """
     can_see = visible.any(1)
     shares = _normalize_weights(weights[:, can_see])
@@ -145,7 +144,7 @@ def compute_head_measures(
 
 
 def measure_map(attention_map: AttentionMap) -> HeadMeasures:
-    """What kind of head each one of a map is."""
+    """Measure each head of a map."""
     # What was written stands at the place of what was read then, so that a decoder's axes count the same places.
     return compute_head_measures(
         attention_map.weights, attention_map.visible, same_axis=attention_map.role in ("encoder", "decoder")
@@ -153,7 +152,7 @@ def measure_map(attention_map: AttentionMap) -> HeadMeasures:
 
 
 def find_head_warnings(record: InspectionRecord) -> tuple[str, ...]:
-    """Which heads look at nothing in particular, or always at the same, in plain words."""
+    """Return a warning for each map whose heads attend uniformly, or alike for all queries."""
     messages = []
     for attention_map in record.maps:
         measures = measure_map(attention_map)
@@ -175,15 +174,15 @@ def find_head_warnings(record: InspectionRecord) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class HeadDifference:
-    """How far two heads are apart.
+    """How much two records differ in one head.
 
     Attributes:
         role: of the attention.
-        layer: of it.
+        layer: of the attention.
         head: its number.
-        largest: difference of any weight.
-        divergence: Jensen-Shannon divergence of their rows in bits, on average over queries: 0 for the same weights,
-            1 where they look at different keys altogether (Lin 1991).
+        largest: largest difference of a weight.
+        divergence: Jensen-Shannon divergence of the rows in bits, averaged over queries: 0 for equal weights, 1 if they
+            are on different keys (Lin 1991).
     """
 
     role: AttentionKind
@@ -194,10 +193,10 @@ class HeadDifference:
 
 
 def compare_heads(first: InspectionRecord, second: InspectionRecord) -> tuple[HeadDifference, ...]:
-    """Every head that both records have, in the order of the first.
+    """Compare every head that both records have, in the order of the first.
 
     Raises:
-        DataError: the tokens are not the same, or no attention is in both.
+        DataError: the tokens differ, or the records share no attention.
     """
     second_maps = {(attention_map.role, attention_map.layer): attention_map for attention_map in second.maps}
     differences_of_heads = []
@@ -215,16 +214,19 @@ def compare_heads(first: InspectionRecord, second: InspectionRecord) -> tuple[He
 
 
 def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, attention_map: AttentionMap) -> None:
+    """Raise `DataError` if the tokens of a map differ between two records."""
     for name in (attention_map.queries, attention_map.keys):
         first_tokens, second_tokens = first.get_axis(name).tokens, second.get_axis(name).tokens
         if first_tokens != second_tokens:
             raise DataError(
-                f"the {name} tokens of the records differ ({' '.join(first_tokens)!r} and {' '.join(second_tokens)!r}); "
+                f"the {name} tokens of the records differ ({' '.join(first_tokens)!r} and "
+                f"{' '.join(second_tokens)!r}); "
                 "record the same text, with --pair where models write differently"
             )
 
 
 def _compare_head(attention_map: AttentionMap, head: int, other_weights: Float[np.ndarray, "Q K"]) -> HeadDifference:
+    """Compare one head of a map with other weights."""
     weights = attention_map.get_head_weights(head)
     p, q = (_normalize_weights(attention_map) for attention_map in (weights, other_weights))
     middle = (p + q) / 2
@@ -235,7 +237,7 @@ def _compare_head(attention_map: AttentionMap, head: int, other_weights: Float[n
 
 
 def _normalize_weights(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray, "*H Q K"]:
-    """Of the weights of each query, relative to their sum; 0 where there is none."""
+    """Return absolute weights divided by their row sums; 0 where the sum is 0."""
     sizes = np.abs(weights.astype(np.float64))
     sums = sizes.sum(-1, keepdims=True)
     shares: np.ndarray = np.divide(sizes, sums, out=np.zeros_like(sizes), where=sums > 0)
@@ -243,18 +245,20 @@ def _normalize_weights(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray
 
 
 def _compute_kl_divergence(p: np.ndarray, middle: np.ndarray) -> np.ndarray:
+    """Return the row-wise Kullback-Leibler divergence in bits."""
     ratio = np.divide(p, middle, out=np.ones_like(p), where=p > 0)
     result: np.ndarray = (p * np.log2(ratio)).sum(1)
     return result
 
 
 def _format_heads(attention_map: AttentionMap, flags: Bool[np.ndarray, " H"]) -> str:
+    """Return the flagged head numbers in words."""
     numbers = [str(head) for head, flag in zip(attention_map.heads, flags, strict=True) if flag]
     return f"head {numbers[0]}" if len(numbers) == 1 else f"heads {', '.join(numbers)}"
 
 
 def _select_offset(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step: int) -> Float[np.ndarray, "H N"]:
-    """Weights on the keys so many tokens behind the queries, where there are such keys."""
+    """Return the weights on the keys at an offset from the queries, where there are such keys."""
     keys = queries + step
     is_valid = (keys >= 0) & (keys < shares.shape[2])
     offset_weights: np.ndarray = shares[:, np.flatnonzero(is_valid), keys[is_valid]]
@@ -264,7 +268,7 @@ def _select_offset(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step
 def _find_unchanging(
     shares: Float[np.ndarray, "H Q K"], visible_rows: Bool[np.ndarray, "Q K"]
 ) -> Bool[np.ndarray, " H"] | None:
-    """Whether no weight changes between queries that see the same; None where no two do."""
+    """Return whether weights are equal for queries that see the same keys; None if no two queries do."""
     groups: dict[bytes, list[int]] = {}
     for row, bits in enumerate(visible_rows):
         groups.setdefault(bits.tobytes(), []).append(row)

@@ -1,4 +1,4 @@
-"""Who looked at whom: an alignment matrix as one self-contained SVG, or as text for a terminal."""
+"""Alignment matrices as heat maps: self-contained SVG, or text for a terminal."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Weights = Num[np.ndarray, "..."] | Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class ColourRamp:
-    """Colours from weight 0 to weight 1 whose lightness grows in equal steps to the eye.
+    """A colour ramp from weight 0 to weight 1 whose lightness changes in perceptually equal steps.
 
     Attributes:
-        lightness: OKLab lightness of weight 0 and of weight 1, 0 (black) to 1 (white).
-        tints: OKLab (a, b) at equal distances along the ramp, joined by straight lines.
+        lightness: OKLab lightness of weight 0 and of weight 1, from 0 (black) to 1 (white).
+        tints: OKLab (a, b) at equal distances along the ramp, interpolated linearly.
     """
 
     lightness: tuple[float, float]
     tints: tuple[tuple[float, float], ...]
 
     def get_colour(self, weight: float) -> str:
-        """The colour of a weight in [0, 1] as #rrggbb."""
+        """Return the colour of a weight in [0, 1] as #rrggbb."""
         low, high = self.lightness
         position = weight * (len(self.tints) - 1)
         left = min(int(position), len(self.tints) - 2)
@@ -54,14 +54,14 @@ INK = ColourRamp((0.985, 0.28), ((-0.002, 0.002), (-0.02, -0.035), (-0.015, -0.0
 
 
 def map_colours(weights: Num[np.ndarray, "H W"], ramp: ColourRamp) -> UInt8[np.ndarray, "H W 3"]:
-    """Red, green and blue of weights in [0, 1], in 256 steps."""
+    """Return the RGB values of weights in [0, 1], quantised to 256 steps."""
     table = np.array([list(bytes.fromhex(ramp.get_colour(i / 255)[1:])) for i in range(256)], np.uint8)
     pixels: np.ndarray = table[np.rint(255 * np.clip(weights, 0, 1)).astype(int)]
     return pixels
 
 
 def _oklab_to_hex(lightness: float, a: float, b: float) -> str:
-    """sRGB of an OKLab colour (Ottosson 2020), cut to what screens can show."""
+    """Convert an OKLab colour (Ottosson 2020) to sRGB, clipped to the displayable range."""
     l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m_ = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s_ = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -85,23 +85,23 @@ def draw_alignment_svg(
     splits: Sequence[int] = (),
     highest: float = 1.0,
 ) -> str:
-    """The matrix as an SVG file: a row for each target token, a column for each source token, a tooltip in each cell.
+    """Draw an alignment matrix as SVG: a row per target token, a column per source token, a tooltip in each cell.
 
-    Each row's largest weight has a dot, unless the whole row is equal. The text follows light and dark mode; nothing
-    is loaded from anywhere. More than 20,000 cells are one image, without tooltips and dots.
+    The largest weight of each row has a dot, unless all weights of the row are equal. Text follows light and dark mode;
+    nothing is loaded from anywhere. More than 20,000 cells are drawn as one image, without tooltips and dots.
 
     Args:
         source: S tokens.
         target: T tokens.
         weights: [T, S] in [0, 1], as an array or nested lists.
-        title: a heading.
-        ramp: the colours, `GLOW` or `INK` or your own.
-        axes: what columns and rows are called.
-        splits: numbers of columns before which another kind of column begins.
-        highest: the weight of the ramp's last colour; larger ones have it, too.
+        title: heading.
+        ramp: the colours: `GLOW`, `INK` or your own.
+        axes: names of columns and rows.
+        splits: columns before which another kind of column begins.
+        highest: the weight of the ramp's last colour; larger ones get it too.
 
     Raises:
-        ValueError: no tokens, weights that are not [T, S], or weights outside [0, 1].
+        ValueError: there are no tokens, weights are not [T, S], or are outside [0, 1].
     """
     matrix = _check_weights(source, target, weights)
     tokens = [make_visible(t) for t in source], [make_visible(t) for t in target]
@@ -119,7 +119,7 @@ _ALIGNMENT_STYLE = SvgStyle("heedful-alignment", faint_colours=("#7b8190", "#8d9
 
 @dataclass(frozen=True)
 class _AlignmentPicture:
-    """Where everything lies; lengths in pixels, from the upper left corner of the matrix."""
+    """Content and layout of an alignment heat map; lengths in pixels from the upper left corner of the matrix."""
 
     source: list[str]
     target: list[str]
@@ -131,15 +131,17 @@ class _AlignmentPicture:
     highest: float
 
     def _get_colour(self, weight: float) -> str:
+        """Return the colour of a weight."""
         return self.ramp.get_colour(min(1.0, weight / self.highest))
 
     @property
     def cell_size(self) -> float:
-        """Cells shrink so that a hundred tokens still fit on a screen."""
+        """Side of a cell; cells shrink so that a hundred tokens still fit on a screen."""
         return float(np.clip(840 / max(len(self.source), len(self.target)), 11, 34))
 
     @property
     def font_size(self) -> float:
+        """Font size of the labels."""
         return min(14.0, 0.72 * self.cell_size)
 
     @property
@@ -149,11 +151,12 @@ class _AlignmentPicture:
 
     @property
     def matrix_size(self) -> tuple[float, float]:
+        """Width and height of the matrix."""
         return self.cell_size * len(self.source), self.cell_size * len(self.target)
 
     @property
     def margins(self) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom: room for the labels, the title and the scale."""
+        """Left, top, right and bottom margins for the labels, the title and the scale."""
         rows, columns = ([self._estimate_length(label) for label in labels] for labels in (self.target, self.source))
         reach = math.cos(math.radians(_TILT))
         right = (
@@ -165,9 +168,11 @@ class _AlignmentPicture:
         return max(*rows, axes, 70.0) + 16, top, max(right, heading, 200 - self.matrix_size[0], 0.0) + 20, 62.0
 
     def _estimate_length(self, label: str) -> float:
+        """Return the estimated length of a label."""
         return 0.62 * self.font_size * min(measure_columns(label), _LONGEST_LABEL + 1) + 10
 
     def render(self) -> str:
+        """Return the heat map as an SVG file."""
         left, top, right, bottom = self.margins
         (width, height), heading = self.matrix_size, escape(self.title)
         above = [f'<text x="0" y="{28 - top:.0f}" font-size="17" font-weight="600">{heading}</text>'] if heading else []
@@ -179,13 +184,16 @@ class _AlignmentPicture:
         )
 
     def _draw_labels(self) -> list[str]:
+        """Draw the token labels and axis names."""
         columns = [
-            f'<text transform="translate({self.cell_size * (i + 0.5) + 0.25 * self.font_size:.1f} -7) rotate(-{_TILT:.0f})">'
+            f'<text transform="translate({self.cell_size * (i + 0.5) + 0.25 * self.font_size:.1f} -7) '
+            f'rotate(-{_TILT:.0f})">'
             f"{escape_svg_label(token)}</text>"
             for i, token in enumerate(self.source)
         ]
         rows = [
-            f'<text x="-8" y="{self.cell_size * (i + 0.5):.1f}" dy=".34em" text-anchor="end">{escape_svg_label(token)}</text>'
+            f'<text x="-8" y="{self.cell_size * (i + 0.5):.1f}" dy=".34em" '
+            f'text-anchor="end">{escape_svg_label(token)}</text>'
             for i, token in enumerate(self.target)
         ]
         axes = [
@@ -195,7 +203,7 @@ class _AlignmentPicture:
         return [*axes, *columns, *rows]
 
     def _draw_cells(self) -> list[str]:
-        """A panel in the colour of 0 with a rounded square for each weight: weak ones sink into it."""
+        """Draw a panel in the colour of 0 with a rounded square for each weight."""
         width, height = self.matrix_size
         cell, gap = self.cell_size, self.half_gap
         side, radius = cell - 2 * gap, min(4.0, cell / 9)
@@ -218,7 +226,7 @@ class _AlignmentPicture:
         return lines
 
     def _draw_splits(self) -> list[str]:
-        """Lines where another kind of column begins."""
+        """Draw lines where another kind of column begins."""
         return [
             f'<path stroke="{self.ramp.get_colour(1.0)}" stroke-dasharray="4 3" pointer-events="none" '
             f'd="M{self.cell_size * column:.1f} -3V{self.matrix_size[1] + 3:.1f}"/>'
@@ -226,18 +234,19 @@ class _AlignmentPicture:
         ]
 
     def _draw_dots(self, row: Num[np.ndarray, " S"]) -> list[str]:
-        """A dot on the largest weight of the row, in the end of the ramp that stands out from it."""
+        """Draw a dot on the largest weight of a row, in the contrasting end of the ramp."""
         if len(row) > 1 and row.max() == row.min():
             return []
         colour = self.ramp.get_colour(0.0 if row.max() > self.highest / 2 else 1.0)
         return [
-            f'<circle cx="{self.cell_size * (i + 0.5):.1f}" cy="{self.cell_size / 2 - self.half_gap:.1f}" r="{self.cell_size / 13:.1f}" '
+            f'<circle cx="{self.cell_size * (i + 0.5):.1f}" cy="{self.cell_size / 2 - self.half_gap:.1f}" '
+            f'r="{self.cell_size / 13:.1f}" '
             f'fill="{colour}" fill-opacity="0.7" pointer-events="none"/>'
             for i in np.flatnonzero(row == row.max())
         ]
 
     def _draw_scale(self) -> list[str]:
-        """A bar from 0 to 1 below the matrix."""
+        """Draw the colour scale below the matrix."""
         _, height = self.matrix_size
         y, steps, step = height + 22, 72, 2
         bar = [
@@ -255,9 +264,9 @@ class _AlignmentPicture:
 
 
 def draw_alignment_text(source: Sequence[str], target: Sequence[str], weights: Weights) -> str:
-    """The matrix in block characters, source tokens written downwards, each row's strongest token and weight behind it.
+    """Draw an alignment matrix in block characters, with the strongest source token and its weight behind each row.
 
-    Arguments and errors are those of `draw_alignment_svg`.
+    Source tokens are written downwards. Arguments and errors are those of `draw_alignment_svg`.
     """
     matrix = _check_weights(source, target, weights)
     columns, rows = ([shorten_text(make_visible(t), 14) for t in tokens] for tokens in (source, target))
@@ -271,7 +280,7 @@ def draw_alignment_text(source: Sequence[str], target: Sequence[str], weights: W
 
 
 def _write_downwards(labels: Sequence[str]) -> list[str]:
-    """Labels as columns two characters wide that end on the last line."""
+    """Write labels as columns two characters wide that end on the last line."""
     letters = [split_graphemes(label) for label in labels]
     depth = max(map(len, letters))
     columns = [
@@ -282,7 +291,7 @@ def _write_downwards(labels: Sequence[str]) -> list[str]:
 
 
 def _check_weights(source: Sequence[str], target: Sequence[str], weights: Weights) -> Num[np.ndarray, "T S"]:
-    """The weights as an array [T, S], or a ValueError that names both shapes."""
+    """Return the weights as an array [T, S]; `ValueError` if shape or values are invalid."""
     expected_shape = (len(target), len(source))
     if not all(expected_shape):
         raise ValueError(

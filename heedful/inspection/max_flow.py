@@ -1,4 +1,4 @@
-"""The largest flow through levels of nodes, every one of which reaches into the next, by products of matrices."""
+"""Maximum flow through levels of nodes, computed with matrix operations."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ROUNDING_FACTOR = 1 - 2**-40
 
 
 class FlowNetwork:
-    """Pipes from each level to the one below, and what still fits into them.
+    """Capacities between consecutive levels of nodes, and the residual capacities of the current flow.
 
     Args:
-        steps: widths [N, N], from the lowest step up; rows are nodes of the upper level. Through what is narrower than
-            0, as weights may be that only sum to 1, nothing flows.
+        steps: capacities [N, N], from the lowest step up; rows are nodes of the upper level. Negative capacities, which
+            may come from weights that only sum to 1, count as 0.
     """
 
     def __init__(self, steps: Sequence[Float[np.ndarray, "N N"]]) -> None:
@@ -31,10 +31,10 @@ class FlowNetwork:
         self._size = len(steps[0])
 
     def compute_max_flow(self, start: int, end: int) -> float:
-        """How much can flow from a node of the highest level to one of the lowest.
+        """Return the maximum flow from a node of the highest level to a node of the lowest.
 
-        Ways are filled until there is none, always the shortest first, all of one length at a time (Dinic 1970). Most
-        searches end at once, because all that leaves the start or all that enters the end is taken.
+        Augmenting paths are filled until there is none, always the shortest first, all of one length at a time (Dinic
+        1970). Most searches end at once, because all that leaves the start or all that enters the end is used.
         """
         self._residual, self._flow = (
             [each.copy() for each in self._capacities],
@@ -48,7 +48,7 @@ class FlowNetwork:
         return total / _UNITS
 
     def _find_shortest_paths(self, start_index: int, end: int) -> list[Int[np.ndarray, " _"]]:
-        """The nodes at each distance from the first one to the end, counted over all levels; none if it is cut off."""
+        """Return the nodes at each distance on shortest paths from the first node to the end; empty without a path."""
         levels, size = len(self._residual) + 1, self._size
         frontier = np.zeros((levels, size), dtype=bool)
         unvisited = ~frontier
@@ -70,7 +70,7 @@ class FlowNetwork:
         return []
 
     def _augment_flow(self, paths: Sequence[Int[np.ndarray, " _"]]) -> int:
-        """Sends what fits along these ways, and says how much arrived: something, if there are ways at all."""
+        """Send as much flow as possible along these paths, and return the amount that arrived."""
         if not paths:
             return 0
         capacities: list[np.ndarray] = []
@@ -94,7 +94,7 @@ class FlowNetwork:
     def _residual_capacities(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]
     ) -> Int[np.ndarray, "A B"]:
-        """What still fits between nodes: the rest of a pipe down, or up again what was sent down."""
+        """Return the residual capacities between nodes: the rest of an edge down, or flow to take back."""
         capacities = np.zeros((len(above), len(below)), dtype=np.int64)
         for cells, edges, forward, _ in self._iter_edges(above, below):
             capacities[cells] = forward[edges]
@@ -103,6 +103,7 @@ class FlowNetwork:
     def _apply_flow(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"], amounts: Int[np.ndarray, "A B"]
     ) -> None:
+        """Add flow between nodes and update the residual capacities."""
         for cells, edges, forward, backward in self._iter_edges(above, below):
             forward[edges] -= amounts[cells]
             backward[edges] += amounts[cells]
@@ -110,7 +111,7 @@ class FlowNetwork:
     def _iter_edges(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]
     ) -> Iterator[tuple[_IndexGrid, _IndexGrid, Int[np.ndarray, "N N"], Int[np.ndarray, "N N"]]]:
-        """Which pairs of nodes pipes join, downwards or upwards, by which pipes, and what fits in forth and back."""
+        """Yield node pairs that edges join, the edges' indices, and residual capacity forward and backward."""
         for level in np.unique(above // self._size).tolist():
             rows = np.flatnonzero(above // self._size == level)
             for other in (level - 1, level + 1):
@@ -125,7 +126,7 @@ class FlowNetwork:
 def _distribute_flow(
     capacities: Int[np.ndarray, "A B"], supply: Int[np.ndarray, " A"], demand: Int[np.ndarray, " B"]
 ) -> Int[np.ndarray, "A B"]:
-    """What rows give to columns; every row its part of each first, the rest in turn, so that something always moves."""
+    """Distribute supply among columns: first proportionally, the rest in turn, so that some flow always moves."""
     flow = np.zeros_like(capacities)
     for last in (False, False, True):
         remaining = np.minimum(capacities - flow, demand - flow.sum(0))
@@ -142,7 +143,7 @@ def _distribute_flow(
 def _scale_to_limits(
     amounts: Int[np.ndarray, "A B"], limits: Int[np.ndarray, " M"], *, axis: int
 ) -> Int[np.ndarray, "A B"]:
-    """Less of everything where the sums along an axis are too large."""
+    """Scale amounts down where their sums along an axis exceed the limits."""
     sums = amounts.sum(axis)
     factors = _ROUNDING_FACTOR * limits / np.maximum(sums, 1)
     smaller = (amounts * np.expand_dims(np.minimum(factors, 1.0), axis)).astype(np.int64)
@@ -151,6 +152,6 @@ def _scale_to_limits(
 
 
 def _clip_cumulative(amounts: Int[np.ndarray, "A B"], limits: Int[np.ndarray, " B"]) -> Int[np.ndarray, "A B"]:
-    """The upper ones of each column, as far as they sum up to no more than its most."""
+    """Keep the first amounts of each column, as long as their sum does not exceed its limit."""
     result: np.ndarray = np.clip(limits - (amounts.cumsum(0) - amounts), 0, amounts)
     return result

@@ -1,4 +1,4 @@
-"""Tables and pictures as one HTML file that needs nothing else."""
+"""Tables and pictures as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _MAX_CELL_LENGTH = 24
 
 @runtime_checkable
 class PagePart(Protocol):
-    """What a page consists of."""
+    """A part of an HTML page."""
 
     def to_html(self) -> str:
-        """Well-formed elements, all text in them escaped."""
+        """Return well-formed elements with all text escaped."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class PageTable:
-    """Cells below headings, and what must be known to read them."""
+    """A table with title, column headings and notes."""
 
     title: str
     columns: Sequence[str]
@@ -49,7 +49,7 @@ class PageTable:
     notes: Sequence[str] = ()
 
     def format_text(self) -> str:
-        """The table in plain characters: the first column to the left, the others to the right."""
+        """Format the table in plain characters: the first column left-aligned, the others right-aligned."""
         cells = [[escape_unprintable(cell) for cell in row] for row in (self.columns, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = []
@@ -66,7 +66,7 @@ class PageTable:
         return self.to_html()
 
     def to_html(self) -> str:
-        """The table as a part of a page."""
+        """Return the table as a part of a page."""
         head = "".join(_render_cell("th", column, ' scope="col"') for column in self.columns)
         rows = ["<tr>" + "".join(_render_cell("td", cell) for cell in row) + "</tr>" for row in self.rows]
         title = f"<h2>{escape_page_text(self.title)}</h2>" if self.title else ""
@@ -76,16 +76,16 @@ class PageTable:
 
 
 def _render_cell(tag: str, text: str, attributes: str = "") -> str:
-    """A cell, which wraps where it is long, as paths are."""
+    """Return a table cell, which wraps if it is long, as paths are."""
     wraps = ' class="long"' if len(text) > _MAX_CELL_LENGTH else ""
     return f"<{tag}{attributes}{wraps}>{escape_page_text(text)}</{tag}>"
 
 
 def render_html_page(title: str, *, tables: Sequence[PagePart], pictures: Sequence[str], style: str = "") -> str:
-    """A page with tables or other parts, then pictures (SVG as `draw_line_plot` draws it), in light and in dark.
+    """Return an HTML page with tables or other parts, then SVG pictures, for light and dark mode.
 
-    `style` is more CSS, for what other parts there are. The page is also well-formed XML, and its policy forbids to
-    load or run anything.
+    `style` is more CSS for other parts. The page is also well-formed XML, and its policy forbids loading or running
+    anything.
     """
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return "\n".join(
@@ -104,11 +104,11 @@ def render_html_page(title: str, *, tables: Sequence[PagePart], pictures: Sequen
 
 
 def write_page(page: str, path: Path) -> None:
-    """Writes a page; `TrainingError` where it cannot be written."""
+    """Write a page to a file; `TrainingError` if that fails."""
     with atomic_replace(path) as beside:
         beside.write_text(page, encoding="utf-8")
 
 
 def escape_page_text(text: str) -> str:
-    """Text as a page may hold it: escaped, with a sign for every character that would not show."""
+    """Escape text for a page, with a visible code for every unprintable character."""
     return escape(escape_unprintable(text))

@@ -1,4 +1,4 @@
-"""Lines over an axis, as one self-contained SVG: scores by length, learning curves."""
+"""Line plots as self-contained SVG: scores by length, learning curves."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#fac
 
 
 def _build_css_rules(grid: str, level: str, hues: Sequence[str]) -> str:
+    """Return CSS rules for the colours of grid, levels and lines."""
     rules = [f"grid{{stroke:{grid}", f"level{{color:{level}", *(f"hue{i}{{color:{hue}" for i, hue in enumerate(hues))]
     return "".join(f".heedful-plot .{rule}}}" for rule in rules)
 
@@ -41,10 +42,10 @@ class PlotLine:
     """One line of a plot.
 
     Attributes:
-        name: what the legend calls it.
+        name: its name in the legend.
         points: (x, y), joined in this order.
-        spread: the lowest and highest y that a point may stand for, drawn as a bar; one for each point, or none.
-        band: the same drawn as an area around the line; one for each point, or none.
+        spread: lowest and highest y of each point, drawn as a bar; one per point, or none.
+        band: the same, drawn as an area around the line; one per point, or none.
     """
 
     name: str
@@ -62,13 +63,13 @@ class PlotLine:
 
     @property
     def bounds(self) -> list[tuple[Number, Number]]:
-        """All that there is of lowest and highest y."""
+        """All pairs of lowest and highest y."""
         return [low_high for low_high in (*self.spread, *self.band) if low_high is not None]
 
 
 @dataclass(frozen=True)
 class ReferenceLine:
-    """A value of y that is the same everywhere, such as a baseline: a dotted line across the plot."""
+    """A constant value of y, such as a baseline: a dotted horizontal line."""
 
     name: str
     y: Number
@@ -80,13 +81,13 @@ class ReferenceLine:
 
 @dataclass(frozen=True)
 class PlotAxis:
-    """From values to pixels, and the values that are written beside it.
+    """Mapping from values to pixels, with ticks.
 
     Attributes:
         low: the value at pixel `start`.
         high: the value at pixel `end`.
         ticks: (value, label).
-        scale: how the values between are spread.
+        scale: linear or logarithmic.
     """
 
     low: Number
@@ -97,7 +98,7 @@ class PlotAxis:
     scale: Scale = LINEAR
 
     def to_pixel(self, value: Number) -> float:
-        """Where a value lies."""
+        """Return the pixel of a value."""
         low, high = self.scale.transform(self.low), self.scale.transform(self.high)
         return self.start + (self.scale.transform(value) - low) / (high - low) * (self.end - self.start)
 
@@ -114,23 +115,23 @@ def draw_line_plot(
     y_scale: Scale = LINEAR,
     levels: Sequence[ReferenceLine] = (),
 ) -> str:
-    """An SVG with one line for each of `lines`, a legend below and a tooltip on each point.
+    """Draw a line plot as SVG, with a legend below and a tooltip on each point.
 
-    The text and the colours follow light and dark mode; nothing is loaded from anywhere.
+    Text and colours follow light and dark mode; nothing is loaded from anywhere.
 
     Args:
-        lines: what to draw; those without points are named in the legend only.
-        title: a heading.
-        x_name: what stands below the horizontal axis.
-        y_name: what stands above the vertical one.
-        x_ticks: (value, label) along the horizontal axis, where the values stand for something else.
-        y_include: a value that the vertical axis must reach, such as 0.
-        x_scale: how values are spread along the horizontal axis.
-        y_scale: the same for the vertical one.
-        levels: values to compare with, named last in the legend.
+        lines: lines to draw; those without points appear in the legend only.
+        title: heading.
+        x_name: label below the horizontal axis.
+        y_name: label above the vertical axis.
+        x_ticks: (value, label) on the horizontal axis, if values stand for something else.
+        y_include: a value that the vertical axis must include, such as 0.
+        x_scale: scale of the horizontal axis.
+        y_scale: scale of the vertical axis.
+        levels: constant values to compare with, last in the legend.
 
     Raises:
-        ValueError: no line has a point, or one has no place on a logarithmic axis.
+        ValueError: no line has a point, or a value cannot be shown on a logarithmic axis.
     """
     points = [point for line in lines for point in line.points]
     if not points:
@@ -144,18 +145,18 @@ def draw_line_plot(
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with a sign for every character that a page or a terminal would not bear."""
+    """Replace every unprintable character by its code point in brackets."""
     return "".join(c if c.isprintable() else f"[U+{ord(c):04X}]" for c in text)
 
 
 def _build_axis(values: Sequence[Number], scale: Scale, *, start: Number, end: Number) -> PlotAxis:
-    """Ends on marks."""
+    """Build an axis that ends on ticks."""
     ticks = scale.make_ticks(min(values), max(values))
     return PlotAxis(ticks[0][0], ticks[-1][0], start, end, ticks, scale)
 
 
 def _build_named_axis(ticks: Sequence[tuple[Number, str]], scale: Scale) -> PlotAxis:
-    """Half a step of room before the first and behind the last name."""
+    """Build an axis with named ticks, with half a step of room at both ends."""
     positions = [scale.transform(value) for value, _ in ticks]
     margin = 0.5 * (max(positions) - min(positions)) / (len(positions) - 1) if len(positions) > 1 else 0.5
     low, high = scale.inverse_transform(min(positions) - margin), scale.inverse_transform(max(positions) + margin)
@@ -164,7 +165,7 @@ def _build_named_axis(ticks: Sequence[tuple[Number, str]], scale: Scale) -> Plot
 
 @dataclass(frozen=True)
 class _LinePlot:
-    """Where everything lies; lengths in pixels, from the upper left corner of the panel."""
+    """A line plot's content and axes; lengths in pixels from the upper left corner of the panel."""
 
     lines: Sequence[PlotLine]
     levels: Sequence[ReferenceLine]
@@ -175,6 +176,7 @@ class _LinePlot:
     y_name: str
 
     def render(self) -> str:
+        """Return the plot as an SVG file."""
         height = _TOP + _HEIGHT + _AXIS + _LEGEND_ROW * (len(self.lines) + len(self.levels)) + 10
         name = _escape_text(self.title)
         heading = f'<text x="0" y="-30" font-size="15" font-weight="600">{name}</text>'
@@ -187,6 +189,7 @@ class _LinePlot:
         )
 
     def _draw_grid(self) -> list[str]:
+        """Draw the grid lines, tick labels and axis labels."""
         parts = [f'<text class="faint" x="0" y="-10">{_escape_text(self.y_name)}</text>']
         for value, label in self.y_axis.ticks:
             y = self.y_axis.to_pixel(value)
@@ -198,12 +201,14 @@ class _LinePlot:
             x = self.x_axis.to_pixel(value)
             parts.append(f'<path class="grid" d="M{x:.1f} {_HEIGHT:.0f}v5"/>')
             parts.append(
-                f'<text class="faint" x="{x:.1f}" y="{_HEIGHT + 19:.0f}" text-anchor="middle">{_escape_text(label)}</text>'
+                f'<text class="faint" x="{x:.1f}" y="{_HEIGHT + 19:.0f}" '
+                f'text-anchor="middle">{_escape_text(label)}</text>'
             )
         middle = f'x="{_WIDTH / 2:.0f}" y="{_HEIGHT + 39:.0f}" text-anchor="middle"'
         return [*parts, f'<text class="faint" {middle}>{_escape_text(self.x_name)}</text>']
 
     def _draw_levels(self) -> list[str]:
+        """Draw the reference lines."""
         return [
             f'<path {_LEVEL_ATTRIBUTES} d="M0 {self.y_axis.to_pixel(level.y):.1f}H{_WIDTH:.0f}">'
             f"<title>{_escape_text(level.name)}: {level.y:.4g}</title></path>"
@@ -211,7 +216,7 @@ class _LinePlot:
         ]
 
     def _draw_band(self, line: PlotLine) -> list[str]:
-        """The band of a line; a bar where it has only one point."""
+        """Draw the band around a line; a bar if it has only one point."""
         bounds = [(x, *low_high) for (x, _), low_high in zip(line.points, line.band, strict=True)]
         edge = [*((x, low) for x, low, _ in bounds), *((x, high) for x, _, high in reversed(bounds))]
         course = "L".join(f"{self.x_axis.to_pixel(x):.1f} {self.y_axis.to_pixel(y):.1f}" for x, y in edge)
@@ -219,6 +224,7 @@ class _LinePlot:
 
     def _draw_line(self, number: int, line: PlotLine) -> list[str]:
         # Points with bars stand beside those of other lines, or their bars would hide each other.
+        """Draw a line with its band, bars and points."""
         offset = min(5.0, 60 / len(self.lines)) * (number - (len(self.lines) - 1) / 2) if line.spread else 0.0
         pixels = [(self.x_axis.to_pixel(x) + offset, self.y_axis.to_pixel(y)) for x, y in line.points]
         parts = [f'<g class="hue{number % len(_LIGHT)}" stroke="currentColor" fill="none">']
@@ -235,15 +241,18 @@ class _LinePlot:
             for pixel, (x, y) in zip(pixels, line.points, strict=True):
                 centre = f'cx="{pixel[0]:.1f}" cy="{pixel[1]:.1f}"'
                 parts.append(
-                    f'<circle {centre} r="3.2" fill="currentColor"><title>{_escape_text(line.name)}: {self._format_x(x)}, {y:.4g}'
+                    f'<circle {centre} r="3.2" fill="currentColor"><title>{_escape_text(line.name)}: '
+                    f"{self._format_x(x)}, {y:.4g}"
                     "</title></circle>"
                 )
         return [*parts, "</g>"]
 
     def _format_x(self, value: Number) -> str:
+        """Return the tick label of an x value, or the number."""
         return next((_escape_text(label) for tick, label in self.x_axis.ticks if tick == value), f"{value:.4g}")
 
     def _draw_legend(self) -> list[str]:
+        """Draw the legend."""
         rows = []
         for number, line in enumerate(self.lines):
             name = line.name if line.points else f"{line.name} (no points)"
@@ -264,9 +273,11 @@ class _LinePlot:
 
 
 def _dash_attribute(number: int) -> str:
+    """Return the dash attribute of a line's number."""
     pattern = _DASHES[number // len(_LIGHT) % len(_DASHES)]
     return f'stroke-dasharray="{pattern}" ' if pattern else ""
 
 
 def _escape_text(text: str) -> str:
+    """Return text with unprintable and special characters escaped."""
     return escape(escape_unprintable(text))

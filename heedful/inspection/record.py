@@ -1,4 +1,4 @@
-"""What a model looked at while it read and wrote one text: one format for every family of models."""
+"""The inspection record of one text: attention maps and predictions, in one format for all models."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from heedful.tensors import BeamOutcome
 
 @dataclass(frozen=True)
 class TokenSpan:
-    """A part of a text: a turn of a dialogue, a sentence of a story.
+    """A named part of a text: a turn of a dialogue, a sentence of a story.
 
     Attributes:
-        name: of who speaks, or what it is called.
-        start: number of its first token.
-        stop: number behind its last one.
+        name: of the speaker or of the part.
+        start: index of its first token.
+        stop: index of the token after its last one.
     """
 
     name: str
@@ -35,17 +35,17 @@ class TokenSpan:
 
 @dataclass(frozen=True)
 class MapAxis:
-    """What stands along one side of a matrix of weights.
+    """One axis of an attention map: its tokens, grid cells or frames.
 
     Attributes:
         name: of the axis.
-        tokens: what each place is called.
-        kind: tokens of a text, cells of a picture from left to right and from top to bottom, or frames in time.
-        columns: cells in a row of a grid; None for others.
-        pictures: uint8 [N, H, W, 3]: red, green and blue. Of a grid one picture, whole, that its cells divide evenly;
-            of frames one for each, or one that they divide from left to right, as a spectrogram.
-        marked: places known to matter: supporting facts, the frames that show it.
-        spans: parts of a text, in their order.
+        tokens: name of each position.
+        kind: tokens of a text, cells of a picture in reading order, or frames in time.
+        columns: cells in a row of a grid; None for other kinds.
+        pictures: uint8 [N, H, W, 3] in RGB. A grid has one picture, which its cells divide evenly; frames have one
+            each, or one that they divide from left to right, as a spectrogram.
+        marked: positions known to matter: supporting facts, the frames of an event.
+        spans: parts of a text, in order.
     """
 
     name: str
@@ -87,7 +87,7 @@ class MapAxis:
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
     ) -> MapAxis:
-        """Cells of a picture, called by row and column from 0."""
+        """Create the axis of a picture's cells, named by row and column from 0."""
         cells = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
         return cls(name, cells, "grid", columns, pictures, marked)
 
@@ -100,17 +100,17 @@ class MapAxis:
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
     ) -> MapAxis:
-        """Frames in time, called by their numbers from 0."""
+        """Create an axis of frames in time, named by their numbers from 0."""
         return cls(name, tuple(map(str, range(count))), "frames", None, pictures, marked)
 
     @property
     def size_text(self) -> str:
-        """How many places it has, as people say it."""
+        """Size of the axis as text, such as "12" or "3 x 4"."""
         return f"{len(self.tokens) // self.columns} x {self.columns}" if self.columns else str(len(self.tokens))
 
 
 def _check_pictures(axis: MapAxis, pictures: np.ndarray) -> None:
-    """Whether these are pictures, as many as an axis of this kind has."""
+    """Raise `DataError` if the pictures do not have the right type, shape and number for the axis."""
     if pictures.dtype != np.uint8 or pictures.ndim != 4 or pictures.shape[3] != 3 or 0 in pictures.shape:
         raise DataError(
             f"axis {axis.name}: pictures of {pictures.dtype} and shape {pictures.shape}; give uint8 [N, H, W, 3]"
@@ -125,17 +125,17 @@ def _check_pictures(axis: MapAxis, pictures: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class AttentionSteps:
-    """All that lies between the queries of an attention and its output.
+    """All intermediate results between the queries of an attention and its output.
 
     Attributes:
-        queries: [H, Q, d_k], as they are compared with keys (turned by their positions, where these are rotary).
+        queries: [H, Q, d_k], as they are compared with keys (rotated, if positions are rotary).
         keys: [H, K, d_k], likewise.
         values: [H, K, d_v].
-        scale: what the plain score was multiplied by.
-        bias: [H, Q, K], added by relative positions; None where these add nothing.
-        scores: [H, Q, K], scaled and with their bias, before anything is hidden.
-        contexts: [H, Q, d_v], the sums of the values by the weights.
-        inputs: [Q, d_model], what the queries were made of.
+        scale: factor of the plain score.
+        bias: [H, Q, K], of relative positions; None if they add nothing.
+        scores: [H, Q, K], scaled and with bias, before masking.
+        contexts: [H, Q, d_v], the weighted sums of the values.
+        inputs: [Q, d_model], from which the queries were computed.
         outputs: [Q, d_output], what the attention returned.
     """
 
@@ -155,11 +155,11 @@ class AttentionSteps:
 
     @property
     def size(self) -> int:
-        """Numbers in all."""
+        """Total number of array elements."""
         return sum(part.size for part in vars(self).values() if isinstance(part, np.ndarray))
 
     def keep_heads(self, indices: Sequence[int]) -> AttentionSteps:
-        """With these heads, by their places."""
+        """Return the steps of the heads at the given indices."""
         head_fields = ("queries", "keys", "values", "scores", "contexts", *(() if self.bias is None else ("bias",)))
         arrays: dict[str, Any] = {name: getattr(self, name)[list(indices)] for name in head_fields}
         return replace(self, **arrays)
@@ -168,20 +168,20 @@ class AttentionSteps:
 @keep_old_names(mean="mean_weights", head="get_head_weights", only="keep_heads")
 @dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one attention of the model.
+    """The weights of one attention module.
 
     Attributes:
-        path: where the attention is in the model.
-        role: who looks at whom.
+        path: of the attention module in the model.
+        role: encoder, decoder, cross or summary attention.
         layer: its number among those of the same role, from 0, as the model's layers are counted.
-        heads: numbers of the heads that are here.
-        queries: name of the axis of those who look.
-        keys: name of the axis of what is looked at.
-        weights: each row as the values are summed by it.
-        visible: who may see whom.
-        walk: every step from queries to outputs, where it was asked for.
-        edges: [H, Q-1, K, K], of queries that form a chain (Kim et al. 2017, section 4.3): how probable it is that
-            query i chose one key and query i + 1 another; the weights are what each of the two chose.
+        heads: numbers of the heads in this record.
+        queries: name of the axis of the queries.
+        keys: name of the axis of the keys.
+        weights: each row is used to sum the values.
+        visible: which keys each query may see.
+        walk: every step from queries to outputs, if they were recorded.
+        edges: [H, Q-1, K, K], for queries that form a chain (Kim et al. 2017, section 4.3): joint probability that
+            query i chose one key and query i + 1 another; the weights are the marginals.
     """
 
     path: str
@@ -212,24 +212,24 @@ class AttentionMap:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """Role and layer in words."""
         return f"{self.role} layer {self.layer}"
 
     @property
     def mean_weights(self) -> Float[np.ndarray, "Q K"]:
-        """The mean over heads."""
+        """Mean of the weights over heads."""
         mean: np.ndarray = self.weights.mean(0)
         return mean
 
     def get_head_weights(self, number: int) -> Float[np.ndarray, "Q K"]:
-        """The weights of one head, by its number in the model."""
+        """Return the weights of one head, by its number in the model."""
         if number not in self.heads:
             raise DataError(f"{self.name}: has heads {_join_names(self.heads)} in this record, not {number}")
         weights: np.ndarray = self.weights[self.heads.index(number)]
         return weights
 
     def keep_heads(self, heads: Sequence[int]) -> AttentionMap:
-        """With these heads alone, those that it has."""
+        """Return the map with only the given heads, as far as it has them."""
         indices = [index for index, head in enumerate(self.heads) if head in heads]
         walk = None if self.walk is None else self.walk.keep_heads(indices)
         edges = None if self.edges is None else self.edges[indices]
@@ -239,15 +239,15 @@ class AttentionMap:
 
 @dataclass(frozen=True)
 class EmbeddedTokens:
-    """What a side of the model made of its tokens before the first layer.
+    """The embedded tokens of an encoder or decoder before its first layer.
 
     Attributes:
         side: "encoder" or "decoder".
-        axis: whose tokens these are.
-        words: vector of each token, as it was scaled.
-        places: vector of its position; None where nothing is added.
-        segments: vector of the part of the text that it is in; None where nothing is added.
-        factors: sum of the vectors of its factors; None where nothing is added.
+        axis: name of the axis of the tokens.
+        words: vector of each token, scaled.
+        places: vector of each position; None if nothing is added.
+        segments: vector of each token's segment; None if nothing is added.
+        factors: sum of the vectors of each token's factors; None if nothing is added.
     """
 
     side: str
@@ -260,7 +260,7 @@ class EmbeddedTokens:
 
 @dataclass(frozen=True)
 class TokenAlternative:
-    """A token that could have been written, and its log-probability in nats."""
+    """An alternative to a generated token, with its log-probability in nats."""
 
     token: str
     log_probability: float
@@ -268,7 +268,7 @@ class TokenAlternative:
 
 @dataclass(frozen=True)
 class GeneratedToken:
-    """A token that was written: its log-probability in nats, and the most probable tokens there, best first."""
+    """A generated token with its log-probability in nats, and the most probable tokens at its position, best first."""
 
     token: str
     log_probability: float
@@ -276,18 +276,18 @@ class GeneratedToken:
 
     @property
     def other_options(self) -> list[tuple[str, float]]:
-        """Other tokens that could have been written, and their probabilities."""
+        """The alternatives to the token, with their probabilities."""
         return [(each.token, math.exp(each.log_probability)) for each in self.alternatives if each.token != self.token]
 
 
 @dataclass(frozen=True)
 class AnswerOption:
-    """One of the things that a model could say.
+    """One of the possible answers of a model.
 
     Attributes:
         name: of a token, a tag, a class, or a part of the text.
-        probability: among all that could be said.
-        place: number of the token of the source that it is or begins at; None where it is no part of the text.
+        probability: among all possible answers.
+        place: index of the source token that it is or starts at; None if it is not a part of the text.
     """
 
     name: str
@@ -297,14 +297,14 @@ class AnswerOption:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What a model that writes nothing says of a text, or of one token of it.
+    """What a model that generates no text predicts for a text, or for one of its tokens.
 
     Attributes:
         about: what was asked: "hidden token", "tag", "class".
-        subject: the token or word that it is about; empty where it is the whole text.
-        place: number of its first token on the axis of the source; None likewise.
-        options: the most probable ones, best first; none where the answer is a number.
-        number: the answer where it is one.
+        subject: the token or word that it is about; empty if it is the whole text.
+        place: index of its first token on the source axis; None for the whole text.
+        options: the most probable answers, best first; empty if the answer is a number.
+        number: the answer if it is a number.
     """
 
     about: str
@@ -315,24 +315,24 @@ class ModelAnswer:
 
     @property
     def answer_text(self) -> str:
-        """The answer in words."""
+        """The answer as text."""
         return f"{self.number:.4g}" if self.number is not None else self.options[0].name
 
     @property
     def other_options(self) -> list[tuple[str, float]]:
-        """What else could have been said, and its probability."""
+        """The other possible answers, with their probabilities."""
         return [(option.name, option.probability) for option in self.options[1:]]
 
 
 @dataclass(frozen=True)
 class Glimpse:
-    """Where a model looked at a picture, and what it would have said then.
+    """Where a model looked at a picture, and its prediction after that.
 
     Attributes:
         row: of the centre, from 0 at the top of the picture to 1 at its bottom.
-        column: from 0 at its left to 1 at its right.
-        sizes: sides of the squares that were seen around it, of the height of the picture.
-        options: the most probable things to say after this glimpse, best first.
+        column: of the centre, from 0 at the left to 1 at the right.
+        sizes: sides of the squares around it, relative to the height of the picture.
+        options: the most probable predictions after this glimpse, best first.
     """
 
     row: float
@@ -349,15 +349,15 @@ class Glimpse:
 
 @dataclass(frozen=True)
 class BeamNode:
-    """A node of a beam's tree.
+    """A node of the beam search tree.
 
     Attributes:
-        parent: number of the node that it continues; -1 for the root, where nothing is written yet.
-        token: what it adds.
+        parent: index of the node that it continues; -1 for the root, which has no token.
+        token: that it appends.
         log_probability: of all tokens up to here, in nats.
-        score: what finished texts are ranked by; None for others.
-        fate: what became of it.
-        best: whether it is a part of the text that was returned.
+        score: by which finished texts are ranked; None for others.
+        fate: whether it went on, ended or was pruned.
+        best: whether it is part of the returned text.
     """
 
     parent: int
@@ -370,13 +370,13 @@ class BeamNode:
 
 @dataclass(frozen=True)
 class PositionEncoding:
-    """How a model tells positions apart.
+    """Vectors by which a model tells positions apart.
 
     Attributes:
-        name: of the scheme and where it is.
+        name: of the scheme and of its module.
         places: positions, or distances from query to key.
-        vectors: one for each place.
-        relative: whether places are distances.
+        vectors: one per position or distance.
+        relative: whether `places` are distances.
     """
 
     name: str
@@ -395,24 +395,24 @@ class PositionEncoding:
 )
 @dataclass(frozen=True)
 class InspectionRecord:
-    """One text and all attention that was paid to it.
+    """One text, with all attention of the model to it and its predictions.
 
     Attributes:
         model: kind of the model, in words.
-        axes: tokens along the sides of the maps.
-        maps: of each attention, in the order of the model.
+        axes: axes of the maps.
+        maps: one per attention module, in the order of the model.
         embedded: tokens before the first layers.
-        written: what was written, token by token; empty where the model writes nothing.
-        answers: what was said of the source by a model that writes nothing.
-        tree: how the beam found what was written; empty where there was no beam.
-        encodings: how positions are told apart.
-        notes: what one should know to read this record, in sentences.
-        title: the text as one reads it.
-        glimpses: where a model looked one after the other at the picture of the first axis that has one.
-        levels: layers of what reads tokens, from the lowest to the highest, encoders first.
-        said: all that was written, as one reads it; empty where that is in the title.
-        widths: of embeddings and outputs, as far as they are known.
-        attributions: which tokens mattered for what was said, where that was asked for.
+        written: the generated tokens; empty if the model generates no text.
+        answers: predictions of a model that generates no text.
+        tree: the beam search tree of the generated text; empty without beam search.
+        encodings: position encodings.
+        notes: sentences that help to read this record.
+        title: the text as people read it.
+        glimpses: the model's successive glimpses at the picture of the first axis that has one.
+        levels: layers of the encoders and decoders, from the lowest to the highest, encoders first.
+        said: the generated text as people read it; empty if the title contains it.
+        widths: sizes of embeddings and outputs, as far as they are known.
+        attributions: which tokens mattered for the output, if that was requested.
     """
 
     model: str
@@ -439,12 +439,14 @@ class InspectionRecord:
             width = sum(len(self.get_axis(name).tokens) for name in attribution.axes)
             if attribution.scores.shape[1] != width or not all(0 <= index < count for index in attribution.places):
                 raise DataError(
-                    f"attribution: rows {attribution.places} of {count} {attribution.about}, {attribution.scores.shape[1]} columns for "
-                    f"{width} tokens of {_join_names(attribution.axes)}; give each token a column and each row something said"
+                    f"attribution: rows {attribution.places} of {count} {attribution.about}, "
+                    f"{attribution.scores.shape[1]} columns for "
+                    f"{width} tokens of {_join_names(attribution.axes)}; give each token a column and each row "
+                    "something said"
                 )
 
     def list_attribution_labels(self, attribution: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What the rows and the columns of an attribution are called."""
+        """Return the names of an attribution's rows and of its columns."""
         row_names = [written.token for written in self.written]
         if attribution.about == "answers":
             row_names = [
@@ -455,7 +457,7 @@ class InspectionRecord:
 
     @property
     def picture_axis(self) -> MapAxis | None:
-        """The first axis with one picture, which glimpses look at."""
+        """The first grid axis with a picture, which glimpses refer to; None if there is none."""
         return next((axis for axis in self.axes if axis.kind == "grid" and axis.pictures is not None), None)
 
     def __repr__(self) -> str:
@@ -467,28 +469,28 @@ class InspectionRecord:
         return f"InspectionRecord({self.title!r}, {self.model}; axes {axes}; attention {', '.join(maps) or 'none'})"
 
     def _repr_html_(self) -> str:
-        """The viewer, where a notebook shows the record."""
+        """Return the viewer for notebooks."""
         from heedful.inspection.web import render_notebook_viewer
 
         return render_notebook_viewer(self)
 
     @property
     def answers_by_question(self) -> dict[str, list[ModelAnswer]]:
-        """The answers, by what was asked."""
+        """The answers, grouped by what was asked."""
         groups: dict[str, list[ModelAnswer]] = {}
         for answer in self.answers:
             groups.setdefault(answer.about, []).append(answer)
         return groups
 
     def get_axis(self, name: str) -> MapAxis:
-        """The axis of this name."""
+        """Return the axis with a name; `DataError` if there is none."""
         for axis in self.axes:
             if axis.name == name:
                 return axis
         raise DataError(f"no axis {name!r} in this record; it has {_join_names(axis.name for axis in self.axes)}")
 
     def find_map(self, role: AttentionKind, *, layer: int) -> AttentionMap:
-        """The map of this role and layer; -1 is the last layer."""
+        """Return the map with a role and layer (-1 is the last layer); `DataError` if there is none."""
         layers = {attention_map.layer: attention_map for attention_map in self.maps if attention_map.role == role}
         if not layers:
             roles = dict.fromkeys(attention_map.role for attention_map in self.maps)
@@ -499,7 +501,7 @@ class InspectionRecord:
         return layers[number]
 
     def keep_maps(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> InspectionRecord:
-        """With these layers and heads alone."""
+        """Return the record with only the given layers and heads."""
         maps = [attention_map for attention_map in self.maps if layers is None or attention_map.layer in layers]
         return replace(
             self,
@@ -508,4 +510,5 @@ class InspectionRecord:
 
 
 def _join_names(names: Iterable[object]) -> str:
+    """Join names with commas."""
     return ", ".join(map(str, names))

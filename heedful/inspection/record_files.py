@@ -1,9 +1,9 @@
-"""Records as files, their pictures and their numbers too, for papers and for other programs.
+"""Files of records: the record itself, pictures, and tables of numbers for papers and other programs.
 
-A record is one safetensors file: the arrays as tensors and everything else as JSON in its header, under
-`heedful.record`: {"format": 3, "record": {...}}. A part is an object of its fields as `record` names them, several are
-a list, an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses, format 2
-nothing that was said, no widths and no attributions; they are read as if they had none.
+A record is one safetensors file: its arrays are tensors, everything else is JSON in the header under `heedful.record`:
+{"format": 3, "record": {...}}. A part is an object of its fields as in the module `record`, several parts are a list,
+an array is {"array": name of the tensor}. Format 1 had no pictures, marks, spans, edges and glimpses, format 2 no
+`said`, widths and attributions; files of these formats are read without them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TYPST_PAGE = """\
 
 
 def save_record(record: InspectionRecord, path: str | Path) -> None:
-    """Writes a record as one file, whole or not at all.
+    """Save a record as one file, atomically.
 
     Raises:
         TrainingError: the file cannot be written.
@@ -59,10 +59,10 @@ def save_record(record: InspectionRecord, path: str | Path) -> None:
 
 
 def load_record(path: str | Path) -> InspectionRecord:
-    """A record that `save_record` wrote.
+    """Load a record that `save_record` wrote.
 
     Raises:
-        RunError: there is no such file, it is damaged, or it is no record.
+        RunError: there is no such file, it is damaged, or it is not a record.
     """
     require_path(path, name="path")
     try:
@@ -84,12 +84,13 @@ def load_record(path: str | Path) -> InspectionRecord:
     except (ValueError, KeyError, TypeError, DataError) as error:
         raise RunError(f"{path}: the record in it cannot be read ({error}); save it again") from None
     raise RunError(
-        f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT_VERSION}; install the one that wrote it"
+        f"{path}: has format {version!r}, this version of heedful reads 1 to {FORMAT_VERSION}; install the one that "
+        "wrote it"
     )
 
 
 def _read_file(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
-    """What stands in the header of a file, where it is a record, and its tensors."""
+    """Return the header entry of a record file, or None if there is none, and its tensors."""
     check_memory(path)
     read_header(path)
     with safe_open(path, framework="numpy") as file:
@@ -97,7 +98,7 @@ def _read_file(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
 
 
 def _to_json(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Only what JSON knows; arrays move into `arrays`, under the name that is left in their place."""
+    """Convert a value to JSON; arrays move into `arrays` and are replaced by their name."""
     if isinstance(value, np.ndarray):
         arrays[name] = np.ascontiguousarray(value)
         return {"array": name}
@@ -111,12 +112,12 @@ def _to_json(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
 
 @cache
 def _get_field_types(cls: type) -> dict[str, Any]:
-    """What each field of a part of a record holds."""
+    """Return the types of the fields of a part of a record."""
     return get_type_hints(cls)
 
 
 def _build_value(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A value of the type that `hint` names; `TypeError` where the content is another one."""
+    """Build a value of the type `hint` from JSON; `TypeError` if the content has another type."""
     if get_origin(hint) in (Union, UnionType):  # a part that may be left out
         if content is None:
             return None
@@ -139,6 +140,7 @@ def _build_value(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _build_part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """Build a part of a record from its fields."""
     hints = _get_field_types(cls)
     if unknown := content.keys() - hints.keys():
         raise TypeError(f"{cls.__name__} has no {min(unknown)!r}")
@@ -149,15 +151,15 @@ def _build_part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray
 
 
 def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
-    """Writes a picture as .svg, or as .pdf or .png by typst; the same picture gives the same bytes.
+    """Write an SVG picture as .svg, or convert it to .pdf or .png with typst; the output is reproducible.
 
     Args:
-        svg: as `figure` draws it.
-        path: its suffix says what is written.
+        svg: the picture, as `draw_figure` returns it.
+        path: its suffix determines the format.
         resolution: of a PNG, in dots per inch; a pixel of the picture is 1/96 inch.
 
     Raises:
-        RecipeError: an unknown suffix.
+        RecipeError: unknown suffix.
         MissingExtraError: typst is not installed.
         TrainingError: the file cannot be written.
     """
@@ -172,6 +174,7 @@ def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
 
 
 def _convert_with_typst(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
+    """Convert an SVG file to PDF or PNG with typst."""
     try:
         import typst
     except ImportError:
@@ -186,14 +189,14 @@ def _convert_with_typst(svg: bytes, kind: Literal["pdf", "png"], resolution: flo
 
 
 def write_weights(record: InspectionRecord, path: Path) -> None:
-    """Writes all weights of a record.
+    """Write all weights of a record as .npz or .csv.
 
     A .npz holds, for each map, `role.layer.weights` [H, Q, K], `.visible` [Q, K], `.heads` and `.axes` (the names of
-    those who look and of what is looked at), and `tokens.axis` for each axis; with attributions also
-    `attribution.method.scores` [N, K], `.rows` and `.columns`. A .csv has a line for each weight.
+    the query and key axes), and `tokens.axis` for each axis; with attributions also `attribution.method.scores` [N, K],
+    `.rows` and `.columns`. A .csv has a line for each weight.
 
     Raises:
-        RecipeError: an unknown suffix.
+        RecipeError: unknown suffix.
         TrainingError: the file cannot be written.
     """
     suffix = path.suffix.lower()
@@ -204,12 +207,13 @@ def write_weights(record: InspectionRecord, path: Path) -> None:
 
 
 def write_array(array: np.ndarray, path: Path) -> None:
-    """Writes one array as .npy; `TrainingError` where it cannot be written."""
+    """Write one array as .npy; `TrainingError` if that fails."""
     with atomic_replace(path) as beside, beside.open("wb") as file:
         np.save(file, array)
 
 
 def _write_npz(record: InspectionRecord, path: Path) -> None:
+    """Write weights, axes and attributions as .npz."""
     arrays: dict[str, Any] = {f"tokens.{axis.name}": _to_string_array(axis.tokens) for axis in record.axes}
     for attention_map in record.maps:
         name = f"{attention_map.role}.{attention_map.layer}"
@@ -228,10 +232,12 @@ def _write_npz(record: InspectionRecord, path: Path) -> None:
 
 def _to_string_array(texts: tuple[str, ...]) -> np.ndarray:
     # numpy drops NUL at the end of a string
+    """Convert texts to a numpy array of strings."""
     return np.array([text.replace("\0", "\u2400") for text in texts], dtype=np.str_)
 
 
 def _write_csv(record: InspectionRecord, path: Path) -> None:
+    """Write all weights as .csv."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
         writer = csv.writer(file)  # its own ends of lines, or a carriage return in a token would not be quoted
         writer.writerow(("role", "layer", "head", "query index", "query", "key index", "key", "weight"))
@@ -240,6 +246,7 @@ def _write_csv(record: InspectionRecord, path: Path) -> None:
 
 
 def _iter_csv_rows(record: InspectionRecord, attention_map: AttentionMap) -> Iterator[tuple[object, ...]]:
+    """Yield a CSV row for each weight of a map."""
     queries, keys = record.get_axis(attention_map.queries).tokens, record.get_axis(attention_map.keys).tokens
     for head, weights in zip(attention_map.heads, attention_map.weights, strict=True):
         for i, row in enumerate(weights):

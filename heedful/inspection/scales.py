@@ -1,4 +1,4 @@
-"""How values are spread along an axis, and which of them are written beside it."""
+"""Scales of plot axes, linear and logarithmic, and their ticks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Scale:
-    """How values are spread along an axis: here equal differences are equal distances."""
+    """A linear axis scale: equal differences are equal distances."""
 
     def transform(self, value: Number) -> float:
-        """Where a value lies, up to the choice of a unit and an origin."""
+        """Return the position of a value, up to unit and origin."""
         return float(value)
 
     def inverse_transform(self, position: float) -> float:
-        """What lies there."""
+        """Return the value at a position."""
         return position
 
     def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Marks (value, label) from at most the lowest value to at least the highest: four to nine round numbers."""
+        """Return four to nine round ticks (value, label) that enclose the lowest and the highest value."""
         if low == high:
             half = abs(low) / 10 or 1.0
             low, high = low - half, high + half
@@ -33,21 +33,21 @@ class Scale:
 
 
 class LogarithmicScale(Scale):
-    """Equal ratios are equal distances; for values above 0."""
+    """A logarithmic axis scale: equal ratios are equal distances; for values above 0."""
 
     def transform(self, value: Number) -> float:
-        """The logarithm to base 10."""
+        """Return the logarithm to base 10."""
         if value <= 0:
             raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
         return math.log10(value)
 
     def inverse_transform(self, position: float) -> float:
-        """The power of 10."""
+        """Return the power of 10."""
         power: float = 10.0**position
         return power
 
     def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Powers of ten; 2 and 5 times these between them where there are few, every so many where there are many."""
+        """Return powers of ten as ticks; with 2 and 5 times these if there are few, and only some if there are many."""
         first, last = math.floor(self.transform(low) + 1e-9), math.ceil(self.transform(high) - 1e-9)
         if last - first > _MOST_DECADES:
             stride = -(-(last - first) // _MOST_DECADES)
@@ -64,7 +64,7 @@ LINEAR, LOGARITHMIC = Scale(), LogarithmicScale()
 
 
 def _format_power(factor: int, power: int) -> str:
-    """factor times 10 to the power, as a plain number where that is short."""
+    """Format factor times 10 to the power, as a plain number if that is short."""
     if -4 <= power <= 5:
         return f"{factor * 10**power:,}" if power >= 0 else f"{factor * 10.0**power:.{-power}f}"
     raised = "10" + str(power).translate(_SUPERSCRIPT)
@@ -72,6 +72,6 @@ def _format_power(factor: int, power: int) -> str:
 
 
 def _round_up_step(rough: Number) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
+    """Return the smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))

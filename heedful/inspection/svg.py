@@ -1,4 +1,4 @@
-"""What every SVG is made of: a file with its paper and letters, in light and in dark; and images inside it."""
+"""Common parts of all SVG pictures: file, style for light and dark mode, and embedded images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ programs that make PDF smooth what they enlarge."""
 
 @dataclass(frozen=True)
 class SvgStyle:
-    """The class of a kind of pictures, and in light and in dark the colour of what is faint, and rules of its own."""
+    """Style of a kind of SVG pictures: CSS class, colours of faint text, and extra rules, for light and dark mode."""
 
     css_class: str
     faint_colours: tuple[str, str]
@@ -38,13 +38,13 @@ class SvgStyle:
     def render_svg(
         self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
     ) -> str:
-        """The parts on a paper; nothing is loaded from anywhere.
+        """Return a complete SVG file of the given elements; it loads nothing from anywhere.
 
         Args:
-            parts: elements.
-            name: what those hear who do not see them; escaped already.
-            box: x and y of the paper's upper left corner, its width and its height.
-            font: size of letters that have none of their own.
+            parts: SVG elements.
+            name: the accessible name; already escaped.
+            box: x and y of the upper left corner, width and height.
+            font: default font size.
         """
         selector = f".{self.css_class}"
         x, y, width, height = (f"{number:.0f}" for number in box)
@@ -64,9 +64,9 @@ class SvgStyle:
 
 
 def encode_png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> bytes:
-    """The file of a picture in red, green and blue (PNG, W3C 2003), in one block of data.
+    """Encode an RGB picture as a PNG file with one data block.
 
-    A photograph is kept as differences from the pixel to the left (filter 1), which are smaller.
+    A photograph is stored as differences from the pixel to the left (filter 1), which compress better.
     """
     height, width, _ = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
@@ -78,16 +78,17 @@ def encode_png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) 
 
 
 def _build_chunk(name: bytes, data: bytes) -> bytes:
+    """Return a PNG chunk with its length and checksum."""
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
 def make_png_url(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> str:
-    """The file inside its own address."""
+    """Return the picture as a PNG data URL."""
     return f"data:image/png;base64,{base64.b64encode(encode_png(pixels, photograph=photograph)).decode('ascii')}"
 
 
 def make_photo_url(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
-    """The address of a picture; along sides of more than so many pixels, means of as many as it takes."""
+    """Return a photograph as a data URL, reduced by averaging to at most `longest` pixels per side."""
     means = pixels.astype(np.float64)
     for axis in (0, 1):
         side = means.shape[axis]
@@ -100,7 +101,7 @@ def make_photo_url(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
 def draw_image(
     pixels: UInt8[np.ndarray, "H W 3"], *, width: Number, height: Number, x: Number = 0, y: Number = 0, tip: str = ""
 ) -> str:
-    """An SVG element that shows each pixel as a cell with sharp edges; `tip` is escaped already."""
+    """Return an SVG element that shows each pixel as a cell with sharp edges; `tip` is an escaped tooltip."""
     down, across = (_count_repeats(count, size) for count, size in zip(pixels.shape[:2], (height, width), strict=True))
     large = pixels.repeat(down, 0).repeat(across, 1)
     return (
@@ -111,5 +112,5 @@ def draw_image(
 
 
 def _count_repeats(count: int, size: Number) -> int:
-    """How often to repeat so many cells on so many pixels of the picture."""
+    """Return how often to repeat `count` cells so that they stay sharp at a size in pixels."""
     return max(1, min(math.ceil(_PIXELS_PER_UNIT * size / count), _MAX_IMAGE_SIDE // count))

@@ -1,4 +1,4 @@
-"""A record in a terminal: one map, what was written, and the heads that are worth a look."""
+"""A record in a terminal: one map, the generated text, and the most interesting heads."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def render_terminal(
     max_heads: int = 8,
     show_attributions: bool = True,
 ) -> RenderableType:
-    """What rich prints of a record.
+    """Build what rich prints for a record.
 
     Args:
         record: of one text.
-        role: whose map; the first of cross, summary, decoder and encoder that there is, unless given.
+        role: of the map; the first of cross, summary, decoder and encoder in the record, unless given.
         layer: of the map; -1 is the last.
         head: of the map; the mean over heads unless given.
-        max_heads: heads in the table of heads.
-        show_attributions: show attributions, too.
+        max_heads: number of heads in the table of heads.
+        show_attributions: whether to show attributions.
 
     Raises:
         DataError: there is no such map.
@@ -105,12 +105,13 @@ def render_terminal(
 
 
 def _make_heading(text: str) -> Text:
+    """Return a bold heading."""
     return Text(text, style="bold")
 
 
 @dataclass(frozen=True)
 class _MapView:
-    """The matrix in block characters where the terminal is wide enough, else the strongest weights of each row."""
+    """Matrix of a map in block characters if the terminal is wide enough, else the strongest weights of each row."""
 
     record: InspectionRecord
     attention_map: AttentionMap
@@ -127,6 +128,7 @@ class _MapView:
 
 
 def _build_strongest_table(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray) -> Table:
+    """Build a table of the three largest weights of each query."""
     table = _make_table("", "looks most at")
     for query, row in zip(queries, weights, strict=True):
         best = np.argsort(-row, kind="stable")[:3]
@@ -136,7 +138,7 @@ def _build_strongest_table(queries: Sequence[str], keys: Sequence[str], weights:
 
 
 def _build_levels_table(levels: Sequence[LayerInfo]) -> Table:
-    """What each level of a model carries from token to token, and sees."""
+    """Build a table of the model's levels: state, receptive field and attention."""
     table = _make_table(
         "", "level", "state", "sees of the level below", "attends to", folding=("state", "sees of the level below")
     )
@@ -150,7 +152,7 @@ def _build_levels_table(levels: Sequence[LayerInfo]) -> Table:
 
 
 def _iter_step_tables(record: InspectionRecord) -> Iterator[tuple[str, Table]]:
-    """What is known of hops, chains, turns and glimpses."""
+    """Yield name and table for hops, chains, turns and glimpses."""
     if hop_list := find_hops(record):
         axis = record.get_axis(hop_list[0][0].keys)
         columns = [
@@ -197,6 +199,7 @@ def _iter_step_tables(record: InspectionRecord) -> Iterator[tuple[str, Table]]:
 
 
 def _build_generated_table(tokens: Sequence[GeneratedToken]) -> Table:
+    """Build a table of the generated tokens with probabilities and alternatives."""
     table = _make_table("", "probability", "", "instead")
     for token in tokens:
         probability = math.exp(token.log_probability)
@@ -210,7 +213,7 @@ def _build_generated_table(tokens: Sequence[GeneratedToken]) -> Table:
 
 
 def _build_answers_table(answers: Sequence[ModelAnswer]) -> Table:
-    """What was said of each subject, and what else could have been."""
+    """Build a table of answers with probabilities and alternatives."""
     table = _make_table("", "", "probability", "", "instead")
     for answer in answers:
         cells = [
@@ -232,7 +235,7 @@ _METHOD_HEADINGS = {
 
 
 def _build_attribution_table(record: InspectionRecord, attribution: Attribution) -> Table:
-    """The tokens that spoke most for what was said, and those most against it."""
+    """Build a table of the tokens that speak most for and against each output."""
     table = _make_table("", "for it", "against it", folding=("for it", "against it"))
     names, tokens = record.list_attribution_labels(attribution)
     for name, row in zip(names, attribution.scores, strict=True):
@@ -246,7 +249,7 @@ def _build_attribution_table(record: InspectionRecord, attribution: Attribution)
 
 
 def _describe_completeness(attribution: Attribution) -> list[str]:
-    """The unit, and whether the scores sum to what they should."""
+    """Return lines about the unit and the completeness error of an attribution."""
     unit = [f"In {attribution.unit} of log-probability."] if attribution.unit else []
     gaps = attribution.gaps
     if gaps is None or attribution.baselines is None:
@@ -257,13 +260,14 @@ def _describe_completeness(attribution: Attribution) -> list[str]:
 
 
 def _format_alternatives(prediction: GeneratedToken | ModelAnswer) -> Text:
+    """Format the three most probable alternatives."""
     return Text(
         "  ".join(f"{_shorten_token(name)} {probability:.2f}" for name, probability in prediction.other_options[:3])
     )
 
 
 def _draw_bar(share: float, *, width: int = 12) -> Text:
-    """A bar in eighths of a column."""
+    """Draw a bar in eighths of a column."""
     eighths = round(8 * width * min(1.0, share))
     return Text("█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip(), style="cyan")
 
@@ -273,7 +277,7 @@ _MOSTLY_WEIGHT, _SHARP_WEIGHT, _EVEN_ENTROPY = 0.4, 0.6, 0.9
 
 
 def _build_heads_table(record: InspectionRecord, max_heads: int) -> Table:
-    """What heads look at, and the mean weight of that, those with the largest first."""
+    """Build a table of what heads attend to, those with the largest mean weight first."""
     rows = []
     for attention_map in record.maps:
         measures = measure_map(attention_map)
@@ -303,7 +307,7 @@ def _build_heads_table(record: InspectionRecord, max_heads: int) -> Table:
 
 
 def _make_table(*columns: str, folding: Sequence[str] = ()) -> Table:
-    """A table whose columns keep their words in one line, but for those that fold where a terminal is narrow."""
+    """Create a table whose columns stay on one line, except those in `folding`."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in columns:
         table.add_column(Text(name), no_wrap=name not in folding)
@@ -311,4 +315,5 @@ def _make_table(*columns: str, folding: Sequence[str] = ()) -> Table:
 
 
 def _shorten_token(token: str, width: int = _LABEL_WIDTH) -> str:
+    """Make a token visible and cut it to a width."""
     return shorten_text(make_visible(token), width)

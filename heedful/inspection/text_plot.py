@@ -1,4 +1,4 @@
-"""Lines over an axis in plain characters, for a terminal."""
+"""Line plots in plain characters for a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MIN_SIZE: Final = 10
 
 
 def draw_text_plot(lines: Sequence[PlotLine], *, x_name: str, y_name: str, width: int, height: int) -> str:
-    """A plot of so many columns and rows, its names, ticks and legend among them; where lines cross, the last is seen.
+    """Draw a plot of `width` columns and `height` rows, with labels, ticks and legend.
 
-    Between its points a line is drawn as if it were straight.
+    Points are joined by straight lines; later lines cover earlier ones.
 
     Raises:
         ValueError: no line has a point.
@@ -51,7 +51,7 @@ def draw_text_plot(lines: Sequence[PlotLine], *, x_name: str, y_name: str, width
 
 
 class _CellGrid:
-    """From values to cells; the highest value is in row 0."""
+    """Mapping from values to character cells; the highest value is in row 0."""
 
     def __init__(self, columns: int, rows: int, x_range: tuple[Number, Number], y_range: tuple[Number, Number]) -> None:
         self.columns = columns
@@ -60,15 +60,17 @@ class _CellGrid:
         self.y_range = y_range
 
     def to_column(self, x: Number) -> int:
+        """Return the column of an x value."""
         low, high = self.x_range
         return round((x - low) / (high - low) * (self.columns - 1)) if high > low else self.columns // 2
 
     def to_row(self, y: Number) -> int:
+        """Return the row of a y value."""
         low, high = self.y_range
         return round((high - y) / (high - low) * (self.rows - 1))
 
     def trace_line(self, points: Sequence[tuple[Number, Number]]) -> list[tuple[int, int]]:
-        """The cells of a line: its points, and one in each column between two of them."""
+        """Return the cells of a line: its points, and one in each column between two of them."""
         cells = [(self.to_column(x), self.to_row(y)) for x, y in points[:1]]
         for (x, y), (next_x, next_y) in pairwise(points):
             begin, end = self.to_column(x), self.to_column(next_x)

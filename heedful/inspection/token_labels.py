@@ -1,4 +1,4 @@
-"""Tokens as text that shows: in pictures and in terminals, whatever characters they hold."""
+"""Tokens as visible text for pictures and terminals, whatever characters they contain."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from html import escape
 
 
 def make_visible(token: str) -> str:
-    """The token with a sign for every character that would not show, or that XML or a terminal would not bear."""
+    """Replace every character that would not show, or that XML or a terminal cannot hold, by a visible sign."""
     if token and not token.strip(" "):
         return "␣" * len(token)
     return "".join(map(_replace_invisible, token)) or "∅"
 
 
 def _replace_invisible(character: str) -> str:
+    """Return a character, or a visible sign in its place."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -24,12 +25,12 @@ def _replace_invisible(character: str) -> str:
 
 
 def escape_svg_label(token: str, *, longest: int = 24) -> str:
-    """A token that is visible already as the text of an SVG, cut where it is longer than so many columns."""
+    """Escape an already visible token as SVG text, cut to `longest` columns."""
     return escape(shorten_text(token, longest))
 
 
 def shorten_text(token: str, width: int) -> str:
-    """At most `width` columns of a terminal, the last an ellipsis where something is missing."""
+    """Cut a text to at most `width` terminal columns; the last one is an ellipsis if something is missing."""
     if measure_columns(token) <= width:
         return token
     prefix = ""
@@ -41,7 +42,7 @@ def shorten_text(token: str, width: int) -> str:
 
 
 def split_graphemes(text: str) -> list[str]:
-    """Characters, each with the marks that combine with it."""
+    """Split a text into characters, each with its combining marks."""
     graphemes: list[str] = []
     for character in text:
         if graphemes and measure_columns(character) == 0:
@@ -52,7 +53,7 @@ def split_graphemes(text: str) -> list[str]:
 
 
 def measure_columns(text: str) -> int:
-    """Columns in a terminal: two for wide Asian letters, none for marks that combine."""
+    """Return the terminal columns of a text: two for wide East Asian characters, none for combining marks."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text

@@ -1,4 +1,4 @@
-"""A model unrolled over its tokens: what is computed where, of what, and in which order it can be."""
+"""Unrolled diagrams of models: which value is computed where, from what, and in which step."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LinkKind = Literal["up", "carry", "start", "across", "fed"]
 
 @dataclass(frozen=True)
 class DiagramNode:
-    """Something that is computed for one token.
+    """A value that is computed for one token.
 
     Attributes:
-        column: its place from left to right.
+        column: position from left to right.
         row: from 0, the tokens, upwards.
-        name: of a token; empty for others.
-        step: when it can be computed at the earliest, if all that does not wait for each other is computed at once.
-        about: what it is, in words.
+        name: of a token; empty for other nodes.
+        step: the earliest step in which it can be computed, if independent values are computed in parallel.
+        about: description in words.
     """
 
     column: int
@@ -41,7 +41,7 @@ class DiagramNode:
 
 @dataclass(frozen=True)
 class DiagramLink:
-    """That the node `end` needs the node `start`."""
+    """A dependency: the node `end` needs the node `start`."""
 
     start: int
     end: int
@@ -50,13 +50,13 @@ class DiagramLink:
 
 @dataclass(frozen=True)
 class ModelDiagram:
-    """All nodes and links of an unrolled model.
+    """Nodes and links of an unrolled model.
 
     Attributes:
-        nodes: with their places.
+        nodes: with their positions.
         links: between them.
-        rows: column of the first node of a row of a side, row, and what the row is called.
-        cut: axes of which only the first tokens are here.
+        rows: column of the first node of a side's row, row number, and name of the row.
+        cut: axes of which only the first tokens are shown.
     """
 
     nodes: tuple[DiagramNode, ...]
@@ -66,12 +66,12 @@ class ModelDiagram:
 
     @property
     def num_steps(self) -> int:
-        """How many there are one after the other."""
+        """Number of sequential steps."""
         return max((node.step for node in self.nodes), default=0)
 
 
 def collect_levels(sides: Mapping[nn.Module, ModelSide]) -> tuple[LayerInfo, ...]:
-    """The levels of the parts of a model that read tokens, each with its side and its axis."""
+    """Return the levels of all encoders and decoders of a model, each with its side and axis."""
     return tuple(
         replace(level, side=side.name, axis=side.axis)
         for module, side in sides.items()
@@ -80,7 +80,7 @@ def collect_levels(sides: Mapping[nn.Module, ModelSide]) -> tuple[LayerInfo, ...
 
 
 def unroll_model(levels: Sequence[LayerInfo], texts: Mapping[str, Sequence[str]]) -> ModelDiagram:
-    """The diagram of a model over its texts.
+    """Build the diagram of a model over its texts.
 
     Args:
         levels: of encoders, then of decoders, each from the lowest to the highest.
@@ -102,14 +102,14 @@ _ARROWS: dict[Direction, str] = {"forward": " →", "backward": " ←"}
 
 @dataclass
 class _SideRows:
-    """Rows of nodes that were drawn of one side: those of its top, those of each level; each with its direction."""
+    """Drawn rows of nodes of one side: of its top, and of each level with their direction."""
 
     top: list[list[int]]
     levels: list[list[tuple[Direction | None, list[int]]]] = field(default_factory=list)
     end_directions: tuple[Direction, ...] = ()
 
     def get_end_nodes(self, level: int) -> list[int]:
-        """The nodes where a level ends; all of it where it carries nothing."""
+        """Return the nodes where a level ends; all of them if it carries no state."""
         end_slices = {"forward": slice(-1, None), "backward": slice(1)}
         return [
             node
@@ -121,7 +121,7 @@ class _SideRows:
 
 @dataclass
 class _DiagramBuilder:
-    """Nodes and links so far."""
+    """Collects the nodes and links of a diagram."""
 
     nodes: list[DiagramNode] = field(default_factory=list)
     links: list[DiagramLink] = field(default_factory=list)
@@ -130,7 +130,7 @@ class _DiagramBuilder:
     columns: int = 0
 
     def add_side(self, side: str, axis: str, levels: Sequence[LayerInfo], tokens: Sequence[str]) -> None:
-        """All levels over one text."""
+        """Add all levels of a side over one text."""
         first_column, self.columns = self.columns, self.columns + len(tokens) + 1
         side_rows = _SideRows(
             [
@@ -148,8 +148,15 @@ class _DiagramBuilder:
                 height += 1
                 name = level.name + (_ARROWS[direction] if direction else "")
                 self.rows.append((first_column, height, name))
-                row = [self._add_node(first_column + position, height, "", f"{name}, {side} level {number + 1}, at {token} ({position})")
-                       for position, token in enumerate(tokens)]  # fmt: skip
+                row = [
+                    self._add_node(
+                        first_column + position,
+                        height,
+                        "",
+                        f"{name}, {side} level {number + 1}, at {token} ({position})",
+                    )
+                    for position, token in enumerate(tokens)
+                ]
                 self._link_below(level, side_rows.top, row)
                 self._link_state(level, number, row, direction)
                 level_rows.append((direction, row))
@@ -165,7 +172,7 @@ class _DiagramBuilder:
             self.encoders[axis] = side_rows
 
     def compute_steps(self) -> list[int]:
-        """The earliest step of each node: the longest way from the tokens."""
+        """Return the earliest step of each node: its longest path from the tokens."""
         dependencies: dict[int, list[int]] = {number: [] for number in range(len(self.nodes))}
         for link in self.links:
             dependencies[link.end].append(link.start)
@@ -175,13 +182,16 @@ class _DiagramBuilder:
         return step_numbers
 
     def _add_node(self, column: int, row: int, name: str, about: str) -> int:
+        """Add a node and return its number."""
         self.nodes.append(DiagramNode(column, row, name, 0, about))
         return len(self.nodes) - 1
 
     def _add_links(self, ends: Iterable[tuple[int, int]], kind: LinkKind) -> None:
+        """Add links of one kind."""
         self.links += [DiagramLink(start, end, kind) for start, end in ends]
 
     def _link_below(self, level: LayerInfo, below: Sequence[Sequence[int]], row: Sequence[int]) -> None:
+        """Link a row to the nodes of the level below that it sees."""
         for position, node in enumerate(row):
             for lower in below:
                 self._add_links(
@@ -193,7 +203,7 @@ class _DiagramBuilder:
                 )
 
     def _link_state(self, level: LayerInfo, number: int, row: Sequence[int], direction: Direction | None) -> None:
-        """What comes from the token before, and at the first one from the source."""
+        """Link each node to its neighbour's state, and the first one to the source's final state."""
         order = list(row) if direction != "backward" else list(row)[::-1]
         if direction is not None:
             self._add_links(pairwise(order), "carry")
@@ -203,10 +213,12 @@ class _DiagramBuilder:
             self._add_links(((end, node) for node in row for end in self._iter_source_ends(level, -1)), "start")
 
     def _iter_source_ends(self, level: LayerInfo, number: int) -> Iterator[int]:
+        """Yield the final nodes of the sources that initialise a level."""
         for source in self.encoders.values():
             yield from source.get_end_nodes(number if level.starts == "layer" and number < len(source.levels) else -1)
 
     def _link_across(self, level: LayerInfo, rows: Sequence[tuple[Direction | None, list[int]]]) -> None:
+        """Link rows to the memories that they attend to."""
         for memory in level.across:
             source = self.encoders.get(memory)
             for _, row in rows:
@@ -215,7 +227,7 @@ class _DiagramBuilder:
 
 
 def _iter_visible_positions(level: LayerInfo, position: int, count: int) -> Iterator[int]:
-    """Places of the level below that one of this level sees."""
+    """Yield the positions of the level below that a position sees."""
     for other in range(count):
         before, after = position - other, other - position
         near = (level.before is None or before <= level.before) and (level.after is None or after <= level.after)

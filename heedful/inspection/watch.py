@@ -1,6 +1,6 @@
-"""What happens inside a model during a block of code: attention weights by module, calls of any module, silent heads.
+"""Observation of a model during a block of code: attention weights, calls of modules, disabled heads.
 
-All of it hears the calls of its own thread or asynchronous task alone, so that several may share a model.
+All of it sees only the calls of its own thread or asynchronous task, so that several may share a model.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from heedful.attention.hooks import HookPoint, WeightsHook, intercept_weights
 def watch_attention(
     model: nn.Module, *, detach: bool = True, paths: Container[str] | None = None
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Collects the weights of every attention computed inside the block.
+    """Collect the weights of every attention module that runs inside the block.
 
-    Watching makes attention form its weights where a fused kernel would not; results stay the same.
+    This makes attention compute its weights where a fused kernel would not; results stay the same.
 
     Args:
-        model: whose attentions are watched.
-        detach: cut the weights from the gradient; False lets a loss use them.
-        paths: paths of the attentions that are watched; all unless given. The others keep their fast kernels.
+        model: whose attention is watched.
+        detach: detach the weights from the graph; False lets a loss use them.
+        paths: paths of the attention modules to watch; all unless given. The others keep their fast kernels.
 
     Yields:
-        For each attention, by its path in the model, the weights of its calls in order, each [B, H, Q, K] or [B, Q, K].
+        For each attention module, by its path in the model, the weights of its calls in order, each [B, H, Q, K] or
+        [B, Q, K].
     """
     weights_by_path: dict[str, list[Tensor]] = {}
 
     def make_reader(name: str) -> WeightsHook:
+        """Return a function that stores the weights of one module."""
         return lambda weights: weights_by_path.setdefault(name, []).append(weights.detach() if detach else weights)
 
     probes = {name: probe for name, probe in iter_probes(model) if paths is None or name in paths}
@@ -44,7 +46,7 @@ def watch_attention(
 
 
 def iter_probes(model: nn.Module) -> Iterator[tuple[str, HookPoint]]:
-    """Every probe of a model, by the path of the module that it belongs to."""
+    """Yield every attention probe of a model with the path of its module."""
     for path, module in model.named_modules():
         if isinstance(module, HookPoint):
             yield path.rpartition(".")[0], module
@@ -52,17 +54,18 @@ def iter_probes(model: nn.Module) -> Iterator[tuple[str, HookPoint]]:
 
 @contextmanager
 def disable_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
-    """Inside the block one head takes nothing from what it looks at: its weights are all 0 (Michel et al. 2019, eq. 2).
+    """Set all weights of one attention head to 0 inside the block (Michel et al. 2019, eq. 2).
 
     Args:
-        model: whose attention is meant.
-        path: of the attention in the model.
-        head: counted from 0; an attention without heads has the head 0.
+        model: that contains the attention module.
+        path: of the attention module in the model.
+        head: counted from 0; attention without heads has the head 0.
     """
     attention = model.get_submodule(path)
     assert isinstance(attention, TraceableAttention)
 
     def zero_head(weights: Tensor) -> Tensor:
+        """Return the weights with those of the head set to 0."""
         if weights.dim() == 3:
             return weights * 0
         zeroed = weights.clone()
@@ -82,12 +85,15 @@ _REGISTRATION_LOCK = Lock()  # PyTorch counts hooks without one, so that two thr
 
 @contextmanager
 def register_hooks(hooks: Mapping[nn.Module, ForwardHook]) -> Iterator[None]:
-    """Inside the block each call of these modules is heard when it is done."""
+    """Call a hook after each forward call of these modules inside the block."""
     token = object()
 
     def wrap_hook(forward_hook: ForwardHook) -> Callable[..., Tensor | None]:
         # Other threads call it too. While it comes and goes they may do so without the keywords, which come in between.
+        """Return a PyTorch hook that calls `forward_hook` only in this thread or task."""
+
         def call_hook(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> Tensor | None:
+            """Call the hook if this block is active."""
             if token not in _ACTIVE_HOOKS.get():
                 return None
             keywords, output = rest

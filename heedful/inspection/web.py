@@ -1,4 +1,4 @@
-"""A record as one web page that shows it from all sides and needs nothing else: no network, no server."""
+"""The interactive viewer of a record as one self-contained web page, without network or server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _VIEWER_FOLDER = resources.files("heedful.inspection") / "viewer"
 
 
 def render_viewer(record: InspectionRecord) -> str:
-    """The page. Its policy forbids to load anything; scripts are modules inside the page itself."""
+    """Return the viewer page; its policy forbids loading anything, and its scripts are inside the page."""
     name = escape(record.title or " ".join(record.axes[0].tokens) or record.model)
     style = "".join((_VIEWER_FOLDER / name).read_text(encoding="utf-8") for name in ("style.css", "views.css"))
     return "\n".join(
@@ -58,7 +58,8 @@ def render_viewer(record: InspectionRecord) -> str:
             f'<script type="importmap">{_to_script_json(_build_import_map())}</script>',
             f'<script type="application/json" id="record">{_to_script_json(build_payload(record))}</script>',
             "</head><body>",
-            f'<main id="heedful"><h1 dir="auto">{name}</h1>{_render_output(record)}<noscript>{_NO_SCRIPT_TEXT}</noscript></main>',
+            '<main id="heedful"><h1 '
+            f'dir="auto">{name}</h1>{_render_output(record)}<noscript>{_NO_SCRIPT_TEXT}</noscript></main>',
             f'<script type="module">import "{_MODULE_PREFIX}main.js";</script>',
             "</body></html>\n",
         ]
@@ -66,7 +67,7 @@ def render_viewer(record: InspectionRecord) -> str:
 
 
 def _render_output(record: InspectionRecord) -> str:
-    """What became of the text, below it in the heading: all that was written, or the answers to all of it."""
+    """Return the heading's paragraph with the generated text, or with the answers to the whole text."""
     answers = [
         f"{answer.about}: {answer.answer_text}"
         for answer in record.answers
@@ -77,10 +78,10 @@ def _render_output(record: InspectionRecord) -> str:
 
 
 def render_notebook_viewer(record: InspectionRecord, *, height: int = 760) -> str:
-    """The page as a frame inside another one; it may run its scripts and nothing else.
+    """Return the viewer page as a sandboxed frame for a notebook, which may run scripts and nothing else.
 
     Args:
-        record: what is shown.
+        record: the record to show.
         height: of the frame, in pixels.
     """
     page = escape(render_viewer(record), quote=True)
@@ -99,7 +100,7 @@ _NO_SCRIPT_TEXT = "This page draws its pictures with JavaScript, which is switch
 
 
 def build_payload(record: InspectionRecord) -> dict[str, Any]:
-    """The record as the page reads it: its own fields, arrays packed, and what is computed of it."""
+    """Return the record as JSON for the page: its fields, packed arrays, and derived measures."""
     use_16_bits = fits_16_bits(sum(each.weights.size for each in record.maps))
     return {
         **_to_json(replace(record, maps=(), attributions=())),
@@ -111,14 +112,14 @@ def build_payload(record: InspectionRecord) -> dict[str, Any]:
 
 
 def _pack_attribution(record: InspectionRecord, attribution: Attribution) -> dict[str, Any]:
-    """With the names of its rows, and all that is said of completeness in full precision."""
+    """Return an attribution with its row names, and its values and completeness errors in full precision."""
     exact = {"values": attribution.values, "baselines": attribution.baselines, "gaps": attribution.gaps}
     totals = {name: None if array is None else [float(number) for number in array] for name, array in exact.items()}
     return {**_to_json(attribution), **totals, "names": list(record.list_attribution_labels(attribution)[0])}
 
 
 def _build_unrolled(record: InspectionRecord) -> dict[str, Any] | None:
-    """The diagram of the model as it is drawn; null where nothing is known of its levels."""
+    """Return the diagram of the unrolled model with its layout, or None if its levels are unknown."""
     diagram = unroll_record(record)
     if diagram is None:
         return None
@@ -139,7 +140,7 @@ def _build_unrolled(record: InspectionRecord) -> dict[str, Any] | None:
 
 
 def _to_json(value: Any) -> Any:
-    """Parts of a record as what JSON knows; of what a model could have said instead, the fields alone."""
+    """Convert parts of a record to JSON values; alternatives and options become lists of their fields."""
     match value:
         case np.ndarray():
             return value.tolist() if np.issubdtype(value.dtype, np.integer) else pack_numbers(value)
@@ -154,7 +155,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _build_picture_urls(axis: MapAxis) -> dict[str, Any]:
-    """Their addresses, which hold the files, and how many times wider than high they are."""
+    """Return the data URLs of an axis's pictures and their aspect ratio."""
     if axis.pictures is None:
         return {"pictures": None}
     count, height, width, _ = axis.pictures.shape
@@ -163,6 +164,7 @@ def _build_picture_urls(axis: MapAxis) -> dict[str, Any]:
 
 
 def _pack_map(attention_map: AttentionMap, *, use_16_bits: bool) -> dict[str, Any]:
+    """Return a map with packed weights, measures and chains."""
     packed = {
         "weights": pack_weights(attention_map.weights, use_16_bits=use_16_bits),
         "visible": pack_bits(attention_map.visible),
@@ -172,7 +174,7 @@ def _pack_map(attention_map: AttentionMap, *, use_16_bits: bool) -> dict[str, An
 
 
 def _build_chains(attention_map: AttentionMap) -> dict[str, Any]:
-    """The most probable chains of each head, and last of their mean; nothing where the map has no edges."""
+    """Return the most probable chains of each head, and last those of their mean; empty if the map has no edges."""
     if attention_map.edges is None:
         return {}
     mean = attention_map.edges.mean(0)
@@ -187,7 +189,7 @@ def _build_chains(attention_map: AttentionMap) -> dict[str, Any]:
 
 
 def _build_measures(attention_map: AttentionMap) -> list[dict[str, float | bool | None]]:
-    """Of every head, and last of the mean over heads; null where nothing can be measured."""
+    """Return the measures of every head, and last those of the mean over heads; null where nothing can be measured."""
     measures = measure_map(
         replace(
             attention_map, edges=None, weights=np.concatenate((attention_map.weights, attention_map.mean_weights[None]))
@@ -205,17 +207,19 @@ def _build_measures(attention_map: AttentionMap) -> list[dict[str, float | bool 
 
 
 def _round_or_none(number: float) -> float | None:
+    """Round a number, or return None for NaN."""
     return None if math.isnan(number) else round(number, 5)
 
 
 def _list_sides(record: InspectionRecord) -> list[SideName]:
+    """Return the sides that have attention in the record."""
     roles = {attention_map.role for attention_map in record.maps}
     sides: dict[SideName, set[AttentionKind]] = {"decoder": {"decoder", "cross"}, "encoder": {"encoder"}}
     return [side for side, of_side in sides.items() if roles & of_side]
 
 
 def _build_rollout(record: InspectionRecord, side: SideName) -> dict[str, Any]:
-    """Rollout, and what the page needs for flow: its graph without the weights, which stand beside."""
+    """Return the rollout of a side, and the graph from which the page computes flows."""
     try:
         graph = build_attention_graph(record, side)
     except DataError as error:
@@ -232,13 +236,13 @@ def _build_rollout(record: InspectionRecord, side: SideName) -> dict[str, Any]:
 
 
 def _to_script_json(value: object) -> str:
-    """JSON that can stand inside a script element whatever its strings hold."""
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _build_import_map() -> dict[str, dict[str, str]]:
-    """Modules by their names, each as a data URL."""
+    """Return the page's modules by name, as data URLs."""
     files = {
         file.name: _encode_base64(file.read_bytes()) for file in _VIEWER_FOLDER.iterdir() if file.name.endswith(".js")
     }
@@ -246,16 +250,16 @@ def _build_import_map() -> dict[str, dict[str, str]]:
 
 
 def fits_16_bits(count: int) -> bool:
-    """Whether a page with so many weights has room for 16 bits for each."""
+    """Return whether a page with this many weights may store each in 16 bits."""
     return count <= _MAX_16_BIT_WEIGHTS
 
 
 def pack_weights(weights: Float[np.ndarray, "H Q K"], *, use_16_bits: bool) -> PackedArray:
-    """Weights from 0 to 1 as whole numbers: 65,535 w in 16 bits, or 255 w / s in 8.
+    """Pack weights from 0 to 1 as integers: 65,535 w in 16 bits, or 255 w / s in 8.
 
-    The first is off by at most 1/131,070, the second by at most s/510; s is 1, or the largest weight of a head that has
-    none above 1/8. The page is told, under `scales`. Weights beyond that range, which `proportional` may give, are kept
-    as numbers of 16 bits with a floating point.
+    The error is at most 1/131,070 or s/510; s is 1, or the largest weight of a head that has none above 1/8, and is
+    stored under `scales`. Weights outside that range, which `proportional` may give, are stored as 16-bit floating
+    point numbers.
     """
     if weights.size and (weights.min() < 0 or weights.max() > 1):
         return pack_numbers(weights)
@@ -268,20 +272,22 @@ def pack_weights(weights: Float[np.ndarray, "H Q K"], *, use_16_bits: bool) -> P
 
 
 def pack_numbers(numbers: Float[np.ndarray, ...]) -> PackedArray:
-    """Any numbers, in half precision: three digits; beyond 65,504 they are cut to it."""
+    """Pack numbers in half precision (three digits), clipped at 65,504."""
     limit = float(np.finfo(np.float16).max)
     return _pack_array("f16", np.clip(numbers, -limit, limit).astype("<f2"))
 
 
 def pack_bits(bits: Bool[np.ndarray, ...]) -> PackedArray:
-    """Truth values, eight in a byte, the first one highest."""
+    """Pack booleans, eight per byte, the first one highest."""
     return {**_pack_array("bit", np.packbits(bits)), "shape": list(bits.shape)}
 
 
 def _pack_array(kind: str, numbers: np.ndarray) -> PackedArray:
+    """Compress an array and return it with its type and shape."""
     stream = zlib.compress(np.ascontiguousarray(numbers).tobytes())
     return {"type": kind, "shape": list(numbers.shape), "data": _encode_base64(stream)}
 
 
 def _encode_base64(content: bytes) -> str:
+    """Encode bytes in base 64."""
     return base64.b64encode(content).decode("ascii")

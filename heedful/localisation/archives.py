@@ -1,4 +1,4 @@
-"""Zip archives whose members are read with limits, and exchanged while all others stay as they are."""
+"""Zip archives that are read with size limits, and rewritten with some members replaced."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from heedful.errors import DataError
 from heedful.localisation.text_content import read_file_bytes
 
 _OLE_SIGNATURE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
-"""How files of Microsoft's older formats begin, and OOXML that is encrypted."""
+"""First bytes of files in Microsoft's older formats, and of encrypted OOXML."""
 _ENCRYPTED_FLAG: Final = 0x1
-"""The flag of a member that needs a password (APPNOTE 4.4.4)."""
+"""Flag of a member that needs a password (APPNOTE 4.4.4)."""
 _ZIP64_FIELD: Final = 0x0001
-"""The extra field that says sizes again (APPNOTE 4.5.3); they are written anew."""
+"""Extra field that repeats sizes (APPNOTE 4.5.3); they are written anew."""
 _COMPRESSION_METHODS: Final = frozenset((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-"""Those that office documents may use."""
+"""Compression methods that office documents may use."""
 _MAX_COMPRESSION_RATIO: Final = 200
-"""How many times as large a text may be when it is unpacked; letters become 10 to 50 times as large."""
+"""Maximum ratio of unpacked to packed size; ordinary documents unpack to 10 to 50 times their size."""
 _UNLIMITED_SIZE: Final = 1 << 20
-"""Bytes of a text that may be packed as densely as it likes."""
+"""Number of unpacked bytes up to which any compression ratio is allowed."""
 MAX_MEMBERS: Final = 20_000
 MAX_BYTES: Final = 1 << 29
-"""Of all members together, unpacked."""
+"""Maximum unpacked size of all members together."""
 
 
 @final
 class ZipArchive:
-    """The members of a zip by their names; https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
+    """The members of a zip file by name; https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT.
 
     Args:
         data: the file.
-        path: where it is, for messages.
+        path: of the file, for messages.
 
     Raises:
-        DataError: it is no zip, damaged, encrypted, too large, or compressed in a way that office documents are not.
+        DataError: it is not a zip file, damaged, encrypted or too large, or uses a compression that office documents do
+            not.
     """
 
     def __init__(self, data: bytes, path: Path) -> None:
@@ -60,7 +61,7 @@ class ZipArchive:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """The archive in a file."""
+        """Read the archive in a file."""
         if path.is_file() and path.stat().st_size > MAX_BYTES:
             raise DataError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; take pictures and films out, and try again")
         return cls(read_file_bytes(path), path)
@@ -72,31 +73,34 @@ class ZipArchive:
         return iter(self._members)
 
     def read_member(self, name: str) -> bytes:
-        """What a member holds that is text.
+        """Return the content of a text member.
 
         Raises:
-            DataError: it is not there, damaged, or one text again and again.
+            DataError: it does not exist, is damaged, or unpacks to a suspiciously large size.
         """
         if name not in self._members:
             raise DataError(f"{self.path}: has no {name}; is it what its ending says? save it anew and try again")
         member = self._members[name]
         if member.file_size > max(_UNLIMITED_SIZE, _MAX_COMPRESSION_RATIO * member.compress_size):
             raise DataError(
-                f"{self.path}: {name} unpacks to more than {_MAX_COMPRESSION_RATIO} times its size, which no letter does; "
+                f"{self.path}: {name} unpacks to more than {_MAX_COMPRESSION_RATIO} times its size, which no letter "
+                "does; "
                 "is it meant to harm?"
             )
         return self._read_unchecked(name)
 
     def _read_unchecked(self, name: str) -> bytes:
+        """Return the content of a member without a check of its size."""
         try:
             return self._file.read(self._members[name])
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError) as error:
             raise self._damaged_error(error) from None
 
     def replace_members(self, contents: Mapping[str, bytes]) -> bytes:
-        """The archive with other contents of some members.
+        """Return the bytes of the archive with new contents of some members.
 
-        All keep order, name, date, method, rights and comment; what is not replaced is the same when it is unpacked.
+        All members keep order, name, date, method, permissions and comment; unpacked contents that are not replaced
+        stay the same.
         """
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as file:
@@ -110,6 +114,7 @@ class ZipArchive:
         return buffer.getvalue()
 
     def _check_limits(self) -> None:
+        """Raise DataError if the members break a limit, or are encrypted or compressed by another method."""
         members = self._file.infolist()
         if len(members) > MAX_MEMBERS:
             raise DataError(f"{self.path}: has {len(members):,} members, and {MAX_MEMBERS:,} at most are read")
@@ -129,11 +134,12 @@ class ZipArchive:
                 )
 
     def _damaged_error(self, error: Exception) -> DataError:
+        """Build the error for a damaged archive."""
         return DataError(f"{self.path}: no zip, or a damaged one ({error}); fetch it again, or save it anew")
 
 
 def _drop_extra_field(extra: bytes, field_id: int) -> bytes:
-    """Extra fields of a member but those of a kind."""
+    """Remove the extra fields of one kind from those of a member."""
     result, position = b"", 0
     while position + 4 <= len(extra):
         field_kind, size = struct.unpack_from("<HH", extra, position)

@@ -26,7 +26,7 @@ from heedful.localisation.segments import BREAK_NAME, InlineCode
 from heedful.localisation.xml_elements import XmlElement, decode_xml, escape_xml, find_root, iter_elements
 
 AtomKind = Literal["text", "code", "open", "close", "begin", "instruction", "separate", "end"]
-"""Text of a run, what stands alone, ends of what encloses runs, and what fields are made of."""
+"""Kind of an atom: text of a run, a single code, an opening or closing code, or a part of a field."""
 _NAMESPACES: Final = frozenset(
     (
         "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -39,26 +39,26 @@ _TRANSLATED_TYPES: Final = re.compile(
     r"wordprocessingml\.(?:document|template)\.main\+xml|ms-word\.(?:document|template)\.macroEnabled\w*\.main\+xml"
     r"|wordprocessingml\.(?:header|footer|footnotes|endnotes)\+xml"
 )
-"""Types of members that readers see as text; comments are none."""
+"""Content types of members that readers see as text; comments are excluded."""
 _MAIN_TYPE: Final = ".main+xml"
 _RUN_CONTAINERS: Final = frozenset(["hyperlink", "ins", "moveTo", "smartTag", "customXml", "dir", "bdo", "sdt"])
-"""Elements around runs of a paragraph, which are translated."""
+"""Elements around runs of a paragraph, whose content is translated."""
 _COMPUTED_CONTROLS: Final = frozenset(
     ["dataBinding", "dropDownList", "comboBox", "date", "docPartList", "picture", "checkbox"]
 )
-"""What in the properties of a content control says that its text comes from elsewhere."""
+"""Properties of a content control which show that its text comes from elsewhere."""
 _IGNORED_ELEMENTS: Final = frozenset(["proofErr", "lastRenderedPageBreak", "softHyphen"])
-"""What Word writes for itself, anew each time, and hyphens that belong to a word's language."""
+"""Elements that Word writes anew each time, and hyphens that belong to a language."""
 _BREAK_ELEMENTS: Final = frozenset(["br", "cr", "tab", "ptab"])
 _INVISIBLE_PROPERTIES: Final = frozenset(["lang", "noProof", "rPrChange"])
-"""Properties of a run that change nothing of how it looks."""
+"""Run properties that do not change how text looks."""
 _TEXT_FIELDS: Final = frozenset(["HYPERLINK", "TOC"])
 """Fields whose results are text of the document; all others are computed."""
 _FIELD_KINDS: Final[Mapping[str, AtomKind]] = {"begin": "begin", "separate": "separate", "end": "end"}
 _MAX_FIELD_DEPTH: Final = 20
-"""Fields inside each other that are read as pairs."""
+"""Maximum depth of nested fields that are read as pairs."""
 _RUN_NAME: Final = "run"
-"""The name of a pair of codes around text that looks otherwise than most of its paragraph."""
+"""Name of the pair of codes around text whose format differs from most of its paragraph."""
 _HYPHEN: Final = "\u2011"
 _WHITE_SPACE: Final = re.compile(r"(?:(?<! ) ++)?[\t\r\n][ \t\r\n]*+")
 
@@ -69,11 +69,11 @@ class _DocxAtom:
     """A part of a paragraph.
 
     Attributes:
-        kind: what it is.
-        source: what it is written of, with its run around it.
+        kind: of part.
+        source: its origin, with its run around it.
         text: of a run, or the instruction of a field.
-        format: the properties of its run that show.
-        run_start: what a run with these properties begins with.
+        format: the visible properties of its run.
+        run_start: the beginning of a run with these properties.
         name: of a code.
     """
 
@@ -86,10 +86,10 @@ class _DocxAtom:
 
 
 def read_docx(path: Path) -> OfficeDocument:
-    """The body, headers, footers and notes of a document.
+    """Read the body, headers, footers and notes of a Word document.
 
     Raises:
-        DataError: it is none, damaged, encrypted or too large.
+        DataError: it is not a Word document, damaged, encrypted or too large.
     """
     archive = ZipArchive.from_file(path)
     types = decode_xml(archive.read_member(_CONTENT_TYPES), path / _CONTENT_TYPES).text
@@ -113,13 +113,15 @@ def read_docx(path: Path) -> OfficeDocument:
 
 @final
 class DocxPart(ParagraphDocument):
-    """The paragraphs of a member, and of the text boxes in them.
+    """The paragraphs of a member of a Word document, and of the text boxes in them.
 
-    Runs side by side that look the same are one text, whatever Word notes of spelling and of revisions. The look that
-    most letters of a paragraph have is that of its text; what looks otherwise is a pair of codes.
+    Adjacent runs with the same format are one text, whatever Word notes about spelling and revisions. The format of
+    most
+    letters of a paragraph is that of its text; text with another format is enclosed in a pair of codes.
     """
 
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:
+        """Yield the paragraphs of the member, except deleted text and fallback content."""
         text = self.content.text
         root_element = find_root(text, path=self.path)
         mark = find_namespace_prefix(root_element, _NAMESPACES)
@@ -135,6 +137,7 @@ class DocxPart(ParagraphDocument):
                     yield paragraph
 
     def _build_paragraph(self, element: XmlElement) -> OfficeParagraph | None:
+        """Build the paragraph of an element."""
         content = [child for child in element.children if isinstance(child, XmlElement) and child.name != "pPr"]
         atoms = _merge_white_space(list(_resolve_fields(list(self._iter_atoms(content)))))
         main_atom = _find_main_atom(atoms)
@@ -158,6 +161,7 @@ class DocxPart(ParagraphDocument):
         return builder.build_paragraph(content[0].start, content[-1].stop) if content else None
 
     def _iter_atoms(self, children: Iterable[XmlElement]) -> Iterator[_DocxAtom]:
+        """Yield the atoms of the children of a paragraph or container."""
         for child in children:
             span = (child.start, child.stop)
             if child.name in _IGNORED_ELEMENTS:
@@ -176,7 +180,7 @@ class DocxPart(ParagraphDocument):
             yield _DocxAtom("close", ((inner.inside_stop, child.stop),), name=child.name)
 
     def _iter_run_atoms(self, run: XmlElement) -> Iterator[_DocxAtom]:
-        """What a run holds, each with a run of its own around it."""
+        """Yield the content of a run, each part with its own run around it."""
         properties = run.find_child("rPr")
         properties_source: CodeSource = () if properties is None else ((properties.start, properties.stop),)
         property_elements = (
@@ -208,11 +212,14 @@ class DocxPart(ParagraphDocument):
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
+        """Yield the XML of a paragraph's content, with each text in a run of its format."""
         run_starts = [get_raw_code(self.content.text, paragraph.run_start) or f"<{self._prefix}r>"]
         for part, raw in parts:
             if isinstance(part, str):
                 text = escape_xml(_WHITE_SPACE.sub(" ", raw))
-                yield f'{run_starts[-1]}<{self._prefix}t xml:space="preserve">{text}</{self._prefix}t></{self._prefix}r>'
+                yield (
+                    f'{run_starts[-1]}<{self._prefix}t xml:space="preserve">{text}</{self._prefix}t></{self._prefix}r>'
+                )
             elif part.name != _RUN_NAME:
                 yield raw
             elif part.role == "open":
@@ -222,18 +229,19 @@ class DocxPart(ParagraphDocument):
 
 
 def _get_run_text(element: XmlElement) -> str:
+    """Return the text of a run element; spaces at its ends count only with `xml:space="preserve"`."""
     text = _WHITE_SPACE.sub(" ", element.text)
     return text if element.get_attribute("xml:space") == "preserve" else text.strip(" ")
 
 
 def _is_computed(element: XmlElement) -> bool:
-    """Whether a content control shows what is chosen from a list, or comes from data."""
+    """Return whether the text of a content control is selected from a list or comes from data."""
     properties = element.find_child("sdtPr")
     return properties is not None and any(properties.find_child(name) for name in _COMPUTED_CONTROLS)
 
 
 def _find_main_atom(atoms: Iterable[_DocxAtom]) -> _DocxAtom | None:
-    """The first text of the look that most letters have."""
+    """Return the first text atom with the format of most letters."""
     counts: Counter[tuple[str, ...]] = Counter()
     first: dict[tuple[str, ...], _DocxAtom] = {}
     for atom in atoms:
@@ -244,7 +252,7 @@ def _find_main_atom(atoms: Iterable[_DocxAtom]) -> _DocxAtom | None:
 
 
 def _merge_white_space(atoms: Sequence[_DocxAtom]) -> list[_DocxAtom]:
-    """The same; white space between texts looks as what stands before it, for that alone shows nowhere."""
+    """Return the atoms, where white space between texts takes the format of the text before it."""
     result: list[_DocxAtom] = []
     for atom in atoms:
         previous = result[-1] if result else None
@@ -256,9 +264,9 @@ def _merge_white_space(atoms: Sequence[_DocxAtom]) -> list[_DocxAtom]:
 
 
 def _resolve_fields(atoms: Sequence[_DocxAtom]) -> Iterator[_DocxAtom]:
-    """The same with each field as one code, or as a pair around its result where that is text.
+    """Yield the atoms with each field as one code, or as a pair around its result if that is text.
 
-    A field that begins or ends in another paragraph has its marks as codes, and so has one inside of many others.
+    The marks of a field that begins or ends in another paragraph, or is nested too deeply, are single codes.
     """
     stack: list[tuple[int, int | None]] = []
     fields: dict[int, tuple[int | None, int]] = {}
@@ -277,6 +285,7 @@ def _resolve_fields(atoms: Sequence[_DocxAtom]) -> Iterator[_DocxAtom]:
 def _iter_resolved(
     atoms: Sequence[_DocxAtom], fields: Mapping[int, tuple[int | None, int]], index: int, stop: int
 ) -> Iterator[_DocxAtom]:
+    """Yield the atoms of a range with their fields resolved."""
     while index < stop:
         atom = atoms[index]
         middle, end = fields.get(index, (None, index))
@@ -293,13 +302,13 @@ def _iter_resolved(
 
 
 def _is_text_field(atoms: Sequence[_DocxAtom]) -> bool:
-    """Whether the result of a field with this instruction is text of the document."""
+    """Return whether the result of a field with this instruction is text of the document."""
     words = "".join(atom.text for atom in atoms if atom.kind == "instruction").split()
     return bool(words) and words[0].upper() in _TEXT_FIELDS and _is_balanced(atoms)
 
 
 def _is_balanced(atoms: Iterable[_DocxAtom]) -> bool:
-    """Whether everything that is opened is closed."""
+    """Return whether all opened pairs are closed."""
     depth = 0
     for atom in atoms:
         depth += (atom.kind == "open") - (atom.kind == "close")
@@ -309,4 +318,5 @@ def _is_balanced(atoms: Iterable[_DocxAtom]) -> bool:
 
 
 def _join_sources(atoms: Iterable[_DocxAtom]) -> CodeSource:
+    """Join the origins of atoms."""
     return tuple(part for atom in atoms for part in atom.source)

@@ -1,4 +1,4 @@
-"""Which format a file has, and the document in it."""
+"""Recognition of document formats by file name, and reading of documents."""
 
 from __future__ import annotations
 
@@ -31,21 +31,22 @@ _DOCUMENT_READERS: Final[Mapping[str, Callable[[Path], TranslatableDocument]]] =
     ".odp": read_odf,
 }
 BINARY_SUFFIXES: Final = frozenset((".docx", ".docm", ".odt", ".odp"))
-"""How the names of those end that are no text."""
+"""Suffixes of formats that are not text."""
 DOCUMENT_SUFFIXES: Final = frozenset((*_DOCUMENT_READERS, ".tmx"))
-"""How the names of documents end."""
+"""Suffixes of all document formats."""
 
 
 def is_document_path(path: Path) -> bool:
-    """Whether the name says that a file is a translator's document."""
+    """Return whether a file name has the suffix of a translation document."""
     return path.suffix.lower() in DOCUMENT_SUFFIXES
 
 
 def same_format(path: Path, other_path: Path) -> bool:
-    """Return whether the names of two files say the same format, as `.htm` and `.html` do.
+    """Return whether the suffixes of two file names stand for the same format, as `.htm` and `.html` do.
 
-    Text that is marked up may be called text, and XML may be called XML. A document with macros and one without are two
-    formats, since programs open neither under the other's name.
+    A markup-free text format may also be called `.txt`, and an XML format `.xml`. Documents with and without macros are
+    two
+    formats, because programs do not open one under the suffix of the other.
     """
     suffixes = path.suffix.lower(), other_path.suffix.lower()
     if suffixes[0] == suffixes[1]:
@@ -59,15 +60,15 @@ def same_format(path: Path, other_path: Path) -> bool:
 
 
 def read_document(path: Path, *, source: str | None = None, target: str | None = None) -> TranslatableDocument:
-    """The document in a file, by the ending of its name.
+    """Read the document in a file, by the suffix of its name.
 
     Args:
         path: of the file.
-        source: the language that is read, which a TMX needs.
-        target: the language that is written, likewise.
+        source: source language, which a TMX needs.
+        target: target language, likewise.
 
     Raises:
-        DataError: the file is missing or damaged, or of no such format.
+        DataError: the file is missing or damaged, or has another format.
     """
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".tmx":

@@ -1,4 +1,4 @@
-"""What stands inside a segment of XML: text, and elements that are codes."""
+"""Inline elements of XML formats: text and elements that become codes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from heedful.localisation.xml_elements import XmlElement, XmlText, escape_xml
 @final
 @dataclass(frozen=True)
 class InlineElements:
-    """Which elements of a format are pairs.
+    """The inline elements of a format that form pairs.
 
     Attributes:
         around: elements that enclose text to be translated, a pair of tags.
         opening: elements that begin a pair whose end is another element.
-        closing: those, and the attributes that name what they close, the first that is there.
+        closing: elements that end a pair, with the attributes that may name the pair; the first one that is there
+            counts.
     """
 
     around: frozenset[str]
@@ -26,10 +27,11 @@ class InlineElements:
     closing: Mapping[str, tuple[str, ...]]
 
     def to_segment(self, element: XmlElement, text: str) -> Segment:
-        """What an element encloses; all other elements are codes with all that they hold."""
+        """Convert the content of an element to a segment; other elements become codes with all of their content."""
         return tuple(self._iter_parts(element, text, begin=element.start))
 
     def _iter_parts(self, element: XmlElement, text: str, *, begin: int) -> Iterator[str | InlineCode]:
+        """Yield the texts and codes of an element's content."""
         for child in element.children:
             if isinstance(child, XmlText):
                 yield child.text.replace("\r\n", "\n")
@@ -42,6 +44,7 @@ class InlineElements:
                 yield self._build_code(child, text[child.start : child.stop])
 
     def _build_code(self, element: XmlElement, raw: str) -> InlineCode:
+        """Build the code of an element that is not a pair of tags."""
         if element.name in self.opening:
             return InlineCode(raw, "open", _get_pair_name(element, self.opening[element.name]))
         if element.name in self.closing:
@@ -50,6 +53,7 @@ class InlineElements:
 
 
 def _get_pair_name(element: XmlElement, names: tuple[str, ...]) -> str:
+    """Return the value of the first of these attributes that the element has, else the element's name."""
     return next((value for name in names if (value := element.get_attribute(name)) is not None), element.name)
 
 
@@ -68,10 +72,10 @@ TMX_INLINE: Final = InlineElements(frozenset(("hi",)), {"bpt": ("i",)}, {"ept": 
 
 
 def to_xml(segment: Segment) -> str:
-    """A segment as it stands in XML."""
+    """Write a segment as XML content."""
     return "".join(escape_xml(part) if isinstance(part, str) else part.raw for part in segment)
 
 
 def has_content(segment: Segment) -> bool:
-    """Whether there is anything but white space."""
+    """Return whether a segment contains a code or text that is not white space."""
     return any(isinstance(part, InlineCode) or part.strip() for part in segment)

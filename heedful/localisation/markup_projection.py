@@ -1,4 +1,4 @@
-"""What was cut out of a text, put back into its translation by what the model looked at."""
+"""Projection of inline codes into translations by attention weights."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from heedful.localisation.protection import ExtractedPart, ProtectedText
 from heedful.localisation.segments import BREAK_NAME, InlineCode, Segment, flatten_nodes
 
 TextSpan: TypeAlias = tuple[int, int]
-"""Where something begins and ends in a text."""
+"""Start and end of a part of a text."""
 _WIDE_SCRIPTS: Final = "\u0e00-\u0eff\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7af\uf900-\ufaff"
-"""Scripts whose words have no spaces between them: each letter is taken for one."""
+"""Scripts without spaces between words; each letter counts as a word."""
 _CLOSING_SIGNS: Final = frozenset(".,;:!?)]}\u00bb\u201d\u2019%\u2026")
 _OPENING_SIGNS: Final = frozenset("([{\u00ab\u201e\u00bf\u00a1")
 _AGREEMENT_WEIGHT: Final = 0.1
-"""What all words together weigh beside the neighbours of a place."""
+"""Weight of the agreement of all words, relative to the direct neighbours of a position."""
 
 
 def find_words(text: str) -> list[TextSpan]:
-    """Words, and marks of punctuation each for itself; a placeholder is one, so that nothing is put into it."""
+    """Return the spans of words and punctuation marks; a placeholder counts as one word, so that it is never split."""
     spans, position = [], 0
     for part in scan_placeholders((text,)):
         if isinstance(part, InlineCode):
@@ -41,7 +41,7 @@ def find_words(text: str) -> list[TextSpan]:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """No mark is parted from the letter that it belongs to."""
+    """Compile the pattern of a word; combining marks stay with their letters."""
     letter = rf"(?:(?![{_WIDE_SCRIPTS}])[{word_characters()}])"
     return re.compile(rf"[{_WIDE_SCRIPTS}][{combining_marks()}]*|{letter}+(?:['\u2019-]{letter}+)*|[^\w\s]|_")
 
@@ -49,12 +49,12 @@ def _word_pattern() -> re.Pattern[str]:
 @final
 @dataclass(frozen=True)
 class WordAlignment:
-    """How much each word of a translation looked at each of its source; rows sum to 1, or are 0.
+    """Soft alignment of the words of a translation with those of its source; rows sum to 1, or are 0.
 
     Attributes:
-        source: where the words of the source stand.
-        target: where those of the translation do.
-        weights: of each of the latter on each of the former.
+        source: spans of the source words.
+        target: spans of the target words.
+        weights: attention of each target word (T) to each source word (S).
     """
 
     source: Sequence[TextSpan]
@@ -65,12 +65,12 @@ class WordAlignment:
 def align_words(
     weights: Float[np.ndarray, "P Q"], *, source: tuple[str, Sequence[TextSpan]], target: tuple[str, Sequence[TextSpan]]
 ) -> WordAlignment:
-    """Weights between pieces as weights between words.
+    """Convert attention weights between subword pieces to weights between words.
 
     Args:
-        weights: of each piece of the translation on each of the source; what is beyond them is left out.
-        source: the text, and where each of its pieces stands.
-        target: the translation, likewise.
+        weights: of each target piece to each source piece; rows and columns after these are ignored.
+        source: the text, and the spans of its pieces.
+        target: the translation, and the spans of its pieces.
     """
     (source_text, source_pieces), (target_text, target_pieces) = source, target
     columns, rows = (
@@ -87,7 +87,7 @@ def align_words(
 
 
 def _overlap_shares(spans: Sequence[TextSpan], pieces: Sequence[TextSpan]) -> Float[np.ndarray, "W P"]:
-    """The share of each piece that stands in each word."""
+    """Return the share of each piece that lies in each word."""
     shares = np.zeros((len(spans), len(pieces)))
     for number, (start, stop) in enumerate(pieces):
         for word, (begin, end) in enumerate(spans):
@@ -98,7 +98,7 @@ def _overlap_shares(spans: Sequence[TextSpan], pieces: Sequence[TextSpan]) -> Fl
 @final
 @dataclass(frozen=True)
 class _InsertionPoint:
-    """Between which words of the translation something goes: before `start`, and behind the last one before `stop`."""
+    """Target position of an extracted part: before word `start`, and for a pair, after the last word before `stop`."""
 
     start: int
     stop: int
@@ -106,11 +106,11 @@ class _InsertionPoint:
 
 
 _TargetItem: TypeAlias = "int | ExtractedPart | InlineCode"
-"""A word by its number, something that stands alone, or one end of a pair."""
+"""A target word by its number, a single extracted part, or one end of a pair."""
 
 
 def insert_parts(protected: ProtectedText, translation: str, alignment: WordAlignment) -> Segment:
-    """A translation of a protected text with all its parts."""
+    """Return a translation of a protected text with all its extracted parts."""
     items = list(_PartInserter(alignment).iter_items(protected.parts, 0, len(alignment.target)))
     parts: list[str | InlineCode] = []
     pending: list[InlineCode] = []
@@ -127,7 +127,7 @@ def insert_parts(protected: ProtectedText, translation: str, alignment: WordAlig
 
 
 def _join_gap(gap: str, codes: Sequence[InlineCode]) -> Iterator[str | InlineCode]:
-    """Ends of pairs with the space where it stands outside of them."""
+    """Yield the codes between two items with the white space outside of pairs."""
     split = next((number for number, code in enumerate(codes) if code.role == "open"), len(codes))
     yield from codes[:split]
     yield gap
@@ -135,13 +135,13 @@ def _join_gap(gap: str, codes: Sequence[InlineCode]) -> Iterator[str | InlineCod
 
 
 class _PartInserter:
-    """Finds places from the outside to the inside, so that pairs never cross."""
+    """Finds target positions from the outermost to the innermost pair, so that pairs never cross."""
 
     def __init__(self, alignment: WordAlignment) -> None:
         self._alignment = alignment
 
     def iter_items(self, parts: Sequence[ExtractedPart], first: int, last: int) -> Iterator[_TargetItem]:
-        """Words `first` to `last`, without it, and all that goes between them."""
+        """Yield the words `first` to `last` (exclusive) and all parts that belong between them."""
         word = first
         for point in self._find_positions(parts, first, last):
             yield from range(word, point.start)
@@ -156,7 +156,7 @@ class _PartInserter:
         yield from range(word, last)
 
     def _find_positions(self, parts: Sequence[ExtractedPart], first: int, last: int) -> list[_InsertionPoint]:
-        """Pairs around words go first, since nothing else may then stand inside of them."""
+        """Find the positions of parts; pairs around words go first, because single codes may then not split them."""
         source_spans = [self._source_words(part.start, part.stop) for part in parts]
         spans: dict[int, TextSpan] = {}
         for number, (begin, end) in enumerate(source_spans):
@@ -172,12 +172,12 @@ class _PartInserter:
         ]
 
     def _source_words(self, start: int, stop: int) -> TextSpan:
-        """The words of the source between two places, by their numbers."""
+        """Return the range of source words between two text positions."""
         first = sum(end <= start for _, end in self._alignment.source)
         return first, first if start == stop else sum(word_start < stop for word_start, _ in self._alignment.source)
 
     def _find_pair_span(self, source_words: TextSpan, first: int, last: int, occupied: Sequence[TextSpan]) -> TextSpan:
-        """The words in a row that look at some words of the source more than at others, all of them together."""
+        """Find the contiguous target words whose total attention to the given source words is highest."""
         begin, end = source_words
         positions = self._free_positions(first, last, occupied)
         scores = self._alignment.weights[:, begin:end].sum(1) - 0.5
@@ -197,12 +197,13 @@ class _PartInserter:
         return span
 
     def _find_gap(self, source_word: int, first: int, last: int, occupied: Sequence[TextSpan]) -> int:
-        """The place, before a word by its number, whose neighbours look at those of a place in the source."""
+        """Find the target position whose neighbours attend to the neighbours of a source position."""
         weights, size = self._alignment.weights, len(self._alignment.source)
         if source_word in (0, size) or not weights.size:
             return first if source_word == 0 or first == last else last
 
         def score_position(position: int) -> float:
+            """Score a target position."""
             left_weight = float(weights[position - 1, source_word - 1]) if position > first else 0.0
             right_weight = float(weights[position, source_word]) if position < last else 0.0
             agreement = float(weights[first:position, :source_word].sum()) + float(
@@ -213,7 +214,7 @@ class _PartInserter:
         return max(self._free_positions(first, last, occupied), key=score_position)
 
     def _free_positions(self, first: int, last: int, occupied: Sequence[TextSpan]) -> list[int]:
-        """Places that are not inside of a pair."""
+        """Return the positions that are not inside an occupied span."""
         return [
             position
             for position in range(first, last + 1)
@@ -224,7 +225,7 @@ class _PartInserter:
 def _get_gap(
     left: int | ExtractedPart | None, right: int | ExtractedPart, translation: str, alignment: WordAlignment
 ) -> str:
-    """The white space between two things that a reader sees."""
+    """Return the white space between two adjacent items of a translation."""
     if left is None or _is_break_part(left) or _is_break_part(right):
         return ""
     if isinstance(left, int) and isinstance(right, int):
@@ -243,14 +244,16 @@ def _get_gap(
 
 
 def _is_break_part(item: int | ExtractedPart) -> bool:
-    """Whether it ends a line, with all white space that stands there."""
+    """Return whether an item is a line break, which includes its white space."""
     return isinstance(item, ExtractedPart) and item.opening.name == BREAK_NAME
 
 
 def _needs_space(part: ExtractedPart, letter: str, *, neighbour: str, punctuation: frozenset[str]) -> bool:
-    """Whether there is a space between a code and a letter of the translation.
+    """Return whether there is a space between an extracted part and a letter of the translation.
 
-    Markup has one where it had one. What is read as a word has one beside words, unless it was part of one.
+    Markup has a space if it had one in the source. A value that is read as a word has one beside words, unless it was
+    part
+    of a word.
     """
     if not part.opening.value:
         return neighbour == " "

@@ -27,7 +27,7 @@ _TEXT_MEMBERS: Final = ("content.xml", "styles.xml")
 """The text, and its headers and footers."""
 _PARAGRAPH_ELEMENTS: Final = frozenset(("p", "h"))
 _IGNORED_CONTAINERS: Final = frozenset(["annotation", "tracked-changes", "deletion"])
-"""What encloses comments, and what was deleted."""
+"""Elements around comments and deleted text."""
 _SPAN_ELEMENTS: Final = frozenset(("a", "span", "meta"))
 _BREAK_ELEMENTS: Final = frozenset(("line-break", "tab"))
 _SPACE_ELEMENTS: Final = frozenset(("s",))
@@ -36,19 +36,19 @@ _INVISIBLE_PROPERTIES: Final = re.compile(
     r"\s+[\w-]+:(?:(?:paragraph-)?rsid|(?:language|country|script|rfc-language-tag)(?:-asian|-complex)?)"
     r"\s*=\s*(?:\"[^\"]*\"|'[^']*')"
 )
-"""Properties of a style that change nothing of how text looks."""
+"""Style properties that do not change how text looks."""
 _WHITE_SPACE: Final = re.compile(r"[ \t\r\n]+")
 _SPACES: Final = re.compile(" {2,}")
 _EMPTY_PROPERTIES: Final = re.compile(r"<[\w-]+:text-properties\s*/>|<([\w-]+:text-properties)\s*>\s*</\1>")
 _MAX_SPACES: Final = 1000
-"""Spaces in a row."""
+"""Maximum number of spaces in a row."""
 
 
 def read_odf(path: Path) -> OfficeDocument:
-    """The text of a document, with its headers, footers and notes.
+    """Read the text of an OpenDocument file, with its headers, footers and notes.
 
     Raises:
-        DataError: it is none, damaged, encrypted or too large.
+        DataError: it is not an OpenDocument file, damaged, encrypted or too large.
     """
     archive = ZipArchive.from_file(path)
     if _MANIFEST in archive and next(
@@ -64,9 +64,9 @@ def read_odf(path: Path) -> OfficeDocument:
 
 @final
 class OdfPart(ParagraphDocument):
-    """The paragraphs and headings of a member.
+    """The paragraphs and headings of a member of an OpenDocument file.
 
-    Spans side by side whose styles look the same are one, and one whose style shows nothing is none.
+    Adjacent spans with the same visible style are one, and spans whose style has no visible effect are ignored.
     """
 
     def __init__(self, content: TextContent, path: Path) -> None:
@@ -78,6 +78,7 @@ class OdfPart(ParagraphDocument):
         super().__init__(content, path)
 
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:
+        """Yield the paragraphs of the member, except comments and deleted text."""
         for element in iter_elements(self.content.text, _PARAGRAPH_ELEMENTS):
             if (
                 self._is_text_element(element, _PARAGRAPH_ELEMENTS)
@@ -90,10 +91,11 @@ class OdfPart(ParagraphDocument):
                     yield paragraph
 
     def _is_text_element(self, element: XmlElement, names: frozenset[str]) -> bool:
+        """Return whether an element has one of these names in the text namespace."""
         return element.name in names and element.tag == f"{self._prefix}{element.name}"
 
     def _add_children(self, children: Sequence[XmlElement | XmlText], builder: ParagraphBuilder) -> None:
-        """What stands in an element, in order."""
+        """Add the content of an element to a paragraph, in order."""
         index = 0
         while index < len(children):
             child = children[index]
@@ -122,13 +124,14 @@ class OdfPart(ParagraphDocument):
                 builder.add_code(((child.start, child.stop),), "alone", name)
 
     def _get_style(self, element: XmlElement) -> str | None:
-        """What a span looks like, empty where it shows nothing; None of other elements."""
+        """Return the visible style of a span, empty if it has no visible effect; None for other elements."""
         if element.name != "span":
             return None
         style = element.get_attribute(f"{self._prefix}style-name") or ""
         return self._visible_styles.get(style, style)
 
     def _has_style(self, child: XmlElement | XmlText, style: str) -> bool:
+        """Return whether a child is a span with this visible style."""
         if isinstance(child, XmlText) or not self._is_text_element(child, _SPAN_ELEMENTS) or child.is_single:
             return False
         return self._get_style(child) == style
@@ -136,6 +139,7 @@ class OdfPart(ParagraphDocument):
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
+        """Yield the XML of a paragraph's content, with leading and repeated spaces encoded so that they are shown."""
         for number, (part, raw) in enumerate(parts):
             if isinstance(part, InlineCode):
                 yield raw
@@ -146,12 +150,12 @@ class OdfPart(ParagraphDocument):
             yield _SPACES.sub(self._encode_spaces, escape_xml(text))
 
     def _encode_spaces(self, match: re.Match[str]) -> str:
-        """Several spaces, which would be seen as one."""
+        """Encode several spaces, which would otherwise be shown as one."""
         return f' <{self._prefix}s {self._prefix}c="{len(match[0]) - 1}"/>'
 
 
 def _iter_visible_styles(text: str) -> Iterator[tuple[str, str]]:
-    """What styles of spans say that shows, by their names; those that are made for one place only."""
+    """Yield the names of automatic text styles with their visible properties."""
     for style in iter_elements(text, ("style",)):
         if style.parent is None or style.parent.name != "automatic-styles":
             continue

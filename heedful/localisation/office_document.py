@@ -1,7 +1,7 @@
-"""Office documents: archives whose members of XML hold paragraphs, which translations take the place of.
+"""Office documents: archives with XML members whose paragraphs are replaced by translations.
 
-A paragraph becomes a segment whose codes know from which places of the file they were written (`CodeSource`), so that one
-that stands inside of another, as in a text box or a footnote, can be filled with it or alone.
+A paragraph becomes a segment whose codes know the offsets in the file they were copied from (`Source`), so that a
+paragraph inside another, as in a text box or a footnote, can be filled with it or alone.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 from heedful.localisation.xml_elements import XmlElement
 
 CodeSource: TypeAlias = "tuple[str | tuple[int, int], ...]"
-"""What a code is written of: texts, and places of the file."""
+"""Origin of a code: literal texts, and offset ranges of the file."""
 _MAX_REPETITION: Final = 50
 _MIN_CODE_LIMIT: Final = 100_000
-"""Letters that all codes of a paragraph may have, whatever its size."""
+"""Number of letters that all codes of a paragraph may have, whatever its size."""
 LETTER_PATTERN: Final = re.compile(r"[^\W\d_]")
 
 
 class RepeatedPartsError(Exception):  # nobody sees it but the member that it is raised in
-    """The codes of a paragraph repeat the same places of the file too often."""
+    """Raised if the codes of a paragraph repeat the same parts of the file too often."""
 
 
 @final
@@ -43,11 +43,11 @@ class OfficeParagraph:
     """A text of an office document.
 
     Attributes:
-        start: where the content that is translated begins, behind what is said of the paragraph.
-        stop: where it ends.
+        start: offset of the translated content, after the paragraph's properties.
+        stop: end of the content.
         segment: the content.
-        sources: of its codes, by how they are written, in their order.
-        run_start: what a text outside of all pairs is written behind.
+        sources: origins of its codes by their raw text, in order.
+        look: what is written before text that is outside of all pairs.
     """
 
     start: int
@@ -59,7 +59,7 @@ class OfficeParagraph:
 
 @dataclass
 class ParagraphBuilder:
-    """A paragraph of a text on its way together; `size` is how many letters of the file it has."""
+    """Collects the texts and codes of a paragraph; `size` is its number of letters in the file."""
 
     text: str
     size: int
@@ -69,15 +69,15 @@ class ParagraphBuilder:
     _code_length: int = 0
 
     def add_text(self, text: str) -> None:
-        """Adds to the text before it, or behind a code."""
+        """Append text."""
         self.parts.append(text)
 
     def add_code(self, source: CodeSource, role: CodeRole, name: str) -> None:
-        """Adds a code that is written of some places.
+        """Append a code that is copied from these parts of the file.
 
         Raises:
-            RepeatedParts: codes are written of the same places again and again, so that they would be far larger than
-                the paragraph.
+            RepeatedParts: codes repeat the same parts again and again, so that they would be far larger than the
+                paragraph.
         """
         raw = get_raw_code(self.text, source)
         self._code_length += len(raw)
@@ -87,7 +87,7 @@ class ParagraphBuilder:
         self.parts.append(InlineCode(raw, role, name))
 
     def build_paragraph(self, start: int, stop: int) -> OfficeParagraph | None:
-        """All that was added; None where it has no words."""
+        """Build the paragraph of all that was added; None if it has no words."""
         segment = flatten_nodes(self.parts)
         if not any(isinstance(part, str) and LETTER_PATTERN.search(part) for part in segment):
             return None
@@ -95,14 +95,14 @@ class ParagraphBuilder:
 
 
 def get_raw_code(text: str, source: CodeSource) -> str:
-    """How a code is written."""
+    """Return the raw text of a code with this origin."""
     return "".join(part if isinstance(part, str) else text[slice(*part)] for part in source)
 
 
 class ParagraphDocument(TextDocument):
-    """A member of XML and its paragraphs.
+    """Abstract base of an XML member of an office document with its paragraphs.
 
-    Abstract: formats find paragraphs, and write what they hold.
+    Formats find the paragraphs and write their content.
     """
 
     keeps_source = False
@@ -124,11 +124,13 @@ class ParagraphDocument(TextDocument):
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """Paragraphs with words, in the order in which they begin."""
+        """Paragraphs with words, by start offset."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Those inside of others go first, since they stand in what these keep."""
+        """Return the member with translations; inner paragraphs are filled first, because outer ones keep them in
+        their codes.
+        """
         edits: list[TextEdit] = []
         for number in sorted(targets, key=lambda index: (self._paragraphs[index].stop, -self._paragraphs[index].start)):
             paragraph = self._paragraphs[number]
@@ -150,19 +152,20 @@ class ParagraphDocument(TextDocument):
 
     @abstractmethod
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:
-        """All paragraphs that have words."""
+        """Yield all paragraphs that have words."""
 
     @abstractmethod
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
-        """The content of a paragraph, of texts and of codes with how they are written now."""
+        """Yield the XML of a paragraph's content, from texts and codes with their present raw text."""
 
     def _get_edited_code(self, source: CodeSource, edits: Sequence[TextEdit]) -> str:
+        """Return the raw text of a code after edits inside it."""
         return "".join(part if isinstance(part, str) else self._apply_inner_edits(*part, edits) for part in source)
 
     def _apply_inner_edits(self, start: int, stop: int, edits: Sequence[TextEdit]) -> str:
-        """A piece of the text after those edits that are in it."""
+        """Return a part of the text after the edits inside it."""
         parts = []
         for number in range(bisect_left(edits, start, key=attrgetter("start")), len(edits)):
             if (edit := edits[number]).start >= stop:
@@ -175,11 +178,11 @@ class ParagraphDocument(TextDocument):
 
 @final
 class OfficeDocument(TranslatableDocument):
-    """The paragraphs of some members of an archive, of which translations take the place.
+    """An archive with members whose paragraphs are replaced by translations.
 
     Args:
         archive: the file.
-        members: those that are translated, by their names.
+        members: the translated members, by name.
     """
 
     keeps_source = False
@@ -193,11 +196,11 @@ class OfficeDocument(TranslatableDocument):
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """Member by member."""
+        """Units of all members in order."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """The archive with other members; itself, where nothing is filled."""
+        """Return the archive with filled members, or the original bytes if nothing is filled."""
         contents, start = {}, 0
         for name, member in self._members.items():
             stop = start + len(member.units)
@@ -209,7 +212,7 @@ class OfficeDocument(TranslatableDocument):
 
 
 def find_namespace_prefix(element: XmlElement, namespaces: frozenset[str]) -> str | None:
-    """What the names of a namespace begin with where it is declared at an element, as in `w:`; None where it is not."""
+    """Return the prefix of a namespace that an element declares, as in `w:`; None if it does not declare it."""
     for name, value in element.attributes.items():
         if value.text in namespaces and (name == "xmlns" or name.startswith("xmlns:")):
             return name[6:] + ":" * (name != "xmlns")
@@ -217,7 +220,7 @@ def find_namespace_prefix(element: XmlElement, namespaces: frozenset[str]) -> st
 
 
 def is_inside(element: XmlElement, names: frozenset[str]) -> bool:
-    """Whether an element with one of these names, without a prefix, is around another."""
+    """Return whether an element is inside an element with one of these names (without prefix)."""
     ancestor = element.parent
     while ancestor is not None:
         if ancestor.name in names:

@@ -1,4 +1,4 @@
-r"""Which parts of a text are placeholders: one table of rules, and the scan that applies it.
+"""Rules for placeholders in texts, and the scanner that applies them.
 
 The rules are those of printf and its relatives (C, Objective-C, Python, PHP, Ruby, Go, strftime, Qt), of templates in
 braces (ICU MessageFormat, Fluent, i18next, Vue, Angular, .NET, Mustache, Twig), of Laravel (`:name`), Drupal (`@name`),
@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 MESSAGE_NAME: Final = "message"
-"""The name of a message of several forms (a plural or a selection), whose forms are texts themselves."""
+"""Name of a message with several forms (a plural or a selection), whose forms are texts themselves."""
 ESCAPE_NAME: Final = "escape"
-"""The name of a character that is written as an escape (`\\n`)."""
+"""Name of a character that is written as a backslash escape."""
 NUMBER_NAME: Final = "number"
 
 _CONVERSION: Final = r"(?:hh|h|ll|l|z|j|t|L|q|I64|I32)?[diouxXeEfFgGaAcCsSpnvTqQbUKL](?![a-zA-Z])|@"
@@ -43,7 +43,7 @@ _FILE: Final = (
 _WINDOWS_PATH: Final = (
     r"(?:[^\\/:*?\"<>|\s]{1,60}(?: (?:and )?[A-Z0-9(][^\\/:*?\"<>|\s]{0,60}){0,5}\\)*(?:[^\\/:*?\"<>|\s]*[\w$)])?"
 )
-"""The rest of a path of Windows, of which folders may have several words, such as `Program Files`."""
+"""The rest of a Windows path, whose folder names may have several words, such as `Program Files`."""
 _DOMAIN: Final = "com|org|net|edu|gov|info|io|dev|app|de|uk|fr|eu"
 _SIGN_RULES: Final = (
     # markup
@@ -81,7 +81,7 @@ _SIGN_RULES: Final = (
     ("identifier", r"(?<!\w)--[a-zA-Z][\w-]*(?:=[^\s,;]*[\w/])?|(?<![\w/.])(?:/[\w.+-]+){2,}/?"),
     ("identifier", r"(?<![\w&#])#\w*[A-Za-z]\w*|`[^`'\n]{1,80}`|[\u2318\u2325\u21e7\u2303]+\+?[A-Z0-9]"),
 )
-"""Rules that begin with a sign."""
+"""Rules for placeholders that begin with a sign."""
 _LETTER_RULES: Final = (
     (
         "address",
@@ -111,10 +111,11 @@ _LETTER_RULES: Final = (
     ),
     (NUMBER_NAME, r"(?<![\w.,])\d+(?:[.,:/^\u00a0\u202f\u2013-]\d+)*(?![\w])(?:[ \u00a0]?%(?![\w(]))?"),
 )
-"""Rules that begin with a letter or digit."""
+"""Rules for placeholders that begin with a letter or digit."""
 
 
 def _join_rules(rules: tuple[tuple[str, str], ...], start: int) -> str:
+    """Join rules into one regular expression with a named group for each, numbered from `start`."""
     return "|".join(
         f"(?P<{name}_{number}>{_name_repeated_sign(pattern, number)})"
         for number, (name, pattern) in enumerate(rules, start)
@@ -122,7 +123,7 @@ def _join_rules(rules: tuple[tuple[str, str], ...], start: int) -> str:
 
 
 def _name_repeated_sign(pattern: str, number: int) -> str:
-    """A pattern that says a sign again, with a name for that sign."""
+    """Replace the marker of a repeated sign in a pattern by a back reference to its first group, which gets a name."""
     if r"\g<doubled>" not in pattern:
         return pattern
     group = f"sign_of_{number}"
@@ -137,13 +138,13 @@ _MESSAGE_START: Final = re.compile(
     r"\{\s*[^{},\n]{0,80}?\s*,\s*(?:plural|select|selectordinal|choice)\s*(?:,|\}|$)|\{[^{}\n]{1,80}->\s"
 )
 _MULTILINE_OPENING: Final = re.compile(r"[$#%@!]\{|\{[{%#]")
-"""Openings of what may go over several lines."""
+"""Openings of placeholders that may span several lines."""
 _QUOTED: Final = re.compile(r"''|'[{}][^']*(?:'|\Z)")
-"""What ICU takes as it stands."""
+"""Text that ICU takes literally."""
 
 
 class PlaceholderToken(NamedTuple):
-    """A placeholder from `start` to `stop`, and what it is."""
+    """A placeholder from `start` to `stop`, and its kind."""
 
     start: int
     stop: int
@@ -151,7 +152,7 @@ class PlaceholderToken(NamedTuple):
 
 
 def iter_placeholders(text: str) -> Iterator[PlaceholderToken]:
-    """Yield the placeholders of a text, in order; none holds another."""
+    """Yield the placeholders of a text, in order; they do not overlap."""
     braces = _BraceMatcher(text)
     position = 0
     while (match := _TOKEN.search(text, position)) is not None:
@@ -165,16 +166,18 @@ def iter_placeholders(text: str) -> Iterator[PlaceholderToken]:
 
 
 class _BraceMatcher:
-    """What closes the braces of a text; each text is looked through once, however many there are."""
+    """Finds the closing braces of a text, which is scanned only once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def match_placeholder(self, start: int, brace: int) -> tuple[str, int]:
-        """What begins at `start` and has a brace, and where it ends; at `start` where it is no placeholder.
+        """Return the kind and end of the placeholder with this opening brace; the end is `start` if it is not a
+        placeholder.
 
-        A message of several forms may have braces in quotation marks. One that never ends is broken, and its key words
-        are not text all the same.
+        A message with several forms may contain quoted braces. One that is never closed extends to the end of the text,
+        because
+        its keywords are not text either.
         """
         if _MESSAGE_START.match(self._text, brace):
             return MESSAGE_NAME, self._unquoted_closing_braces.get(brace) or self._closing_braces.get(brace) or len(
@@ -187,19 +190,22 @@ class _BraceMatcher:
 
     @cached_property
     def _closing_braces(self) -> dict[int, int]:
+        """Ends by opening brace."""
         return _match_braces(self._text)
 
     @cached_property
     def _unquoted_closing_braces(self) -> dict[int, int]:
+        """Ends by opening brace, without quoted braces."""
         return _match_braces(_QUOTED.sub(_blank_out, self._text))
 
 
 def _blank_out(match: re.Match[str]) -> str:
+    """Return as many spaces as the match is long."""
     return " " * len(match[0])
 
 
 def _match_braces(text: str) -> dict[int, int]:
-    """Where each brace that is closed ends, behind its closing one."""
+    """Return the position after the closing brace of each brace that is closed."""
     stack: list[int] = []
     ends: dict[int, int] = {}
     for brace in re.finditer(r"[{}]", text):
@@ -220,5 +226,5 @@ _UNKNOWN_MARK: Final = re.compile(
 
 
 def find_unknown_marks(text: str) -> list[str]:
-    """Return what in a text without placeholders looks like one all the same, though no rule knows it."""
+    """Return the parts of a text that look like placeholders but match no rule."""
     return [match[0] for match in _UNKNOWN_MARK.finditer(text)]

@@ -1,4 +1,4 @@
-"""Placeholders in text: what a program replaces, what marks it up, and what must be the same in every language."""
+"""Placeholders in segments: variables, markup and other parts that must be the same in every language."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from heedful.localisation.placeholder_rules import (
 from heedful.localisation.segments import BREAK_NAME, CodeRole, InlineCode, Segment, flatten_nodes
 
 _LINE_BREAK: Final = re.compile(r"(?:(?<! ) ++)?(?:\r?\n|\t)[ \t]*+")
-"""A soft end of a line; spaces are looked at from the first of them alone, however many there are."""
+"""A soft line break or tab with the spaces around it; runs of spaces are matched from their first one only."""
 _MARKUP_SIGN: Final = re.compile(r"[<&_~\\\[\]*]")
-"""What all markup and every mark of an accelerator has."""
+"""A character that all markup and every accelerator mark contains."""
 _TAG_NAME: Final = re.compile(r"(?:</?|(?=\[))(\[?/?[\w.:-]+)")
 _ACCELERATOR: Final = re.compile(r"(?P<mark>[&~_])(?P<letter>[^\W\d_])")
 _SHORT_TEXT: Final = 4
-"""Words of a text in which a mark inside a word may be an accelerator's."""
+"""Number of words up to which a mark inside a word may be an accelerator mark."""
 _MAX_LOWERCASE_PREFIX: Final = 2
-"""Letters of a word in small letters before an `_` that is an accelerator's."""
+"""Number of lower case letters of a word before an `_` that is an accelerator mark."""
 _MARKUP_NAMES: Final = frozenset(("comment", "markup", ESCAPE_NAME))
-"""What no reader sees as it is written."""
+"""Kinds of placeholders that readers do not see."""
 
 
 def scan_placeholders(segment: Iterable[str | InlineCode]) -> Segment:
-    """A segment whose texts have their placeholders as codes; soft ends of lines are codes too."""
+    """Replace the placeholders and soft line breaks in the texts of a segment by codes."""
     return tuple(node for part in segment for node in ([part] if isinstance(part, InlineCode) else _split_text(part)))
 
 
 def _split_text(text: str) -> Iterator[str | InlineCode]:
+    """Split a text into plain text and codes of placeholders and line breaks."""
     position = 0
     for token in iter_placeholders(text):
         yield from _split_line_breaks(text[position : token.start])
@@ -48,7 +49,7 @@ def _split_text(text: str) -> Iterator[str | InlineCode]:
 
 
 def _split_line_breaks(text: str) -> Iterator[str | InlineCode]:
-    """Text with its line ends and tabs, and the spaces around them, as codes."""
+    """Split a text at line breaks and tabs, which become codes with the spaces around them."""
     position = 0
     for match in _LINE_BREAK.finditer(text):
         if match.start() > position:
@@ -60,6 +61,7 @@ def _split_line_breaks(text: str) -> Iterator[str | InlineCode]:
 
 
 def _build_code(raw: str, kind: str) -> InlineCode:
+    """Build the code of a placeholder of this kind."""
     if kind == "link":
         return InlineCode(raw, "open" if raw == "[" else "close", kind, in_text=True)
     if kind in _MARKUP_NAMES:
@@ -78,20 +80,24 @@ def has_message(segment: Segment) -> bool:
 
 
 def list_unknown_marks(segment: Segment) -> list[str]:
-    """Return what in the texts of a segment looks like a placeholder and is none by any rule."""
+    """Return the parts of a segment's texts that look like placeholders but match no rule."""
     return [mark for part in scan_placeholders(segment) if isinstance(part, str) for mark in find_unknown_marks(part)]
 
 
 def get_code_key(code: InlineCode) -> str:
-    """What makes two codes the same: how they are written, but that languages group digits in their own way."""
+    """Return the key by which two codes are compared: the raw code, or the digits of a number, because languages
+    group digits differently.
+    """
     return "".join(filter(str.isdigit, code.raw)) if code.name == NUMBER_NAME else code.raw
 
 
 def remove_accelerator(segment: Segment) -> tuple[Segment, str]:
-    """A segment without the mark before the letter that chooses it from a menu, and that mark with the letter.
+    """Remove the accelerator mark from a segment; return the segment and the mark with its letter (empty if there is
+    none).
 
-    The mark is `&` (Qt, Windows), `_` (GTK) or `~` (LibreOffice), and the text has exactly one. Inside a word it is
-    one in short texts only: `E_xit` is, `max_length` in a sentence is not.
+    The mark is `&` (Qt, Windows), `_` (GTK) or `~` (LibreOffice), and the text has exactly one. Inside a word it counts
+    in
+    short texts only: `E_xit` has one, `max_length` in a sentence does not.
     """
     words = sum(len(part.split()) for part in segment if isinstance(part, str))
     if words > 3 * _SHORT_TEXT:
@@ -115,9 +121,7 @@ def remove_accelerator(segment: Segment) -> tuple[Segment, str]:
 
 
 def _iter_accelerators(text: str) -> Iterator[re.Match[str]]:
-    """Signs before letters that are no part of a placeholder; what looks like the name of a variable may be a word with
-    a mark.
-    """
+    """Yield the accelerator marks that are outside placeholders; a name with a single `_` may be a word with a mark."""
     placeholders = ((token.start, token.stop, text[token.start : token.stop]) for token in iter_placeholders(text))
     spans = [(start, stop) for start, stop, raw in placeholders if not (raw.isidentifier() and raw.count("_") == 1)]
     for mark in _ACCELERATOR.finditer(text):
@@ -127,7 +131,7 @@ def _iter_accelerators(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_accelerator(text: str, match: re.Match[str], *, words: int) -> bool:
-    """Whether a sign is one before a letter: not that of an entity, of `AT&T`, of `~/folder`, of `max_length`."""
+    """Return whether a sign is an accelerator mark, and not part of an entity, `AT&T`, `~/folder` or `max_length`."""
     before = text[: match.start()]
     if not before[-1:].isalnum():
         return text[match.end() : match.end() + 1] != "/" or match["mark"] != "~"
@@ -138,10 +142,12 @@ def _is_accelerator(text: str, match: re.Match[str], *, words: int) -> bool:
 
 
 def insert_accelerator(segment: Segment, mark: str) -> Segment:
-    """A segment with the mark before the same letter, at the beginning of a word if that can be, else before the first.
+    """Insert an accelerator mark before the same letter, preferably at the beginning of a word, else before the first
+    letter.
 
-    Placeholders are left alone. A text without letters of an alphabet gets mark and letter in brackets behind it, as
-    menus in Chinese and Japanese do.
+    Placeholders are not changed. A text without letters of an alphabet gets mark and letter in brackets at its end, as
+    in
+    Chinese and Japanese menus.
     """
     sign, letter = mark[0], mark[1]
     segment = scan_placeholders(segment)
@@ -162,7 +168,9 @@ def insert_accelerator(segment: Segment, mark: str) -> Segment:
 
 
 def to_plain_text(segment: Segment) -> str:
-    """What of a segment a model learns from or translates: its text with values, without markup and accelerator."""
+    """Return the text of a segment that a model reads: with the values of placeholders, without markup and
+    accelerator mark.
+    """
     if all(isinstance(part, str) and not _MARKUP_SIGN.search(part) for part in segment):
         return " ".join(remove_invisible("".join(map(str, segment))).split())
     cleaned, _ = remove_accelerator(segment)
@@ -174,5 +182,5 @@ def to_plain_text(segment: Segment) -> str:
 
 
 def restore_placeholders(segment: Segment) -> Segment:
-    """A segment as a file takes it: what was found in texts is text again."""
+    """Turn codes that were found in texts into text again, as it is written to a file."""
     return flatten_nodes(part.raw if isinstance(part, InlineCode) and part.in_text else part for part in segment)

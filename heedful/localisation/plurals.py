@@ -1,4 +1,4 @@
-"""Which form of a noun goes with which number, as the header of a PO file says in C."""
+"""Plural rules: which form of a noun belongs to which number, as the header of a PO file defines in C."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final, final
 _HEADER: Final = re.compile(r"nplurals\s*=\s*0*(\d{1,9})\s*;\s*plural\s*=\s*([^;]+)")
 _TOKEN: Final = re.compile(r"\s*((?<!\d)\d{1,9}(?!\d)|n|\|\||&&|[=!<>]=|[<>!%*/+()?:-])")
 _PRECEDENCE: Final = (("||",), ("&&",), ("==", "!="), ("<", ">", "<=", ">="), ("+", "-"), ("*", "/", "%"))
-"""Operators of two sides, those that bind least first."""
+"""Binary operators by precedence, lowest first."""
 _MAX_FORMS: Final = 64
 _MAX_TOKENS: Final = 300
-"""Tokens of a rule; that of Arabic has 41."""
+"""Maximum number of tokens of a rule; the Arabic rule has 41."""
 _TESTED_NUMBERS: Final = 1000
 PluralExpression = Callable[[int], int]
 
@@ -21,10 +21,10 @@ PluralExpression = Callable[[int], int]
 @final
 @dataclass(frozen=True)
 class PluralRule:
-    """How many forms there are, and which of them a number takes.
+    """Number of plural forms of a language, and the form of the number 1.
 
     Attributes:
-        count: forms.
+        count: number of forms.
         singular: the form of the number 1.
         shared: whether other numbers take that form too, as 21 does in Russian.
     """
@@ -35,11 +35,11 @@ class PluralRule:
 
 
 GERMANIC_RULE: Final = PluralRule(2, 0, shared=False)
-"""One, and all others: what a file without a rule is taken to mean."""
+"""One form for 1, another for all other numbers; the rule of a file that defines none."""
 
 
 def parse_plural_forms(header: str) -> PluralRule | None:
-    """What the field Plural-Forms says; None where it says nothing that can be computed."""
+    """Parse the field Plural-Forms of a header; None if it contains no valid rule."""
     match = _HEADER.search(header)
     if match is None or not 1 <= int(match[1]) <= _MAX_FORMS:
         return None
@@ -55,7 +55,7 @@ def parse_plural_forms(header: str) -> PluralRule | None:
 
 
 class _PluralParser:
-    """Reads an expression of the number n by recursive descent; `ValueError` where it is none."""
+    """Recursive descent parser of an expression of the number n; raises ValueError if it is invalid."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = _TOKEN.findall(text)
@@ -63,12 +63,14 @@ class _PluralParser:
             raise ValueError(text)
 
     def parse(self) -> PluralExpression:
+        """Parse all tokens as one expression."""
         expression = self._parse_conditional()
         if self._tokens:
             raise ValueError(self._tokens[0])
         return expression
 
     def _parse_conditional(self) -> PluralExpression:
+        """Parse a conditional expression `a ? b : c`, or an expression without one."""
         condition = self._parse_binary(0)
         if self._accept("?"):
             if_true = self._parse_conditional()
@@ -78,6 +80,7 @@ class _PluralParser:
         return condition
 
     def _parse_binary(self, level: int) -> PluralExpression:
+        """Parse binary operators of this precedence level or higher."""
         if level == len(_PRECEDENCE):
             return self._parse_unary()
         expression = self._parse_binary(level + 1)
@@ -86,6 +89,7 @@ class _PluralParser:
         return expression
 
     def _parse_unary(self) -> PluralExpression:
+        """Parse a negation, an expression in brackets, `n` or a number."""
         if self._accept("!"):
             inner = self._parse_unary()
             return lambda n: int(not inner(n))
@@ -100,18 +104,20 @@ class _PluralParser:
         return lambda _: number
 
     def _accept(self, token: str) -> bool:
+        """Consume the next token if it is this one; return whether it was."""
         if self._tokens and self._tokens[0] == token:
             del self._tokens[0]
             return True
         return False
 
     def _expect(self, token: str) -> None:
+        """Consume this token; raise ValueError if the next token is another one."""
         if not self._accept(token):
             raise ValueError(token)
 
 
 def _apply_operator(operator: str, left: PluralExpression, right: PluralExpression) -> PluralExpression:
-    """Both sides of an operator; whole numbers as in C, of which none here is below 0."""
+    """Build the function of a binary operator; integers as in C, none of them negative."""
     return {
         "||": lambda n: int(bool(left(n) or right(n))),
         "&&": lambda n: int(bool(left(n) and right(n))),

@@ -27,12 +27,12 @@ _ESCAPE_TABLE: Final = str.maketrans(
 _LANGUAGE: Final = re.compile(r"^Language:[ \t]*([A-Za-z][\w@.-]*)", re.MULTILINE)
 _CHARSET: Final = re.compile(rb"charset=([^\s\\\"]+)", re.IGNORECASE)
 _TEMPLATE_CHARSET: Final = "CHARSET"
-"""What a template has in the place of an encoding."""
+"""Placeholder for the encoding in a template."""
 
 
 @dataclass
 class _PoString:
-    """A keyword and its string, from `start` to `stop` without the end of its last line."""
+    """A keyword and its string, from `start` to `stop` without the last line end."""
 
     start: int
     stop: int
@@ -40,40 +40,41 @@ class _PoString:
 
     @cached_property
     def value(self) -> str:
-        """All strings as one, once the message is complete."""
+        """All strings joined, once the message is complete."""
         return "".join(self.strings)
 
 
 @dataclass
 class _PoEntry:
-    """A message on its way through the file."""
+    """A message while the file is being read."""
 
     start: int
     flags: list[str] = field(default_factory=list)
     flag_end: int | None = None
     notes: list[str] = field(default_factory=list)
     previous_start: int | None = None
-    """Where what a message was before a change begins (`#|`), behind which no flags stand."""
+    """Offset of the previous version of the message (`#|`), before which flags must stand."""
     comment_start: int | None = None
-    """Where its comments begin."""
+    """Offset of its first comment."""
     strings: dict[str, _PoString] = field(default_factory=dict)
     forms: dict[int, _PoString] = field(default_factory=dict)
 
     @property
     def start_offset(self) -> int:
-        """Where its first comment or string begins."""
+        """Offset of its first comment or string."""
         starts = [words.start for words in self.strings.values()]
         return min(starts if self.comment_start is None else [self.comment_start, *starts])
 
     @property
     def is_header(self) -> bool:
+        """Whether it is the header of the file."""
         return "msgctxt" not in self.strings and self.strings["msgid"].value == ""
 
 
 @final
 @dataclass(frozen=True)
 class _PluralForm:
-    """A unit's entry and the number of its form; None of a message without plural."""
+    """The entry of a unit and the number of its plural form; None for a message without plural."""
 
     entry: _PoEntry
     number: int | None
@@ -83,8 +84,9 @@ class _PluralForm:
 class PoDocument(TextDocument):
     """Messages with their translations; each plural form is a unit.
 
-    Obsolete messages (`#~`) and the header are none. What the header says of plural forms decides how many a message
-    has and what each is translated from: the form that 1 alone takes, from `msgid`, all others from `msgid_plural`.
+    Obsolete messages (`#~`) and the header are not units. The plural rule of the header determines how many forms a
+    message
+    has and what each is translated from: the form that only 1 takes from `msgid`, all others from `msgid_plural`.
     """
 
     def __init__(self, content: TextContent, path: Path) -> None:
@@ -98,7 +100,7 @@ class PoDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """The file; `DataError` where it is none or damaged."""
+        """Read a file; raise DataError if it is not a PO file or is damaged."""
         data = read_file_bytes(path)
         match = _CHARSET.search(data)
         declared = None if match is None else match[1].decode("ascii", "replace")
@@ -106,13 +108,13 @@ class PoDocument(TextDocument):
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """A message without plural, or a form of one."""
+        """Messages without plural, and forms of those with one."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Filled messages are marked as fuzzy; comments show what is similar.
+        """Return the file with new translations, marked as fuzzy, and comments with similar matches.
 
-        A message of which all forms were taken from a memory is none, unless it was fuzzy before.
+        A message whose forms were all taken from a translation memory is not marked, unless it was fuzzy before.
         """
         edits: list[TextEdit] = []
         fuzzy_entries: dict[int, _PoEntry] = {}
@@ -127,12 +129,12 @@ class PoDocument(TextDocument):
 
     @property
     def languages(self) -> DocumentLanguages:
-        """That of the header, of translations."""
+        """The target language in the header."""
         match = _LANGUAGE.search(self.header)
         return DocumentLanguages(target=match[1] if match else None)
 
     def _match_comments(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """A line before each message for what is similar, but no line that is there already."""
+        """Yield a comment line before each message with a similar match, unless it is already there."""
         comments: dict[tuple[int, str], None] = {}
         for number, match in matches.items():
             entry = self._forms[number].entry
@@ -142,12 +144,14 @@ class PoDocument(TextDocument):
         return (TextEdit(offset, offset, f"{line}{self._line_end}") for offset, line in comments)
 
     def _iter_forms(self, entry: _PoEntry) -> Iterator[_PluralForm]:
+        """Return the plural forms of a message."""
         if "msgid_plural" not in entry.strings:
             return iter([_PluralForm(entry, None)])
         count = self.plural_rule.count if self.plural_rule else max(len(entry.forms), GERMANIC_RULE.count)
         return (_PluralForm(entry, number) for number in range(count))
 
     def _build_unit(self, form: _PluralForm) -> TranslationUnit:
+        """Build the translation unit of a form."""
         entry = form.entry
         target = entry.forms.get(form.number or 0)
         text = target.value if target else ""
@@ -163,7 +167,7 @@ class PoDocument(TextDocument):
         )
 
     def _fill_form(self, form: _PluralForm, text: str) -> TextEdit:
-        """The string of a form, or a new one behind those that are there."""
+        """Return the edit that replaces the string of a form, or appends it after the existing forms."""
         keyword = "msgstr" if form.number is None else f"msgstr[{form.number}]"
         existing = form.entry.forms.get(form.number or 0)
         if existing is not None:
@@ -172,15 +176,18 @@ class PoDocument(TextDocument):
         return TextEdit(end, end, f"{self._line_end}{keyword} {self._quote_lines(text)}")
 
     def _quote_lines(self, text: str) -> str:
+        """Write a text as PO strings, one for each line."""
         lines = _LINE.findall(text) if "\n" in text[:-1] else [text]
         strings = list(map(_quote_string, lines))
         return self._line_end.join(['""', *strings] if len(strings) > 1 else strings)
 
     @cached_property
     def _line_end(self) -> str:
+        """Line end of the file."""
         return "\r\n" if "\r\n" in self.content.text else "\n"
 
     def _mark_fuzzy(self, entry: _PoEntry) -> Iterator[TextEdit]:
+        """Yield the edit that adds the flag `fuzzy` to a message."""
         if "fuzzy" in entry.flags:
             return
         if entry.flag_end is not None:
@@ -191,7 +198,7 @@ class PoDocument(TextDocument):
         yield TextEdit(offset, offset, f"#, fuzzy{self._line_end}")
 
     def _set_charset(self) -> Iterator[TextEdit]:
-        """A template gets the name of the encoding that it is written in."""
+        """Yield the edit that writes the encoding into the header of a template."""
         header = next((entry for entry in self._entries if entry.is_header), None)
         string = header.forms.get(0) if header else None
         if string is None:
@@ -202,11 +209,12 @@ class PoDocument(TextDocument):
 
 
 def _quote_string(text: str) -> str:
-    """A text as one string of a PO."""
+    """Write a text as one PO string."""
     return f'"{text.translate(_ESCAPE_TABLE)}"'
 
 
 def _get_source_text(form: _PluralForm, rule: PluralRule) -> str:
+    """Return the text that a form is translated from: the singular, or the plural."""
     strings = form.entry.strings
     if form.number is None:
         return strings["msgid"].value
@@ -218,13 +226,13 @@ def _get_source_text(form: _PluralForm, rule: PluralRule) -> str:
 
 
 def _has_same_placeholders(singular: str, plural: str) -> bool:
-    """Whether the singular names the number too, as it must where 21 takes it."""
+    """Return whether the singular contains the number too, as it must if 21 takes the same form."""
     pattern = re.compile(r"%(?:\(\w+\))?[a-z\d]|\{\w*\}")
     return sorted(pattern.findall(singular)) == sorted(pattern.findall(plural))
 
 
 def _parse_entries(text: str, path: Path) -> Iterator[_PoEntry]:
-    """Messages in their order, without obsolete ones and the comments before those."""
+    """Yield the messages in order, without obsolete ones and their comments."""
     entry, current, start, number = _PoEntry(0), None, 0, 0
     for number, line in enumerate(_LINE.findall(text), 1):
         content, location = line.rstrip("\r\n"), f"{path}:{number}"
@@ -247,6 +255,7 @@ def _parse_entries(text: str, path: Path) -> Iterator[_PoEntry]:
 
 
 def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
+    """Return a message; raise DataError if a keyword is missing."""
     if "msgid" not in entry.strings or not entry.forms:
         missing = "msgstr" if "msgid" in entry.strings else "msgid"
         raise DataError(f"{location}: the message before this line has no {missing}; mend it (msgfmt -c tells more)")
@@ -256,6 +265,7 @@ def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
 
 
 def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
+    """Add a comment line to a message: a flag, a previous version, or a note."""
     if entry.comment_start is None:
         entry.comment_start = start
     if line.startswith("#,"):
@@ -268,7 +278,7 @@ def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
 
 
 def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: int, location: str) -> _PoString:
-    """A line of a message: a keyword with its string, or more of the string before it."""
+    """Parse a line of a message: a keyword with its string, or a continuation of the previous string."""
     indent = len(line) - len(line.lstrip())
     match = _KEYWORD.match(line, indent)
     if match is not None:
@@ -290,6 +300,7 @@ def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: 
 
 
 def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, location: str) -> None:
+    """Store the string of a keyword in a message; raise DataError if it is repeated or out of order."""
     keyword, number = match[1], int(match[2] or 0)
     if keyword == "msgstr" and "msgid" not in entry.strings:
         raise DataError(f"{location}: msgstr without a msgid before it; mend the file")
@@ -302,6 +313,7 @@ def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, loca
 
 
 def _decode_escape(match: re.Match[str]) -> str:
+    """Return the character of an escape sequence."""
     code = match[1]
     if code[0] in "01234567":
         return chr(int(code, 8))

@@ -1,9 +1,10 @@
-"""Segments as plain text for a model, and translations as segments again, with every code where it belongs.
+"""Conversion of segments to plain text for a model, and checks that translations contain every code.
 
-Markup is cut out of the text that a model reads; values (`%s`, numbers, addresses) stand in it, or are cut out too.
-What was cut out is put back by what the model looked at (`placed`): a pair goes around the words that looked at what
-it enclosed, what stands alone between the words that looked at its neighbours. Whatever came out is compared with the
-source (`has_same_codes`), so no way of putting back has to be trusted.
+Markup is cut out of the text that a model reads; values (`%s`, numbers, addresses) stay in it, or are cut out too. The
+parts are put back by attention weights (`insert_parts`): a pair goes around the words that attended to what it
+enclosed,
+a single code between the words that attended to its neighbours. The result is compared with the source
+(`has_same_codes`), so no method of putting codes back has to be trusted.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ _BEGINS_LINE: Final = re.compile(r"\s*(?:[-*\u2022\u2013]\s|\d+[.)]\s)")
 @final
 @dataclass(frozen=True)
 class ExtractedPart:
-    """What was cut out of a text, and where it stood.
+    """A code or pair that was cut out of a text, and its position.
 
     Attributes:
-        opening: the code, or the one that begins a pair.
-        start: of what a pair enclosed, in the text that is left.
-        stop: its end; `start` of what stands alone.
-        closing: the end of a pair.
-        inside: what was cut out of what it encloses.
-        before: the letter before it as a reader sees it, a space for any white space, nothing at the beginning.
-        after: the letter behind it, likewise.
+        opening: the code, or the opening code of a pair.
+        start: where the enclosed text of a pair begins, in the remaining text.
+        stop: where it ends; `start` for a single code.
+        closing: the closing code of a pair.
+        inside: parts that were cut out of the enclosed text.
+        before: the visible letter before it, a space for any white space, empty at the beginning.
+        after: the visible letter after it, likewise.
     """
 
     opening: InlineCode
@@ -61,19 +62,19 @@ class ExtractedPart:
 @final
 @dataclass(frozen=True)
 class ProtectedText:
-    """A text that a model can read, and the parts that were taken out of it, in their order."""
+    """A text that a model can read, and the parts that were cut out of it, in order."""
 
     text: str
     parts: tuple[ExtractedPart, ...]
 
     @property
     def has_words(self) -> bool:
-        """Whether anything can be translated."""
+        """Whether the text contains a letter, so that it can be translated."""
         return bool(_LETTER.search(self.text))
 
 
 def protect_codes(segment: Segment | str, *, values: bool = True) -> ProtectedText:
-    """A segment without its markup, and without values too unless these may stand in the text.
+    """Cut the markup out of a segment, and also its values unless these may stay in the text.
 
     White space becomes single spaces, with none at the ends.
     """
@@ -85,6 +86,7 @@ def protect_codes(segment: Segment | str, *, values: bool = True) -> ProtectedTe
 
 
 def _clip_part(part: ExtractedPart, length: int) -> ExtractedPart:
+    """Return a part with its positions limited to the length of the text."""
     inside = tuple(_clip_part(child, length) for child in part.inside)
     return ExtractedPart(
         part.opening, min(part.start, length), min(part.stop, length), part.closing, inside, part.before, part.after
@@ -93,7 +95,7 @@ def _clip_part(part: ExtractedPart, length: int) -> ExtractedPart:
 
 @dataclass
 class _CodeExtractor:
-    """Writes the text that is left, from the beginning to the end."""
+    """Builds the remaining text from left to right while codes are cut out."""
 
     values: bool
     size: int = 0
@@ -101,11 +103,13 @@ class _CodeExtractor:
 
     @property
     def text(self) -> str:
-        """What was written."""
+        """Remaining text so far."""
         return "".join(self._written)
 
     def extract(self, nodes: Sequence[SegmentNode], *, before: str, after: str) -> tuple[ExtractedPart, ...]:
-        """What was cut out of nodes that stand between two letters."""
+        """Append the text of nodes and return the parts that were cut out; `before` and `after` are the letters
+        around the nodes.
+        """
         parts = []
         for number, node in enumerate(nodes):
             previous_letter = _last_letter(nodes[number - 1]) if number else before
@@ -125,6 +129,7 @@ class _CodeExtractor:
         return tuple(parts)
 
     def _append_text(self, text: str) -> None:
+        """Append text with white space reduced to single spaces."""
         normalized = re.sub(r"\s+", " ", remove_invisible(text))
         normalized = normalized.lstrip() if not self._written or self._written[-1].endswith(" ") else normalized
         if normalized:
@@ -133,7 +138,7 @@ class _CodeExtractor:
 
 
 def _first_letter(node: SegmentNode) -> str:
-    """The letter with which a node begins for a reader."""
+    """Return the first visible letter of a node, a space for white space."""
     if isinstance(node, CodePair):
         return _first_letter(node.inside[0]) if node.inside else ""
     visible = node if isinstance(node, str) else (" " if node.name == BREAK_NAME else node.value)
@@ -141,6 +146,7 @@ def _first_letter(node: SegmentNode) -> str:
 
 
 def _last_letter(node: SegmentNode) -> str:
+    """Return the last visible letter of a node, a space for white space."""
     if isinstance(node, CodePair):
         return _last_letter(node.inside[-1]) if node.inside else ""
     visible = node if isinstance(node, str) else (" " if node.name == BREAK_NAME else node.value)
@@ -148,9 +154,9 @@ def _last_letter(node: SegmentNode) -> str:
 
 
 def has_same_codes(source: Segment, target: Segment) -> bool:
-    """Whether a translation has exactly the codes of its source, and pairs that are still pairs.
+    """Return whether a translation has exactly the codes of its source, with the same pairs.
 
-    Numbers must not be lost; more of them may come, since languages differ in which they write out.
+    No number may be missing; there may be more, because languages differ in which numbers they write in digits.
     """
     added = _count_codes(target) - _count_codes(source)
     if count_missing_codes(source, target) or any(name != NUMBER_NAME for name, _ in added):
@@ -159,12 +165,12 @@ def has_same_codes(source: Segment, target: Segment) -> bool:
 
 
 def count_missing_codes(source: Segment, target: Segment) -> int:
-    """How many codes of a source its translation does not have."""
+    """Count the codes of a source that its translation does not have."""
     return (_count_codes(source) - _count_codes(target)).total()
 
 
 def _count_codes(segment: Segment) -> Counter[tuple[str, str]]:
-    """Codes by what they are; soft ends of lines are nobody's loss but count as white space."""
+    """Count the codes of a segment by kind; soft line breaks are ignored."""
     return Counter(
         (NUMBER_NAME if code.name == NUMBER_NAME else "", get_code_key(code))
         for code in scan_placeholders(segment)
@@ -173,6 +179,7 @@ def _count_codes(segment: Segment) -> Counter[tuple[str, str]]:
 
 
 def _count_pairs(segment: Segment) -> Counter[tuple[str, str]]:
+    """Count the pairs of a segment by opening and closing code."""
     counts: Counter[tuple[str, str]] = Counter()
     stack = list(nest_pairs(scan_placeholders(segment)))
     while stack:
@@ -186,28 +193,29 @@ def _count_pairs(segment: Segment) -> Counter[tuple[str, str]]:
 @final
 @dataclass(frozen=True)
 class FramedSegment:
-    """A segment to be translated by itself, and what stands before and behind it as it is."""
+    """The core of a segment that is translated by itself, and the unchanged parts before and after it."""
 
     before: Segment
     core: Segment
     after: Segment
 
     def wrap_core(self, core: Segment) -> Segment:
-        """Another core in the same frame."""
+        """Return a segment with another core in the same frame."""
         return flatten_nodes([*self.before, *core, *self.after])
 
 
 def split_into_frames(segment: Segment, *, split: Callable[[str], Sequence[str]]) -> list[FramedSegment]:
-    """A segment in lines and sentences, each without the white space and markup around it.
+    """Split a segment into lines and sentences, each separated from the white space and markup around it.
 
     Args:
         segment: of any length.
-        split: gives the sentences of a text, in order and without the white space between them.
+        split: returns the sentences of a text, in order and without the white space between them.
     """
     return [_strip_frame(nodes) for nodes in _split_nodes(nest_pairs(scan_placeholders(segment)), split)]
 
 
 def _split_nodes(nodes: Sequence[SegmentNode], split: Callable[[str], Sequence[str]]) -> list[list[SegmentNode]]:
+    """Split nodes into lines and sentences."""
     chunks: list[list[SegmentNode]] = [[]]
     for number, node in enumerate(nodes):
         if isinstance(node, str):
@@ -222,7 +230,7 @@ def _split_nodes(nodes: Sequence[SegmentNode], split: Callable[[str], Sequence[s
 
 
 def _split_sentences(text: str, split: Callable[[str], Sequence[str]]) -> list[str]:
-    """A text in its sentences, each with the white space behind it."""
+    """Split a text into its sentences, each with the white space after it."""
     position, starts = 0, []
     for sentence in split(text):
         starts.append(text.index(sentence, position))
@@ -231,12 +239,12 @@ def _split_sentences(text: str, split: Callable[[str], Sequence[str]]) -> list[s
 
 
 def _is_line_end(code: InlineCode) -> bool:
-    """Whether it is the end of a line or a tab, or is written as an escape of one."""
+    """Return whether a code is a line break or a tab, or an escape of one."""
     return code.name == BREAK_NAME or (code.name == ESCAPE_NAME and code.raw in (*_ESCAPED_LINES, "\\t"))
 
 
 def _is_hard_break(nodes: Sequence[SegmentNode], index: int) -> bool:
-    """Whether a line ends because what it says is over; a tab parts what does not belong together."""
+    """Return whether a line break ends a sentence or paragraph; a tab always separates."""
     node = nodes[index]
     if isinstance(node, InlineCode) and "\n" not in node.raw and node.raw not in _ESCAPED_LINES:
         return True
@@ -249,6 +257,7 @@ def _is_hard_break(nodes: Sequence[SegmentNode], index: int) -> bool:
 
 
 def _strip_frame(nodes: Sequence[SegmentNode]) -> FramedSegment:
+    """Separate the nodes of a chunk into the core and the parts before and after it."""
     first, last = 0, len(nodes)
     while first < last and _is_frame_node(nodes[first]):
         first += 1
@@ -272,7 +281,7 @@ def _strip_frame(nodes: Sequence[SegmentNode]) -> FramedSegment:
 
 
 def _is_frame_node(node: SegmentNode) -> bool:
-    """Whether something at an end stays there whatever the words become."""
+    """Return whether a node at an end is white space or markup, which does not depend on the words."""
     return not node.strip() if isinstance(node, str) else isinstance(node, InlineCode) and not node.value
 
 
@@ -287,7 +296,7 @@ class TextPiece:
 
 
 def split_at_codes(segment: Segment) -> list[TextPiece | InlineCode]:
-    """A segment cut at all its codes: what is left to translate when nothing tells where a code belongs."""
+    """Split a segment at all its codes, for translation without information on where codes belong."""
     result: list[TextPiece | InlineCode] = []
     for part in scan_placeholders(segment):
         if isinstance(part, InlineCode):

@@ -1,4 +1,4 @@
-"""Text with inline markup: what is to be translated, and what has to stay as it is written."""
+"""Segments: texts with inline codes that must stay as they are written."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Final, Literal, TypeAlias, final
 
 CodeRole = Literal["open", "close", "alone"]
 MAX_DEPTH: Final = 100
-"""Pairs inside each other."""
+"""Maximum depth of nested pairs."""
 BREAK_NAME: Final = "break"
-"""The name of a code that ends a line inside a sentence."""
+"""Name of a code that breaks a line inside a sentence."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class InlineCode:
-    """What stands in a text and is no words of its language: a tag, a placeholder, a number, an address.
+    """A part of a text that is not a word of its language: a tag, a placeholder, a number, an address.
 
     Attributes:
         raw: as it is written in its file.
-        role: whether it begins a pair, ends one, or stands alone.
-        name: what a pair has in common; of one that stands alone, what it is.
+        role: whether it opens a pair, closes one, or stands alone.
+        name: what both codes of a pair share; otherwise the kind of code.
         value: what a reader of the finished text sees in its place, which a model may read and copy; empty for markup.
-        in_text: whether it was found in a text, and is written as text is; else it is markup of the file.
+        in_text: whether it was found in plain text, and is written as text; otherwise it is markup of the file.
     """
 
     raw: str
@@ -36,13 +36,13 @@ class InlineCode:
 
 
 Segment: TypeAlias = tuple[str | InlineCode, ...]
-"""Texts without escapes, and the codes between them."""
+"""Unescaped texts and the codes between them."""
 
 
 @final
 @dataclass(frozen=True)
 class CodePair:
-    """A code that opens, one that closes it, and what they enclose."""
+    """An opening code, its closing code, and the nodes that they enclose."""
 
     opening: InlineCode
     inside: tuple[SegmentNode, ...]
@@ -53,9 +53,9 @@ SegmentNode: TypeAlias = "str | InlineCode | CodePair"
 
 
 def nest_pairs(segment: Iterable[str | InlineCode]) -> tuple[SegmentNode, ...]:
-    """The same with pairs as pairs; a code that opens or closes none stands alone.
+    """Group matching opening and closing codes into pairs; codes without a partner stand alone.
 
-    So do pairs that have too many others around them, since what reads nodes goes into each of them.
+    Pairs that are nested too deeply stand alone too, because nodes are processed recursively.
     """
     builder = _PairStack()
     for part in segment:
@@ -69,7 +69,7 @@ def nest_pairs(segment: Iterable[str | InlineCode]) -> tuple[SegmentNode, ...]:
 
 
 class _PairStack:
-    """Pairs that have begun, from the outside to the inside, each with what it encloses so far."""
+    """Stack of open pairs, from the outermost to the innermost, each with the nodes collected so far."""
 
     def __init__(self) -> None:
         self.nodes: list[SegmentNode] = []
@@ -79,6 +79,7 @@ class _PairStack:
         self._too_deep = Counter[str]()
 
     def open_pair(self, code: InlineCode) -> None:
+        """Open a pair with this code."""
         if len(self._levels) >= MAX_DEPTH:
             self._too_deep[code.name] += 1
             self.nodes.append(code)
@@ -88,7 +89,7 @@ class _PairStack:
         self.nodes = []
 
     def close_pair(self, code: InlineCode) -> None:
-        """Closes the innermost pair of this name; what began inside of it and is not closed stands alone."""
+        """Close the innermost pair of this name; pairs inside it that are still open become single codes."""
         if self._too_deep[code.name] or not self._names[code.name]:
             self._too_deep[code.name] -= bool(self._too_deep[code.name])
             self.nodes.append(code)
@@ -100,11 +101,11 @@ class _PairStack:
         self.nodes.append(CodePair(opening, tuple(inside), code))
 
     def finish(self) -> list[SegmentNode]:
-        """All nodes, at the end."""
+        """Return all nodes at the end of the segment."""
         return self._close_levels(0)
 
     def _close_levels(self, first: int) -> list[SegmentNode]:
-        """The nodes at a level, where all that began behind it turns out to stand alone."""
+        """Return the nodes at a level; pairs that are still open behind it become single codes."""
         levels = self._levels[first:]
         del self._levels[first:]
         if not levels:
@@ -118,7 +119,7 @@ class _PairStack:
 
 
 def flatten_nodes(nodes: Iterable[SegmentNode]) -> Segment:
-    """Pairs as they stand in a row; texts side by side become one, empty ones none."""
+    """Flatten pairs into a segment; adjacent texts are joined, and empty ones removed."""
     result: list[str | InlineCode] = []
     for are_texts, parts in groupby(_iter_parts(nodes), key=lambda part: isinstance(part, str)):
         if not are_texts:
@@ -129,6 +130,7 @@ def flatten_nodes(nodes: Iterable[SegmentNode]) -> Segment:
 
 
 def _iter_parts(nodes: Iterable[SegmentNode]) -> Iterator[str | InlineCode]:
+    """Yield the texts and codes of nodes in order."""
     for node in nodes:
         if isinstance(node, CodePair):
             yield node.opening
@@ -139,5 +141,5 @@ def _iter_parts(nodes: Iterable[SegmentNode]) -> Iterator[str | InlineCode]:
 
 
 def list_codes(segment: Sequence[str | InlineCode]) -> list[InlineCode]:
-    """The codes of a segment, in order."""
+    """Return the codes of a segment, in order."""
     return [part for part in segment if isinstance(part, InlineCode)]

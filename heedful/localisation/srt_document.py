@@ -1,4 +1,4 @@
-"""SubRip subtitles: a number, times, lines of text, and usually an empty line behind each."""
+"""SubRip subtitles: a number, times, lines of text, and usually an empty line after each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 _LINE: Final = re.compile(r"(?P<text>[^\r\n]*)(?P<end>\r\n|\r|\n|\Z)")
 _TIME: Final = r"-?\d{1,4}(?::\d{1,2}){1,2}(?:[,.:]\d{1,6})?"
 _TIMES_LINE: Final = re.compile(rf"\s*{_TIME}[ \t]*-->[ \t]*{_TIME}(?!\S).*")
-"""Whatever stands behind the times, such as the place of the text on the screen, belongs to them."""
+"""A line of times; text after the times, such as a screen position, belongs to them."""
 _BROKEN_TIMES: Final = re.compile(
     r"\d\s*[:.,]\s*\d+\s*-->|-->\s*-?\d+\s*[:.,]\s*\d|\d\s*[:.,]\s*\d+\s*-{1,3} ?>\s*-?\d+\s*[:.,]\s*\d"
 )
@@ -26,9 +26,9 @@ _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _SubtitleLine:
-    """A line of a file: what it says, where that begins, and how it ends."""
+    """A line of a file: its text, its offset, and its line end."""
 
     text: str
     start: int
@@ -36,22 +36,25 @@ class _SubtitleLine:
 
     @property
     def is_blank(self) -> bool:
+        """Whether it is empty or white space."""
         return not self.text.strip()
 
     @property
     def is_timing(self) -> bool:
+        """Whether it contains the times of a subtitle."""
         return _TIMES_LINE.fullmatch(self.text) is not None
 
     @property
     def number(self) -> str | None:
+        """The number in the line if it contains nothing else, or None."""
         match = _NUMBER.fullmatch(self.text)
         return None if match is None else match["number"]
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _SubtitleCue:
-    """The text of a subtitle from `start` to `stop`, its number if it has one, and how its lines end."""
+    """The text of a subtitle from `start` to `stop`, its number (possibly empty), and its line end."""
 
     start: int
     stop: int
@@ -61,10 +64,11 @@ class _SubtitleCue:
 
 @final
 class SrtDocument(TextDocument):
-    """Subtitles, of which translations take the place; times and numbers stay.
+    """Subtitles whose texts are replaced by translations; times and numbers stay.
 
-    A subtitle begins at its line of times, or at the number directly before that, whether there is an empty line before
-    it or not. It may lack a number, or a text.
+    A subtitle begins at its line of times, or at the number directly before that, with or without an empty line before
+    it. It
+    may lack a number, or a text.
     """
 
     keeps_source = False
@@ -87,16 +91,16 @@ class SrtDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """The file; `DataError` where something in it is no subtitle."""
+        """Read a subtitle file; raise DataError if a part of it is not a subtitle."""
         return cls(decode_text(read_file_bytes(path), path=path), path)
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """A subtitle each; one that says nothing is not translatable."""
+        """One unit for each subtitle; one without text is not translatable."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Texts are replaced."""
+        """Return the file with the texts of subtitles replaced."""
         edits = []
         for number, target in targets.items():
             cue = self._cues[number]
@@ -106,6 +110,7 @@ class SrtDocument(TextDocument):
         return self.apply_edits(edits)
 
     def _parse_cues(self) -> Iterator[_SubtitleCue]:
+        """Yield the subtitles of the file."""
         lines = [
             _SubtitleLine(match["text"], match.start(), match["end"]) for match in _LINE.finditer(self.content.text)
         ]
@@ -120,13 +125,16 @@ class SrtDocument(TextDocument):
             yield self._build_cue(lines[index + 1 : stop], lines[index], number or "")
 
     def _build_cue(self, lines: Sequence[_SubtitleLine], times: _SubtitleLine, number: str) -> _SubtitleCue:
-        """The subtitle of some lines behind its times: those up to the first empty one, behind which nothing stands."""
+        """Build a subtitle from the lines after its times; its text ends at the first empty line, after which
+        nothing may follow.
+        """
         num_lines = next((offset for offset, line in enumerate(lines) if line.is_blank), len(lines))
         self._require_blank(lines[num_lines:])
         broken = next((line for line in lines[:num_lines] if _BROKEN_TIMES.search(line.text)), None)
         if broken is not None:
             raise DataError(
-                f"{self.format_location(broken.start)}: {broken.text.strip()[:40]!r} looks like times and is not; write them as "
+                f"{self.format_location(broken.start)}: {broken.text.strip()[:40]!r} looks like times and is not; "
+                "write them as "
                 "00:00:01,000 --> 00:00:02,000"
             )
         if not num_lines:
@@ -136,23 +144,25 @@ class SrtDocument(TextDocument):
         return _SubtitleCue(lines[0].start, last.start + len(last.text.rstrip()), number, times.end)
 
     def _require_blank(self, lines: Sequence[_SubtitleLine]) -> None:
+        """Raise DataError if a line is not empty."""
         line = next((line for line in lines if not line.is_blank), None)
         if line is not None:
             raise DataError(
-                f"{self.format_location(line.start)}: {line.text.strip()[:40]!r} where a subtitle's number and times are "
+                f"{self.format_location(line.start)}: {line.text.strip()[:40]!r} where a subtitle's number and times "
+                "are "
                 "needed; mend the file (an empty line inside a subtitle ends it)"
             )
 
 
 def _find_start(lines: Sequence[_SubtitleLine], times: int, *, previous_times: int) -> int:
-    """Where the subtitle with the times of one line begins: at its number, which stands before them.
+    """Return the line at which a subtitle begins: its number, if it stands before the times.
 
-    Between both may be empty lines where one stands before the number too, which is no text then.
+    There may be empty lines between number and times if one stands before the number too, which is then not text.
 
     Args:
         lines: of the file.
-        times: the line of times, by its number.
-        previous_times: the line of times before it, likewise.
+        times: index of the line of times.
+        previous_times: index of the previous line of times.
     """
     index = times - 1
     while index > previous_times and lines[index].is_blank:

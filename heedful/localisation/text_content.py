@@ -1,4 +1,4 @@
-"""Bytes as text and back, so that what nobody changed is the same bytes again."""
+"""Decoding of text files and encoding with the same encoding, so that unchanged text gives the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _WIDE_MARKUP: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
-"""How markup without a mark of byte order begins where each letter has two bytes."""
+"""First bytes of markup without a byte order mark in which each letter has two bytes."""
 _GZIP: Final = b"\x1f\x8b"
 _ENCODING_NAMES: Final = """\
 ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be
@@ -37,19 +37,19 @@ _DOCUMENT_ENCODINGS: Final = frozenset(
         *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
     )
 )
-"""What documents are written in, as Python calls it; its other codecs (idna, punycode, rot13) are none of documents."""
+"""Supported encodings by Python's names; Python's other codecs (idna, punycode, rot13) are not used for documents."""
 
 
 @final
 @dataclass(frozen=True)
 class TextContent:
-    """A text file.
+    """The text of a file with its encoding.
 
     Attributes:
         text: all of it, without a byte order mark, with its own line ends.
-        encoding: as Python calls it.
-        mark: the byte order mark, perhaps none.
-        escapes: whether letters that the encoding does not have may be written as character references (`&#8364;`).
+        encoding: Python's name of it.
+        mark: the byte order mark, possibly empty.
+        escapes: whether characters that the encoding lacks may be written as character references (`&#8364;`).
     """
 
     text: str
@@ -58,7 +58,7 @@ class TextContent:
     escapes: bool = False
 
     def encode(self, text: str, *, path: Path) -> bytes:
-        """A text as bytes of this file; `DataError` where the encoding cannot write a letter."""
+        """Encode a text as bytes of this file; raise DataError if the encoding cannot write a character."""
         try:
             return self.mark + text.encode(self.encoding, "xmlcharrefreplace" if self.escapes else "strict")
         except UnicodeEncodeError as error:
@@ -69,7 +69,7 @@ class TextContent:
 
 
 def read_file_bytes(path: Path) -> bytes:
-    """All of a file, unpacked where it is gzipped.
+    """Read all bytes of a file, unpacked if it is gzipped.
 
     Raises:
         DataError: it is missing, empty, damaged, or cannot be read.
@@ -91,10 +91,10 @@ def read_file_bytes(path: Path) -> bytes:
 
 
 def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes: bool = False) -> TextContent:
-    """Bytes as text: by their byte order mark, else as the file declares, else UTF-8.
+    """Decode bytes by their byte order mark, else by the declared encoding, else as UTF-8.
 
     Raises:
-        DataError: the encoding is unknown, or the bytes are not in it.
+        DataError: the encoding is unknown, or the bytes are not valid in it.
     """
     mark, encoding = detect_byte_order_mark(data)
     encoding = encoding or declared or "utf-8"
@@ -124,7 +124,7 @@ def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes
 
 
 def detect_byte_order_mark(data: bytes) -> tuple[bytes, str | None]:
-    """The byte order mark, and the encoding that it, or the first letter of markup, tells."""
+    """Return the byte order mark (possibly empty) and the encoding that it or the first letter of markup implies."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return mark, encoding

@@ -1,4 +1,4 @@
-"""TMX 1.4, translation memories of many languages."""
+"""TMX 1.4, translation memories with many languages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 from heedful.localisation.xml_elements import XmlElement, find_root, iter_elements, read_xml_file
 
 _MACHINE_CREATOR: Final = "heedful"
-"""Who is said to have made a variant that was filled (`creationid`)."""
+"""`creationid` of a variant that heedful translated."""
 _MEMORY_CREATOR: Final = "heedful-memory"
-"""Who is said to have made one that was taken from a memory."""
+"""`creationid` of a variant that was taken from a translation memory."""
 
 
 @final
 @dataclass(frozen=True)
 class _TmxUnit:
-    """A unit, what it says in the language of the source, and in that of the target if it does."""
+    """A unit element with its source variant, and its target variant if there is one."""
 
     unit: XmlElement
     source: XmlElement
@@ -36,15 +36,17 @@ class _TmxUnit:
 
 @final
 class TmxDocument(TextDocument):
-    """The units of a memory that say something in one language, for another one.
+    """The units of a translation memory that have a source language, for one target language.
 
-    A language is asked for as `en` or `en-GB`. One without a region is also found with any, one with a region also
-    without; the exact one goes first, then the nearest (`find_nearest_tag`). Scripts must be the same, as they are said or
-    likely: `zh-TW` is not found for `zh`, which is `zh-Hans`.
+    A language is given as `en` or `en-GB`. One without a region also matches any region, and one with a region also
+    matches
+    none; an exact match is preferred, then the nearest (`find_nearest_tag`). Scripts must be the same, given or likely:
+    `zh-TW`
+    does not match `zh`, which is `zh-Hans`.
 
     Args:
-        source: the language that is read.
-        target: the language that is written.
+        source: source language.
+        target: target language.
     """
 
     def __init__(self, content: TextContent, path: Path, *, source: str, target: str) -> None:
@@ -53,7 +55,7 @@ class TmxDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path, *, source: str, target: str) -> Self:
-        """The file; `DataError` where it is none, or has nothing in the language of the source."""
+        """Read a memory from a file; raise DataError if it is not valid, or has no unit in the source language."""
         content = read_xml_file(path)
         find_root(content.text, "tmx", path=path)
         document = cls(content, path, source=source, target=target)
@@ -64,15 +66,17 @@ class TmxDocument(TextDocument):
 
     @cached_property
     def units(self) -> Sequence[TranslationUnit]:
-        """Units in their order."""
+        """Units in order."""
         return list(map(self._build_unit, self._tmx_units))
 
     def __iter__(self) -> Iterator[TranslationUnit]:
-        """The units as they are found; none is kept, so a memory may be long."""
+        """Yield the units one by one without keeping them, so a memory may be long."""
         return map(self._build_unit, self._iter_tmx_units())
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Filled variants say that heedful made them, or took them from a memory; what is similar has no place."""
+        """Return the memory with new variants, marked as created by heedful or by a translation memory; similar
+        matches are not stored.
+        """
         edits: list[TextEdit] = []
         for number, target in targets.items():
             from_memory = number in matches and matches[number].exact_target is not None
@@ -82,14 +86,16 @@ class TmxDocument(TextDocument):
 
     @property
     def languages(self) -> DocumentLanguages:
-        """Those that were asked for."""
+        """The requested languages."""
         return DocumentLanguages(*self._languages)
 
     @cached_property
     def _tmx_units(self) -> Sequence[_TmxUnit]:
+        """Unit elements that have a variant in the source language."""
         return list(self._iter_tmx_units())
 
     def _iter_tmx_units(self) -> Iterator[_TmxUnit]:
+        """Yield the unit elements that have a variant in the source language."""
         for unit in iter_elements(self.content.text, ("tu",)):
             variants = [variant for variant in unit.iter_children("tuv") if variant.find_child("seg") is not None]
             source = _choose_variant(variants, self._languages[0])
@@ -98,6 +104,7 @@ class TmxDocument(TextDocument):
                 yield _TmxUnit(unit, source, _choose_variant(other_variants, self._languages[1]))
 
     def _build_unit(self, tmx_unit: _TmxUnit) -> TranslationUnit:
+        """Build the translation unit of a unit element."""
         text = self.content.text
         target = None if tmx_unit.target is None else TMX_INLINE.to_segment(_get_seg(tmx_unit.target), text)
         has_target = target is not None and has_content(target)
@@ -121,6 +128,7 @@ class TmxDocument(TextDocument):
         )
 
     def _fill_unit(self, tmx_unit: _TmxUnit, raw: str, *, creator: str) -> Iterator[TextEdit]:
+        """Yield the edits that set the target of a unit."""
         text, last = self.content.text, list(tmx_unit.unit.iter_children("tuv"))[-1]
         if tmx_unit.target is None:
             before = text[tmx_unit.unit.inside : last.start]
@@ -149,13 +157,16 @@ class TmxDocument(TextDocument):
 
 
 def _get_seg(variant: XmlElement) -> XmlElement:
+    """Return the `seg` element of a variant."""
     seg = variant.find_child("seg")
     assert seg is not None, "variants without a segment were left out"
     return seg
 
 
 def _choose_variant(variants: Sequence[XmlElement], language: str) -> XmlElement | None:
-    """The variant that is nearest to a language, of those in the same script whose regions do not differ."""
+    """Return the variant whose language is nearest, among those with the same script and no other region; None if
+    there is none.
+    """
     candidates = [variant for variant in variants if is_same_variety(_get_language(variant), language)]
     exact = next((variant for variant in candidates if _get_language(variant).lower() == language.lower()), None)
     if exact is not None:
@@ -165,11 +176,12 @@ def _choose_variant(variants: Sequence[XmlElement], language: str) -> XmlElement
 
 
 def _get_language(variant: XmlElement) -> str:
+    """Return the language of a variant, empty if it has none."""
     return (variant.get_attribute("xml:lang") or variant.get_attribute("lang") or "").strip()
 
 
 def list_languages(text: str, *, max_units: int = 1000) -> list[str]:
-    """The languages of the first units, those of most units first."""
+    """List the languages of the first units, most frequent first."""
     counts: Counter[str] = Counter()
     for number, unit in enumerate(iter_elements(text, ("tu",))):
         tags = (

@@ -1,4 +1,4 @@
-"""Translations that somebody approved once, found again: for the same text, or for one that is much like it."""
+"""Translation memory: approved translations, found for the same text or a similar one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from heedful.localisation.protection import has_same_codes
 from heedful.localisation.segments import InlineCode, Segment, flatten_nodes
 
 _SIMILARITY_TOLERANCE: Final = 1e-9
-"""So that a similarity of three quarters, however it is computed, is three quarters."""
+"""Rounding tolerance for comparisons of similarities."""
 _RAPIDFUZZ_TOLERANCE: Final = 1e-4
-"""By how much rapidfuzz may take a similarity for less than it is where it leaves out what is less (0.6 of 5 words)."""
+"""Amount by which rapidfuzz may underestimate a similarity at its cutoff (0.6 of 5 words)."""
 
 _SegmentKey: TypeAlias = tuple[str | tuple[str], ...]
 
@@ -27,14 +27,13 @@ _SegmentKey: TypeAlias = tuple[str | tuple[str], ...]
 @final
 @dataclass(frozen=True)
 class MemoryEntry:
-    """A text and its translation.
+    """A text of a translation memory with its approved translation.
 
     Attributes:
-        source: as its file has it.
-        target: likewise.
-        origin: the name of the file.
-        reusable: whether its translation may count as finished; not where it is in the language of another region or
-            script.
+        source: as in its file.
+        target: as in its file.
+        origin: name of the file.
+        reusable: whether its translation may count as finished; false for the language of another region or script.
     """
 
     source: Segment
@@ -46,12 +45,12 @@ class MemoryEntry:
 @final
 @dataclass(frozen=True)
 class MemoryMatch:
-    """What a memory has for a text.
+    """The entry of a translation memory that was found for a text.
 
     Attributes:
-        entry: the text there, and its translation.
+        entry: the stored text and its translation.
         similarity: of both texts, from 0 to 1; see `TranslationMemory`.
-        exact_target: the translation as the text itself takes it; None where the texts differ, or their placeholders do.
+        exact_target: the translation adapted to the text; None if the texts or their placeholders differ.
     """
 
     entry: MemoryEntry
@@ -60,17 +59,17 @@ class MemoryMatch:
 
     @property
     def source_text(self) -> str:
-        """The text that was found, without the markup of its file."""
+        """Stored text without the markup of its file."""
         return _get_visible_text(self.entry.source)
 
     @property
     def target_text(self) -> str:
-        """Its translation, likewise."""
+        """Stored translation without the markup of its file."""
         return _get_visible_text(self.entry.target)
 
     @property
     def percent(self) -> int:
-        """The similarity in hundredths, as translators count; 100 only where no word differs."""
+        """Similarity in percent, as translators count it; 100 only if no word differs."""
         return 100 if self.similarity >= 1 else min(99, round(100 * self.similarity))
 
 
@@ -79,20 +78,24 @@ NO_MATCHES: Final[Mapping[int, MemoryMatch]] = MappingProxyType({})
 
 @final
 class TranslationMemory:
-    """Approved translations by their texts.
+    """A searchable index of approved translations by their source texts.
 
-    Two texts are the same if they differ in white space alone. How much others are alike is 1 - d / n: d is the least
-    number of words to be inserted, deleted or replaced to make one of the other, n the number of words of the longer
-    one (Koehn and Senellart 2010; Bulte and Tezcan 2019, equation 1). Signs are words, and so are letters of scripts
-    without spaces; markup is none.
+    Two texts are the same if they differ in white space only. The similarity of others is 1 - d / n: d is the smallest
+    number
+    of words to be inserted, deleted or replaced to turn one into the other, n the number of words of the longer one
+    (Koehn
+    and Senellart 2010; Bulte and Tezcan 2019, equation 1). Signs are words, and so are letters of scripts without
+    spaces;
+    markup is not.
 
-    Only texts that share rare words are compared: one of n words that is to be alike by t shares at least t n of them,
-    so it has one of the rarest n - t n + 1 (the prefix filter of Chaudhuri et al. 2006).
+    Only texts that share rare words are compared: a text of n words with a similarity of at least t shares at least t n
+        of
+    them, so it has one of the rarest n - t n + 1 (the prefix filter of Chaudhuri et al. 2006).
 
     Args:
-        entries: file by file. Where a text has several translations, one of the first file is taken; of those there
-            the most frequent, and of equally frequent ones the last.
-        min_similarity: similarity of what is found, from 0 to 1; a word must be shared in any case.
+        approved: entries file by file. If a text has several translations, those of the first file are preferred, among
+            them the most frequent, and among equally frequent ones the last.
+        least: minimum similarity of a match, from 0 to 1; at least one word must be shared.
 
     Raises:
         MissingExtraError: rapidfuzz is not installed.
@@ -120,17 +123,17 @@ class TranslationMemory:
         return len(self._entries)
 
     def find_match(self, segment: Segment, *, accelerators: bool = True) -> MemoryMatch | None:
-        """What is known of a text: its translation, else the text that is most like it; None where nothing is.
+        """Return the exact match of a text, else the most similar one; None if there is none.
 
         Args:
-            segment: as its file has it.
-            accelerators: whether a sign before a letter may choose it from a menu, so that texts may differ by it.
+            segment: as in its file.
+            accelerators: whether a sign before a letter may be a menu accelerator, so that texts may differ by it.
         """
         exact = self._find_exact(segment, accelerators=accelerators)
         return exact if exact is not None else self._find_similar(to_plain_text(segment))
 
     def _find_exact(self, segment: Segment, *, accelerators: bool) -> MemoryMatch | None:
-        """The approved translation of the same text with the same placeholders."""
+        """Return the approved translation of the same text with the same placeholders, or None."""
         for number in self._rank_reusable(self._by_text.get(_get_segment_key(segment), ())):
             target = _copy_outer_space(self._entries[number].target, source=segment)
             if has_same_codes(segment, target):
@@ -145,11 +148,12 @@ class TranslationMemory:
         return None
 
     def _rank_reusable(self, numbers: Sequence[int]) -> list[int]:
-        """Those whose translations may be taken, the best first."""
+        """Return the entries whose translations may be reused, best first."""
         reusable = (number for number in numbers if self._entries[number].reusable)
         return sorted(reusable, key=self._ranks.__getitem__, reverse=True)
 
     def _find_similar(self, text: str) -> MemoryMatch | None:
+        """Return the most similar entry above the minimum similarity, or None; ties are broken by letters."""
         words = tuple(compile_comparison_words().findall(text))
         similar: list[tuple[float, int]] = [
             (similarity, number)
@@ -172,7 +176,7 @@ class TranslationMemory:
         return MemoryMatch(self._entries[number], best)
 
     def _find_candidates(self, words: Sequence[str]) -> set[int]:
-        """All that may be like enough."""
+        """Return all entries that may be similar enough, by the rare words they share."""
         counts = Counter(words)
         needed, remaining = max(1, ceil(self._min_similarity * len(words) - _SIMILARITY_TOLERANCE)), len(words)
         candidates: set[int] = set()
@@ -185,7 +189,7 @@ class TranslationMemory:
 
 
 def _rank_entries(entries: Sequence[MemoryEntry], keys: Sequence[_SegmentKey]) -> list[tuple[int, int, int]]:
-    """What decides between translations of one text: the file, how frequent they are in it, and their place."""
+    """Return sort keys that decide between translations of one text: file, frequency in it, and position."""
     files = {name: -number for number, name in enumerate(dict.fromkeys(entry.origin for entry in entries))}
     pairs = [(entry.origin, key, _get_segment_key(entry.target)) for entry, key in zip(entries, keys, strict=True)]
     counts = Counter(pairs)
@@ -193,20 +197,20 @@ def _rank_entries(entries: Sequence[MemoryEntry], keys: Sequence[_SegmentKey]) -
 
 
 def _get_segment_key(segment: Segment) -> _SegmentKey:
-    """What two segments share that are the same but for white space."""
+    """Return a key that is equal for segments that differ in white space only."""
     parts = (re.sub(r"\s+", " ", part) if isinstance(part, str) else (part.raw,) for part in _strip_segment(segment))
     return tuple(part for part in parts if part)
 
 
 def _copy_outer_space(target: Segment, *, source: Segment) -> Segment:
-    """A translation with the white space at its ends that its source has."""
+    """Return a translation with the white space at its ends that its source has."""
     first, last = (part if isinstance(part, str) else "" for part in (source[0], source[-1]))
     lead, trail = first[: len(first) - len(first.lstrip())], last[len(last.rstrip()) :]
     return flatten_nodes([lead, *_strip_segment(target), trail])
 
 
 def _strip_segment(segment: Segment) -> list[str | InlineCode]:
-    """A segment without white space at its ends."""
+    """Return the parts of a segment without white space at its ends."""
     parts = list(flatten_nodes(segment))
     if parts and isinstance(parts[0], str):
         parts[0] = parts[0].lstrip()
@@ -216,10 +220,12 @@ def _strip_segment(segment: Segment) -> list[str | InlineCode]:
 
 
 def _get_visible_text(segment: Segment) -> str:
+    """Return the text of a segment with the values of its codes, without markup."""
     return "".join(part if isinstance(part, str) else part.value for part in segment).strip()
 
 
 def _import_rapidfuzz() -> Any:
+    """Import rapidfuzz; raise MissingExtraError if it is not installed."""
     try:
         import rapidfuzz
     except ImportError:

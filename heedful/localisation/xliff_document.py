@@ -1,4 +1,4 @@
-"""XLIFF 1.2 and 2.x (OASIS), the exchange format of tools for translators."""
+"""XLIFF 1.2 and 2.x (OASIS), the exchange format of translation tools."""
 
 from __future__ import annotations
 
@@ -20,27 +20,35 @@ from heedful.localisation.xml_elements import XmlElement, escape_xml, find_root,
 
 _REVIEW_STATE: Final = "needs-review-translation"
 _UNCONFIRMED_STATES: Final = frozenset(
-    f"new needs-translation needs-l10n needs-adaptation needs-review-l10n needs-review-adaptation {_REVIEW_STATE}".split()
+    {
+        "new",
+        "needs-translation",
+        "needs-l10n",
+        "needs-adaptation",
+        "needs-review-l10n",
+        "needs-review-adaptation",
+        _REVIEW_STATE,
+    }
 )
-"""States of a target of XLIFF 1.2 that nobody has confirmed."""
+"""Target states of XLIFF 1.2 that are not confirmed."""
 _MACHINE_SUBSTATE: Final = "heedful:machine"
-"""The `subState` of a segment of XLIFF 2 that was filled: its states have no word for what is to be reviewed."""
+"""`subState` of an XLIFF 2 segment that heedful translated; its states cannot express that a review is needed."""
 _MEMORY_SUBSTATE: Final = "heedful:memory"
-"""That of one whose translation was taken from a memory."""
+"""`subState` of an XLIFF 2 segment whose translation was taken from a translation memory."""
 _MATCHES_NAMESPACE: Final = "urn:oasis:names:tc:xliff:matches:2.0"
-"""The module of XLIFF 2 for what is similar (section 5.1, Translation Candidates)."""
+"""Namespace of XLIFF 2's module for similar translations (section 5.1, Translation Candidates)."""
 
 
 @final
 @dataclass(frozen=True)
 class _XliffUnit:
-    """A source and its target, and the elements that say what is known of them.
+    """A source and its target, with the elements that hold their attributes.
 
     Attributes:
-        unit: the element whose attributes are its own: `trans-unit`, or `segment`.
-        source: what is translated.
-        target: its translation, if there is one.
-        insert_at: where a target goes that is not there yet.
+        unit: the element with the attributes: `trans-unit`, or `segment`.
+        source: source element.
+        target: target element, if there is one.
+        insert_at: offset for a new target.
     """
 
     unit: XmlElement
@@ -50,14 +58,14 @@ class _XliffUnit:
 
 
 class XliffDocument(TextDocument):
-    """Units with source and target, and inline codes that both have.
+    """Abstract base of XLIFF documents: units with source, target and inline codes.
 
-    Abstract: the versions differ in where a segment stands and in how its state is told.
+    The versions differ in where a segment stands and in how its state is written.
     """
 
     inline: ClassVar[InlineElements]
     language_attributes: ClassVar[tuple[str, str]]
-    """The names of those that say the languages of source and target."""
+    """Names of the attributes with source and target language."""
 
     def __init__(self, content: TextContent, path: Path) -> None:
         super().__init__(content, path)
@@ -67,7 +75,7 @@ class XliffDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path) -> XliffDocument:
-        """A file of either version; `DataError` where it is none."""
+        """Read a file of either version; raise DataError if it is not XLIFF."""
         content = read_xml_file(path)
         version = find_root(content.text, "xliff", path=path).get_attribute("version") or ""
         if version.startswith("2."):
@@ -78,11 +86,11 @@ class XliffDocument(TextDocument):
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """Segments."""
+        """Segments in order."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Filled segments are marked as to be reviewed, and what is similar stands beside them."""
+        """Return the file with new targets, marked for review, and similar matches beside their segments."""
         edits: list[TextEdit] = []
         for number, target in targets.items():
             from_memory = number in matches and matches[number].exact_target is not None
@@ -92,7 +100,7 @@ class XliffDocument(TextDocument):
 
     @property
     def languages(self) -> DocumentLanguages:
-        """Those that are said of the first segment."""
+        """Languages that the first segment declares."""
         first = next(iter(self._xliff_units), None)
         if first is None:
             return DocumentLanguages()
@@ -109,9 +117,10 @@ class XliffDocument(TextDocument):
 
     @abstractmethod
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """What is shown of similar texts, but nothing that is there already."""
+        """Yield the edits that add similar translations, except those that are already in the file."""
 
     def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
+        """Build the translation unit of a segment."""
         text, target = self.content.text, None
         if xliff_unit.target is not None:
             target = self.inline.to_segment(xliff_unit.target, text)
@@ -127,7 +136,7 @@ class XliffDocument(TextDocument):
         )
 
     def _get_notes(self, unit: XmlElement) -> tuple[str, ...]:
-        """Those of a unit, which all of its segments share, so that they are looked for once."""
+        """Return the notes of a unit; they are cached, because its segments share them."""
         parent = unit.parent
         owner = unit if unit.name == "trans-unit" or parent is None else parent
         if owner.start not in self._notes:
@@ -135,19 +144,19 @@ class XliffDocument(TextDocument):
         return self._notes[owner.start]
 
     def _insert_target(self, xliff_unit: _XliffUnit, raw: str, attributes: str) -> TextEdit:
-        """A target behind the source, on a line of its own where the source has one."""
+        """Return the edit that inserts a target after the source, on its own line if the source has one."""
         prefix, gap = _get_prefix(xliff_unit), self._get_indent(xliff_unit)
         return TextEdit(
             xliff_unit.insert_at, xliff_unit.insert_at, f"{gap}<{prefix}target{attributes}>{raw}</{prefix}target>"
         )
 
     def _get_indent(self, xliff_unit: _XliffUnit) -> str:
-        """The white space before a source."""
+        """Return the white space before a source."""
         before = self.content.text[xliff_unit.unit.inside : xliff_unit.source.start]
         return before[len(before.rstrip()) :]
 
     def _replace_content(self, target: XmlElement, raw: str) -> Iterator[TextEdit]:
-        """What a target holds becomes something else."""
+        """Yield the edit that replaces the content of a target."""
         if not target.is_single:
             yield TextEdit(target.inside, target.inside_stop, raw)
             return
@@ -155,7 +164,7 @@ class XliffDocument(TextDocument):
         yield TextEdit(slash, target.stop, f">{raw}</{target.tag}>")
 
     def _set_attribute(self, element: XmlElement, name: str, value: str) -> TextEdit:
-        """An attribute, new or with another value."""
+        """Return the edit that adds or changes an attribute."""
         if (attribute := element.attributes.get(name)) is not None:
             return TextEdit(attribute.start, attribute.stop, value)
         tag_end = element.start + 1 + len(element.tag)
@@ -164,12 +173,13 @@ class XliffDocument(TextDocument):
 
 @final
 class Xliff1Document(XliffDocument):
-    """Version 1.2: a `trans-unit` each; one that is segmented keeps its `mrk` elements."""
+    """XLIFF 1.2: one unit for each `trans-unit`; a segmented one keeps its `mrk` elements."""
 
     inline = XLIFF_1_INLINE
     language_attributes = ("source-language", "target-language")
 
     def _find_units(self, text: str) -> Iterator[_XliffUnit]:
+        """Yield the `trans-unit` elements of the file."""
         for unit in iter_elements(text, ("trans-unit",)):
             source = unit.find_child("source")
             if source is None:
@@ -178,6 +188,7 @@ class Xliff1Document(XliffDocument):
             yield _XliffUnit(unit, segmented or source, unit.find_child("target"), (segmented or source).stop)
 
     def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
+        """Return the state of a target from `approved` and `state`."""
         assert xliff_unit.target is not None
         if xliff_unit.unit.get_attribute("approved") == "yes":
             return "translated"
@@ -189,6 +200,7 @@ class Xliff1Document(XliffDocument):
         )
 
     def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
+        """Yield the edits that set the target of a `trans-unit` and its state."""
         if xliff_unit.unit.get_attribute("approved") == "yes":
             yield self._set_attribute(xliff_unit.unit, "approved", "no")
         state, qualifier = ("translated", "exact-match") if from_memory else (_REVIEW_STATE, "mt-suggestion")
@@ -203,6 +215,7 @@ class Xliff1Document(XliffDocument):
         yield from self._replace_content(xliff_unit.target, raw)
 
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
+        """Yield the edits that add an `alt-trans` element for each similar translation that is not in the file yet."""
         for number, match in matches.items():
             xliff_unit = self._xliff_units[number]
             prefix, offset = (
@@ -219,12 +232,13 @@ class Xliff1Document(XliffDocument):
 
 @final
 class Xliff2Document(XliffDocument):
-    """Version 2: the segments of a `unit`; what is `ignorable` is none."""
+    """XLIFF 2: one unit for each segment of a `unit`; `ignorable` elements are skipped."""
 
     inline = XLIFF_2_INLINE
     language_attributes = ("srcLang", "trgLang")
 
     def _find_units(self, text: str) -> Iterator[_XliffUnit]:
+        """Yield the `segment` elements of all units."""
         for unit in iter_elements(text, ("unit",)):
             for segment in unit.iter_children("segment"):
                 source = segment.find_child("source")
@@ -233,10 +247,12 @@ class Xliff2Document(XliffDocument):
                 yield _XliffUnit(segment, source, segment.find_child("target"), source.stop)
 
     def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
+        """Return the state of a target from `state` and `subState`."""
         machine = xliff_unit.unit.get_attribute("subState") == _MACHINE_SUBSTATE
         return "review" if machine or xliff_unit.unit.get_attribute("state") == "initial" else "translated"
 
     def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
+        """Yield the edits that set the target of a segment and its state."""
         yield self._set_attribute(xliff_unit.unit, "state", "translated")
         yield self._set_attribute(xliff_unit.unit, "subState", _MEMORY_SUBSTATE if from_memory else _MACHINE_SUBSTATE)
         if xliff_unit.target is None:
@@ -245,7 +261,7 @@ class Xliff2Document(XliffDocument):
             yield from self._replace_content(xliff_unit.target, raw)
 
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Candidates stand before all segments of a unit, and name theirs."""
+        """Yield the edits that add translation candidates before the segments of each unit, with references to them."""
         units: dict[int, list[tuple[_XliffUnit, MemoryMatch]]] = {}
         for number, match in matches.items():
             unit = self._xliff_units[number].unit.parent
@@ -255,7 +271,7 @@ class Xliff2Document(XliffDocument):
             yield from self._add_candidates(unit_matches)
 
     def _add_candidates(self, unit_matches: Sequence[tuple[_XliffUnit, MemoryMatch]]) -> Iterator[TextEdit]:
-        """Those of one unit; segments without a name get one."""
+        """Yield the edits that add candidates to one unit; segments without an id get one."""
         unit = unit_matches[0][0].unit.parent
         assert unit is not None
         unit_text, new_matches = self.content.text[unit.start : unit.stop], ""
@@ -288,18 +304,18 @@ class Xliff2Document(XliffDocument):
 
 
 def _get_prefix(xliff_unit: _XliffUnit) -> str:
-    """What stands before the names of elements, as in `x:`."""
+    """Return the namespace prefix of the elements, as in `x:`."""
     return xliff_unit.source.tag.removesuffix("source")
 
 
 def _to_xml_pair(match: MemoryMatch, prefix: str) -> str:
-    """A similar text and its translation, as elements."""
+    """Write a similar text and its translation as source and target elements."""
     source, target = escape_xml(match.source_text), escape_xml(match.target_text)
     return f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target>"
 
 
 def _iter_notes(owner: XmlElement) -> Iterator[XmlElement]:
-    """Those of a unit, in both versions."""
+    """Yield the note elements of a unit, in both versions."""
     yield from owner.iter_children("note")
     for notes in owner.iter_children("notes"):
         yield from notes.iter_children("note")

@@ -1,8 +1,8 @@
-"""XML as elements that know where they stand, read safely: nothing is expanded, nothing is fetched.
+"""Safe XML reading with element offsets: nothing is expanded or fetched.
 
-Expat (XML 1.0) judges whether a file is well formed; entities that a file declares itself are refused, whatever they
-say, so that none can grow. Then elements are found in the text, each with its offsets, so that single ones can be
-changed and everything else stays as it is written.
+Expat (XML 1.0) checks that a file is well formed; entities that a file declares itself are refused, so that none can
+grow. Then elements are found in the text, each with its offsets, so that single ones can be changed and everything else
+stays as it is written.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
+from sys import intern
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape, unescape
@@ -26,7 +27,8 @@ _MARKUP: Final = re.compile(
     r"<!--.*?-->|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<\?.*?\?>|"
     r"<!DOCTYPE(?:[^\[>\"']|\"[^\"]*\"|'[^']*')*+"
     r"(?:\[(?:<!--.*?-->|<\?.*?\?>|<!(?:[^>\"']|\"[^\"]*\"|'[^']*')*+>|[^\]<])*+\]\s*)?>"
-    r"|</(?P<close>[^\s>]+)\s*>|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:[^>\"']|\"[^\"]*\"|'[^']*')*?)(?P<empty>/?)>",
+    r"|</(?P<close>[^\s>]+)\s*>"
+    r"|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:[^>\"'/]++|\"[^\"]*\"|'[^']*'|/(?!>))*+)(?P<empty>/?)>",
     re.DOTALL,
 )
 _ATTRIBUTE: Final = re.compile(r"([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
@@ -35,37 +37,38 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _MAX_DEPTH: Final = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class XmlAttribute:
-    """What an attribute says, and where that stands, without its quotation marks."""
+    """The value of an attribute, and its offsets without quotation marks."""
 
     text: str
     start: int
     stop: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class XmlText:
-    """What stands between tags, without escapes."""
+    """Unescaped text between tags, with its offsets."""
 
     text: str
     start: int
     stop: int
 
 
-@dataclass
+@dataclass(slots=True)
 class XmlElement:
-    """A tag, or a pair of tags and what they enclose.
+    """A single tag, or a pair of tags with the content that they enclose; a file may have a million of them.
 
     Attributes:
-        tag: its name as it is written, with its prefix.
-        attributes: by their names as they are written.
-        parent: the element around it.
-        start: of all of it.
-        inside: where what it encloses begins; where it ends, of one that is a single tag.
-        inside_stop: where what it encloses ends.
-        stop: of all of it.
-        children: what it encloses, where that is kept.
+        tag: name as written, with its prefix.
+        attributes: by their names as written.
+        parent: the enclosing element.
+        start: offset of the whole element.
+        inside: start of the content; the end of a single tag.
+        inside_stop: end of the content.
+        stop: end of the whole element.
+        children: the content, if it is kept.
+        name: tag name without its prefix.
     """
 
     tag: str
@@ -76,37 +79,37 @@ class XmlElement:
     inside_stop: int = -1
     stop: int = -1
     children: list[XmlElement | XmlText] = field(default_factory=list)
+    name: str = field(init=False)
 
-    @cached_property
-    def name(self) -> str:
-        """Its name without a prefix."""
-        return self.tag.rpartition(":")[2]
+    def __post_init__(self) -> None:
+        self.tag = intern(self.tag)
+        self.name = intern(self.tag.rpartition(":")[2])
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one tag, as in `<target/>`."""
+        """Whether it is a single tag, as in `<target/>`."""
         return self.inside == self.stop
 
     @property
     def text(self) -> str:
-        """All text in it."""
+        """All text in the element."""
         return "".join(child.text for child in self.children)
 
     def find_child(self, name: str) -> XmlElement | None:
-        """The first child of a name."""
+        """Return the first child with this name, or None."""
         return next(self.iter_children(name), None)
 
     def iter_children(self, name: str) -> Iterator[XmlElement]:
-        """The children of a name."""
+        """Iterate over the children with this name."""
         return (child for child in self.children if isinstance(child, XmlElement) and child.name == name)
 
     def get_attribute(self, name: str) -> str | None:
-        """What an attribute says."""
+        """Return the value of an attribute, or None."""
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.text
 
     def get_inherited(self, name: str) -> str | None:
-        """What an attribute says, or that of the nearest element around."""
+        """Return the value of an attribute of this element or of the nearest ancestor that has it."""
         element: XmlElement | None = self
         while element is not None:
             if (value := element.get_attribute(name)) is not None:
@@ -115,17 +118,20 @@ class XmlElement:
         return None
 
 
+_NO_ATTRIBUTES: Final[Mapping[str, XmlAttribute]] = MappingProxyType({})
+
+
 def read_xml_file(path: Path) -> TextContent:
-    """The text of a well-formed file.
+    """Read the text of a well-formed XML file.
 
     Raises:
-        DataError: it is not, or declares entities.
+        DataError: it is not well formed, or declares entities.
     """
     return decode_xml(read_file_bytes(path), path)
 
 
 def decode_xml(data: bytes, path: Path) -> TextContent:
-    """The same of the bytes of a file."""
+    """Check and decode the bytes of an XML file; raises the same errors as `read_xml_file`."""
     _check_well_formed(data, path)
     mark, encoding = detect_byte_order_mark(data)
     match = _DECLARED_ENCODING.search(data[len(mark) :] if not encoding or encoding == "utf-8" else b"")
@@ -133,7 +139,7 @@ def decode_xml(data: bytes, path: Path) -> TextContent:
 
 
 def _check_well_formed(data: bytes, path: Path) -> None:
-    """Expat's word on a file."""
+    """Check with expat that a file is well-formed XML 1.0 without its own entities."""
     mark, _ = detect_byte_order_mark(data)
     match = _VERSION.search(data[len(mark) :][:400].replace(b"\0", b""))
     if match is not None and (version := match[1].decode()) != _SUPPORTED_VERSION:
@@ -143,6 +149,7 @@ def _check_well_formed(data: bytes, path: Path) -> None:
     parser = expat.ParserCreate()
 
     def reject_entity(name: str, *_: Any) -> NoReturn:
+        """Raise DataError, because entities are not supported."""
         raise DataError(
             f"{path}:{parser.CurrentLineNumber}: declares or uses the entity {name!r}; entities of a file's own are "
             "not read, since they can grow without end: write out what it stands for"
@@ -151,12 +158,14 @@ def _check_well_formed(data: bytes, path: Path) -> None:
     depth = 0
 
     def start_element(*_: Any) -> None:
+        """Raise DataError if elements are nested too deeply."""
         nonlocal depth
         depth += 1
         if depth > _MAX_DEPTH:
             raise DataError(f"{path}:{parser.CurrentLineNumber}: more than {_MAX_DEPTH} elements inside each other")
 
     def end_element(_: str) -> None:
+        """Count the end of an element."""
         nonlocal depth
         depth -= 1
 
@@ -174,7 +183,7 @@ def _check_well_formed(data: bytes, path: Path) -> None:
 
 
 def find_root(text: str, name: str | None = None, *, path: Path) -> XmlElement:
-    """The element around all others, without what it encloses; `DataError` where it has another name than needed."""
+    """Return the root element without its content; raise DataError if its name is not `name`."""
     match = next(candidate for candidate in _MARKUP.finditer(text) if candidate["open"] is not None)
     element = XmlElement(match["open"], _parse_attributes(match), None, match.start(), match.end())
     if name is not None and element.name != name:
@@ -183,15 +192,15 @@ def find_root(text: str, name: str | None = None, *, path: Path) -> XmlElement:
 
 
 def iter_elements(text: str, names: Collection[str], *, start: int = 0) -> Iterator[XmlElement]:
-    """The elements of some names, without a prefix, each with all that it encloses, as their ends are reached.
+    """Yield the elements with these names (without prefix), each with its content, when its end is reached.
 
-    What is in none of them is not kept, so that a file may be long; elements around know their attributes. A wanted
-    element in a wanted one is a child of it, and comes alone first.
+    Content outside of them is not kept, so that a file may be long; enclosing elements keep their attributes. A wanted
+    element inside another one is yielded first, and is also its child.
 
     Args:
         text: of a well-formed file.
-        names: the names.
-        start: where to begin.
+        names: names of the elements.
+        start: offset to begin at.
     """
     stack: list[XmlElement] = []
     open_wanted = 0  # open elements that are wanted
@@ -220,29 +229,33 @@ def iter_elements(text: str, names: Collection[str], *, start: int = 0) -> Itera
                 yield element
 
 
-def _parse_attributes(tag: re.Match[str]) -> dict[str, XmlAttribute]:
+def _parse_attributes(tag: re.Match[str]) -> Mapping[str, XmlAttribute]:
+    """Return the attributes of a tag with their offsets; tags without any share one mapping."""
+    if not tag["attributes"]:
+        return _NO_ATTRIBUTES
     offset = tag.start("attributes")
     attributes = {}
     for match in _ATTRIBUTE.finditer(tag["attributes"]):
         group = 2 if match[2] is not None else 3
-        attributes[match[1]] = XmlAttribute(
+        attributes[intern(match[1])] = XmlAttribute(
             unescape_xml(match[group]), offset + match.start(group), offset + match.end(group)
         )
     return attributes
 
 
 def unescape_xml(raw: str) -> str:
-    """Text without escapes."""
+    """Return text without XML escapes."""
     if "&" not in raw:
         return raw
     return unescape(_REFERENCE.sub(_decode_reference, raw), {"&quot;": '"', "&apos;": "'"})
 
 
 def _decode_reference(match: re.Match[str]) -> str:
+    """Return the character of a numeric reference; an ampersand stays escaped."""
     number = int(match[1][1:], 16) if match[1][0] == "x" else int(match[1].lstrip("0") or "0")
     return "&amp;" if number == ord("&") else chr(number)
 
 
 def escape_xml(text: str) -> str:
-    """Text as it may stand between tags; what XML cannot say is left out."""
+    """Escape text for XML content; characters that XML cannot express are removed."""
     return escape(_CONTROL.sub("", text))

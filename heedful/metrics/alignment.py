@@ -1,4 +1,4 @@
-"""How well words are aligned."""
+"""Word alignment error rate."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ AlignmentLink = tuple[int, int]
 
 @dataclass(frozen=True)
 class GoldAlignment:
-    """What people aligned: links they were sure of, and all that are possible, the sure ones among them."""
+    """Manual alignment: sure links, and possible links, which include the sure ones."""
 
     sure: frozenset[AlignmentLink]
     possible: frozenset[AlignmentLink]
 
     @classmethod
     def parse(cls, line: str, *, location: str) -> GoldAlignment:
-        """A line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0.
+        """Parse a line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0.
 
         Raises:
-            DataError: something else stands there; the message names `location`.
+        DataError: a word is not a link; the message names `location`.
         """
         sure, possible = set(), set()
         for word in line.split():
@@ -42,7 +42,8 @@ class GoldAlignment:
 
 
 def alignment_error_rate(predicted: Sequence[Collection[AlignmentLink]], gold: Sequence[GoldAlignment]) -> float:
-    """AER = 1 - (|A and S| + |A and P|) / (|A| + |S|), over all sentences (Och and Ney 2003, eq. 21); 0 is perfect.
+    """Return AER = 1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences (Och and Ney 2003, eq. 21); 0 is
+    perfect.
 
     Raises:
         DataError: there are no links at all, or not as many sentences.

@@ -1,7 +1,8 @@
-"""How good answers to questions about a text are, as SQuAD measures them.
+"""Metrics of question answering, as SQuAD defines them.
 
-An answer is compared after `normalize_answer`. Where a question has several gold answers the best comparison counts. No
-answer is the empty text: it agrees with itself and with nothing else. Values are fractions between 0 and 1.
+Answers are compared after `normalize_answer`. If a question has several gold answers, the best comparison counts. The
+empty
+text means no answer: it matches itself and nothing else. Values are fractions between 0 and 1.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True)
 class AnswerThreshold:
-    """Where saying nothing pays best: below `threshold` an answer is given; `score` is the mean that this reaches."""
+    """The best threshold on the no-answer score: below it an answer is given; `score` is the mean that this reaches."""
 
     threshold: float
     score: float
 
 
 def normalize_answer(answer: str) -> str:
-    """Lower case, without ASCII punctuation and the articles a, an and the, one space between words.
+    """Lowercase an answer, and remove ASCII punctuation, the articles a, an and the, and extra spaces.
 
     The steps and their order are those of SQuAD's evaluation scripts (Rajpurkar et al. 2016).
     """
@@ -39,25 +40,27 @@ def normalize_answer(answer: str) -> str:
 
 
 def exact_match(answer: str, golds: Sequence[str]) -> float:
-    """1 where the answer is one of the gold answers, else 0; no gold answers means that there is no answer."""
+    """Return 1 if the answer equals a gold answer after normalisation, else 0; no gold answers means there is no
+    answer.
+    """
     return float(max(normalize_answer(answer) == gold for gold in _normalize_golds(golds)))
 
 
 def token_f1(answer: str, golds: Sequence[str]) -> float:
-    """F1 between the words of the answer and those of the gold answer that it is nearest to."""
+    """Return the best F1 between the words of the answer and those of a gold answer."""
     words = normalize_answer(answer).split()
     return max(_compute_overlap(words, gold.split()) for gold in _normalize_golds(golds))
 
 
 def compute_answer_metrics(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Metric]:
-    """`exact_match` and `answer_f1`, the means over all questions.
+    """Compute `exact_match` and `answer_f1`, the means over all questions.
 
-    Where some questions have an answer and others have none (SQuAD 2.0) also `answerable_f1`, the mean of the former,
-    and `unanswerable`, the share of the latter to which none was given.
+    If some questions have an answer and others have none (SQuAD 2.0), also `answerable_f1`, the mean of the former, and
+    `unanswerable`, the share of the latter that got no answer.
 
     Args:
         answers: one for each question; the empty text says that there is none.
-        golds: the gold answers of each question; none where the text does not answer it.
+        golds: the gold answers of each question; empty if the text does not answer it.
 
     Raises:
         DataError: no questions, or not as many answers.
@@ -87,16 +90,16 @@ def find_best_threshold(
     no_answer_scores: Sequence[float],
     metric: Callable[[str, Sequence[str]], float] = token_f1,
 ) -> AnswerThreshold:
-    """The threshold on the score of having no answer that is best for these questions (SQuAD 2.0's `best_f1_thresh`).
+    """Return the best threshold on the no-answer score for these questions (SQuAD 2.0's `best_f1_thresh`).
 
     Args:
-        answers: the best answer to each question, given whether or not there should be one.
-        golds: the gold answers of each; none where the text does not answer it.
-        no_answer_scores: how much speaks for no answer to each; higher is more.
+        answers: the best answer to each question, whether or not there should be one.
+        golds: the gold answers of each; empty if the text does not answer it.
+        no_answer_scores: score of having no answer to each; higher is more likely.
         metric: `token_f1` or `exact_match`.
 
     Returns:
-        A threshold; questions with `no_answer_scores` at or above it should go unanswered.
+        A threshold; questions with a score at or above it should not be answered.
 
     Raises:
         DataError: no questions, or not as many answers or scores.
@@ -120,13 +123,14 @@ def find_best_threshold(
 
 
 def _normalize_golds(golds: Sequence[str]) -> list[str]:
-    """Normalised; what is nothing but articles and punctuation is no answer."""
+    """Normalise the gold answers; those of only articles and punctuation count as no answer."""
     if isinstance(golds, str):
         raise DataError("gold answers must be a list of texts, not one text: put it into a list")
     return [gold for gold in map(normalize_answer, golds) if gold] or [""]
 
 
 def _compute_overlap(words: Sequence[str], gold: Sequence[str]) -> float:
+    """Return the F1 of two lists of words."""
     if not words or not gold:
         return float(not words and not gold)
     common = sum((Counter(words) & Counter(gold)).values())
@@ -134,6 +138,7 @@ def _compute_overlap(words: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def _check_lengths(answers: Sequence[object], golds: Sequence[object]) -> None:
+    """Raise `DataError` unless there are questions, and an answer or score for each."""
     if len(answers) != len(golds):
         raise DataError(f"{len(answers):,} answers or scores but {len(golds):,} questions: each needs its own")
     if not golds:

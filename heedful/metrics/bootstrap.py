@@ -1,4 +1,4 @@
-"""How far a score can be trusted, and whether one system is better than another (Koehn 2004).
+"""Bootstrap confidence intervals, and paired significance tests between systems (Koehn 2004).
 
 sacrebleu has a test too, but its seed is an environment variable.
 """
@@ -14,12 +14,12 @@ from heedful.errors import DataError, RecipeError
 from heedful.metrics.metric import FloatArray, Metric
 
 _BLOCK_SIZE = 1 << 21
-"""Weights that are held at a time."""
+"""Number of weights that are in memory at one time."""
 
 
 @dataclass(frozen=True)
 class ConfidenceInterval:
-    """A score, and where it lies in `confidence` of the sets of examples that could have been drawn instead."""
+    """A score with its confidence interval over resampled sets of examples."""
 
     name: str
     value: float
@@ -31,16 +31,16 @@ class ConfidenceInterval:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two systems under one metric, on the same draws.
+    """Comparison of two systems by one metric, on the same resampled examples.
 
     Attributes:
-        name: the metric.
-        first: the score of the first system.
-        second: the score of the second system.
-        difference: second minus first.
-        p_value: how often chance alone makes a difference at least this large, in either direction.
-        wins: the share of draws on which the second system has more.
-        samples: the number of draws.
+    name: the metric.
+    first: the score of the first system.
+    second: the score of the second system.
+    difference: second minus first.
+    p_value: probability of a difference at least this large by chance, in either direction.
+    wins: share of the samples on which the second system is higher.
+    samples: number of samples.
     """
 
     name: str
@@ -54,10 +54,10 @@ class PairedTest:
 
 @dataclass(frozen=True)
 class BootstrapOptions:
-    """How examples are drawn: with replacement, as many as there are, `samples` times, from `seed` on.
+    """Options of resampling: `samples` sets of examples, drawn with replacement from `seed` on.
 
     Raises:
-        RecipeError: fewer than 2 samples, or a confidence outside (0, 1).
+    RecipeError: fewer than 2 samples, or a confidence outside (0, 1).
     """
 
     samples: int = 1000
@@ -72,7 +72,7 @@ class BootstrapOptions:
 
 
 def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) -> dict[str, ConfidenceInterval]:
-    """One for each metric; `DataError` where there are no examples."""
+    """Compute the confidence interval of each metric; raises `DataError` without examples."""
     (scores_by_metric,) = _resample_scores([metrics], options)
     return {name: _build_interval(name, scores, options) for name, scores in scores_by_metric.items()}
 
@@ -80,10 +80,11 @@ def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) 
 def run_paired_tests(
     first: Mapping[str, Metric], second: Mapping[str, Metric], options: BootstrapOptions
 ) -> dict[str, PairedTest]:
-    """Whether two systems that answered the same examples differ under each metric by more than chance.
+    """Test for each metric whether two systems that answered the same examples differ by more than chance.
 
-    The differences on draws are shifted to a mean of zero, as they would scatter if the systems were equally good;
-    `p_value` is the share of them at least as far from zero as the real difference, itself included.
+    The differences on the samples are shifted to mean zero, as if the systems were equally good. `p_value` is the share
+    of
+    them at least as far from zero as the real difference, itself included.
 
     Raises:
         DataError: no examples, or not the same number for both.
@@ -93,7 +94,7 @@ def run_paired_tests(
 
 
 def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: BootstrapOptions) -> list[dict[str, FloatArray]]:
-    """The scores of each system: of the examples themselves, then of draws that are alike for all."""
+    """Return the scores of each system: of the examples themselves, then of samples shared by all systems."""
     blocks_by_system: list[dict[str, list[FloatArray]]] = [{name: [] for name in systems[0]} for _ in systems]
     for size, names in _group_by_size(systems).items():
         for weights in _draw_weights(size, options):
@@ -106,7 +107,7 @@ def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: Bootstrap
 
 
 def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[str]]:
-    """The metrics that are of so many examples: several tasks of one model have their own."""
+    """Group the metrics by number of examples, which may differ between the tasks of a model."""
     names_by_size: dict[int, list[str]] = {}
     for name in systems[0]:
         sizes = {system[name].num_examples for system in systems}
@@ -117,7 +118,7 @@ def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[st
 
 
 def _draw_weights(size: int, options: BootstrapOptions) -> Iterator[FloatArray]:
-    """Weights in blocks; the first row is all examples once."""
+    """Yield blocks of weights; the first row counts each example once."""
     rng = np.random.default_rng(options.seed)
     rows = max(1, _BLOCK_SIZE // size)
     yield np.ones((1, size))
@@ -129,7 +130,7 @@ def _draw_weights(size: int, options: BootstrapOptions) -> Iterator[FloatArray]:
 
 
 def _build_interval(name: str, scores: FloatArray, options: BootstrapOptions) -> ConfidenceInterval:
-    """From the score of the examples and, behind it, those of the draws."""
+    """Build an interval from the score of the examples followed by those of the samples."""
     tail = (1 - options.confidence) / 2
     low, high = np.quantile(scores[1:], [tail, 1 - tail])
     return ConfidenceInterval(
@@ -138,6 +139,7 @@ def _build_interval(name: str, scores: FloatArray, options: BootstrapOptions) ->
 
 
 def _build_test(name: str, first: FloatArray, second: FloatArray, options: BootstrapOptions) -> PairedTest:
+    """Build the paired test of one metric from the scores of both systems."""
     differences = second - first
     observed, sample_differences = differences[0], differences[1:]
     is_as_large = np.abs(sample_differences - sample_differences.mean()) >= abs(observed)

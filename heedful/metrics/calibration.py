@@ -1,4 +1,4 @@
-"""From a model's own scores to what its answers are worth: a curve that never falls, learned from examples."""
+"""Calibrate model scores with a monotone curve that is fitted to examples."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from heedful.errors import DataError
 
 @dataclass(frozen=True)
 class MonotoneCurve:
-    """A curve of straight pieces that never falls; constant before its first and behind its last point.
+    """Piecewise linear curve that never falls, constant before its first and after its last point.
 
     Attributes:
-        points: (x, y), with growing x.
+    points: (x, y), with increasing x.
     """
 
     points: tuple[tuple[float, float], ...]
 
     def __call__(self, x: float) -> float:
-        """Its height at x."""
+        """Return the value of the curve at x."""
         index = bisect_right(self.points, x, key=lambda point: point[0])
         if index in (0, len(self.points)):
             return self.points[min(index, len(self.points) - 1)][1]
@@ -29,12 +29,12 @@ class MonotoneCurve:
 
 
 def fit_isotonic(xs: Sequence[float], ys: Sequence[float]) -> MonotoneCurve:
-    """The curve that never falls and is nearest in squares to some points (Ayer et al. 1955, pool adjacent violators).
+    """Fit the non-decreasing curve with the least squared error (Ayer et al. 1955, pool adjacent violators).
 
-    Neighbours that fall become one point at their means, with the weight of both, until none fall.
+    Adjacent points that fall are merged into one at their weighted mean, until none fall.
 
     Raises:
-        DataError: there are no points, or not as many of one side.
+        DataError: there are no points, or `xs` and `ys` differ in length.
     """
     if not xs or len(xs) != len(ys):
         raise DataError(f"{len(xs)} scores and {len(ys)} values make no curve; give as many of both, and at least one")
@@ -47,6 +47,7 @@ def fit_isotonic(xs: Sequence[float], ys: Sequence[float]) -> MonotoneCurve:
 
 
 def _merge_pools(first: tuple[float, float, int], second: tuple[float, float, int]) -> tuple[float, float, int]:
+    """Return the weighted mean of two pools, and their joint weight."""
     weight = first[2] + second[2]
     x, y = ((first[axis] * first[2] + second[axis] * second[2]) / weight for axis in (0, 1))
     return x, y, weight

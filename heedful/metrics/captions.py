@@ -1,8 +1,8 @@
-"""How good captions are against several references each: BLEU-1 to 4 and CIDEr-D.
+"""Caption metrics against several references each: BLEU-1 to 4 and CIDEr-D.
 
-Both compare words: letters with their marks and digits, lowercased, punctuation left out, as captions are compared
-everywhere, though tools cut words a little differently (the Penn Treebank tokenizer of `coco-caption` keeps "'s"
-apart). A letter is the same however it is composed (NFC).
+Both compare words: letters with their marks and digits, lowercased, without punctuation, as usual for captions, though
+tools split words a little differently (the Penn Treebank tokenizer of `coco-caption` separates "'s"). Letters are
+compared in composed form (NFC).
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _SIGMA: Final = 6.0
 
 
 def split_words(text: str) -> list[str]:
-    """What captions are compared by."""
+    """Split a text into the words by which captions are compared."""
     return _build_word_pattern().findall(unicodedata.normalize("NFC", remove_invisible(text).lower()))
 
 
 @cache
 def _build_word_pattern() -> re.Pattern[str]:
-    """Letters with the marks that belong to them, and digits; apostrophes inside."""
+    """Return the pattern of a word: letters with their marks, digits, and apostrophes inside."""
     return re.compile(rf"[{word_characters()}]+(?:['\u2019][{word_characters()}]+)*")
 
 
 def count_ngrams(tokens: Sequence[str], n: int) -> Counter[WordNGram]:
-    """How often each sequence of n words occurs."""
+    """Count each sequence of n words."""
     return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
 
 
 def check_references(captions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """`DataError` where there are no captions, not as many as lists of references, or one without any."""
+    """Check that there are captions, and references for each; raises `DataError`."""
     if len(captions) != len(references):
         raise DataError(f"{len(captions):,} captions but {len(references):,} lists of references: each needs its own")
     if not captions or not all(references):
@@ -54,15 +54,16 @@ def check_references(captions: Sequence[str], references: Sequence[Sequence[str]
 
 @final
 class CaptionBLEU(SummedCountsMetric):
-    """BLEU of a corpus with several references (Papineni et al. 2002), in percent, not smoothed.
+    """Corpus BLEU with several references (Papineni et al. 2002), in percent, not smoothed.
 
-    Matches of an n-gram are clipped at the most that one reference has; the length is that of the reference nearest in
-    length, the shorter of two.
+    Matches of an n-gram are clipped at the most that one reference has. The reference length is the nearest one, the
+    shorter
+    of two.
 
     Args:
-        captions: what was written.
-        references: what is right, several for each.
-        order: the longest n-grams; 4 is what is called BLEU, 1 the share of words, with the brevity penalty.
+        captions: the captions to score.
+        references: several for each.
+        order: the longest n-grams; 4 is BLEU, 1 the share of words, with the brevity penalty.
 
     Raises:
         DataError: see `check_references`.
@@ -77,10 +78,11 @@ class CaptionBLEU(SummedCountsMetric):
 
     @cached_property
     def counts(self) -> Float[np.ndarray, "N counts"]:
-        """Both lengths; of each order matches and n-grams."""
+        """Caption and reference length, then matches and n-grams of each order."""
         return np.array([self._count_caption(*pair) for pair in self.pairs], dtype=np.float64)
 
     def _count_caption(self, caption: list[str], references: list[list[str]]) -> list[int]:
+        """Return the counts of one caption."""
         length = len(caption)
         nearest_length = min(
             map(len, references),
@@ -96,7 +98,7 @@ class CaptionBLEU(SummedCountsMetric):
         return row
 
     def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """exp(min(0, 1 - r/c)) times the geometric mean of the precisions."""
+        """Return exp(min(0, 1 - r/c)) times the geometric mean of the precisions."""
         length, reference_length, matches, totals = sums[:, 0], sums[:, 1], sums[:, 2::2], sums[:, 3::2]
         precisions = safe_divide(matches, totals)
         has_matches = precisions.min(1) > 0
@@ -106,12 +108,14 @@ class CaptionBLEU(SummedCountsMetric):
 
 
 def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> RatioMetric:
-    """CIDEr-D, the mean over pictures (Vedantam et al. 2015, eq. 3 to 5), from 0 to 10; papers often multiply by 100.
+    """Compute CIDEr-D, the mean over pictures (Vedantam et al. 2015, eq. 3 to 5), from 0 to 10.
 
-    Of each order, n-grams weigh as often as they occur times the logarithm of how few pictures' references have them. A
-    caption is worth the cosine of both, clipped at the reference, times a Gauss of the difference of lengths (sigma =
-    6). Words are not stemmed, as in the authors' own code. These references tell how rare n-grams are, so that numbers
-    of different sets of pictures cannot be compared.
+    Papers often multiply it by 100. For each order, n-grams are weighted by their count times the logarithm of how few
+    pictures have them in a reference. A caption gets the cosine of both weight vectors, clipped at the reference, times
+    a
+    Gaussian of the length difference (sigma = 6). Words are not stemmed, as in the authors' own code. Rarity is
+    computed
+    from these references, so numbers of different sets of pictures cannot be compared.
 
     Raises:
         DataError: see `check_references`.
@@ -128,7 +132,7 @@ def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Rat
 
 
 class _InverseFrequency:
-    """How much an n-gram tells: the logarithm of all pictures by those whose references have it, at least one."""
+    """Log inverse document frequency of n-grams: all pictures by those with the n-gram in a reference."""
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]], n: int) -> None:
         sets = ({gram for text in texts for gram in count_ngrams(text, n)} for texts in references)
@@ -137,12 +141,13 @@ class _InverseFrequency:
         self.n = n
 
     def weigh_ngrams(self, tokens: Sequence[str]) -> dict[WordNGram, float]:
-        """Each n-gram of a text as often as it occurs, times what it tells."""
+        """Return each n-gram of a text with its count times its log inverse frequency."""
         counts = count_ngrams(tokens, self.n).items()
         return {gram: count * math.log(self.num_pictures / max(1, self.picture_counts[gram])) for gram, count in counts}
 
 
 def _score_caption(caption: list[str], references: list[list[str]], frequencies: Sequence[_InverseFrequency]) -> float:
+    """Return the CIDEr-D score of one caption."""
     total = 0.0
     for frequency in frequencies:
         caption_weights = frequency.weigh_ngrams(caption)

@@ -1,7 +1,8 @@
-"""How well classes are predicted: accuracy, F1, Matthews correlation, and decisions that belong together.
+"""Classification metrics: accuracy, F1, Matthews correlation, and metrics of groups.
 
-All values are fractions between 0 and 1, Matthews correlation between -1 and 1. What is undefined because nothing was
-predicted, or nothing was there to be found, is 0.
+All values are fractions between 0 and 1, Matthews correlation between -1 and 1. Undefined values, with nothing
+predicted or
+nothing to find, are 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from heedful.metrics.metric import MeanMetric, Metric, RatioMetric, build_mean_m
 
 
 def match_labels(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Float[np.ndarray, " N"]:
-    """1 where a prediction equals its gold value, else 0; `DataError` where there are none, or not as many."""
+    """Return 1 where a prediction equals its gold value, else 0.
+
+    Raises:
+    DataError: there are no examples, or the lists differ in length.
+    """
     if len(predicted) != len(gold):
         raise DataError(f"{len(predicted):,} predictions but {len(gold):,} gold values: each needs its own")
     if not len(gold):
@@ -26,12 +31,12 @@ def match_labels(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Flo
 
 
 def accuracy(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> RatioMetric:
-    """The share of predictions that equal their gold value; `DataError` as `match_labels`."""
+    """Return the share of predictions that equal their gold value; raises as `match_labels`."""
     return build_mean_metric(match_labels(predicted, gold))
 
 
 def f1_score(predicted: Sequence[Hashable], gold: Sequence[Hashable], *, positive: Hashable) -> RatioMetric:
-    """F1 of one class: twice the hits over all that were predicted and all that are there; `DataError` as `match_labels`."""
+    """Return F1 of one class, 2 * matches / (predicted + gold); raises as `match_labels`."""
     is_match = match_labels(predicted, gold)
     is_predicted, is_gold = (
         np.array([label == positive for label in labels], dtype=np.float64) for labels in (predicted, gold)
@@ -42,18 +47,18 @@ def f1_score(predicted: Sequence[Hashable], gold: Sequence[Hashable], *, positiv
 def macro_f1_score(
     predicted: Sequence[Hashable], gold: Sequence[Hashable], *, classes: Sequence[Hashable]
 ) -> MeanMetric:
-    """The mean of F1 over classes: what SuperGLUE reports for CB (Wang et al. 2019); `DataError` as `match_labels`."""
+    """Return the mean of F1 over classes, as SuperGLUE reports for CB (Wang et al. 2019); raises as `match_labels`."""
     return MeanMetric(tuple(f1_score(predicted, gold, positive=name) for name in classes))
 
 
 @final
 class MatthewsCorrelation(Metric):
-    """Matthews correlation of any number of classes (Gorodkin 2004, R_K); 0 where either side has one class only.
+    """Matthews correlation of any number of classes (Gorodkin 2004, R_K); 0 if either side has one class only.
 
     For two classes it is (TP TN - FP FN) / sqrt((TP+FP) (TP+FN) (TN+FP) (TN+FN)) (Matthews 1975).
 
     Raises:
-        DataError: no examples, or not as many predictions.
+        DataError: no examples, or lists of different length.
     """
 
     def __init__(self, predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> None:
@@ -66,11 +71,11 @@ class MatthewsCorrelation(Metric):
 
     @property
     def num_examples(self) -> int:
-        """One for each answer."""
+        """Number of examples."""
         return len(self._is_match)
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """(c s - sum p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2))."""
+        """Return (c s - sum p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2))."""
         total, num_matches = weights.sum(1), weights @ self._is_match
         predicted_counts, gold_counts = weights @ self._predicted, weights @ self._gold
         numerator = num_matches * total - (predicted_counts * gold_counts).sum(1)
@@ -81,23 +86,24 @@ class MatthewsCorrelation(Metric):
 def group_exact_match(
     predicted: Sequence[Hashable], gold: Sequence[Hashable], *, groups: Sequence[Hashable]
 ) -> RatioMetric:
-    """The share of groups without a single error, such as MultiRC's EM of questions (Khashabi et al. 2018).
+    """Return the share of groups without an error, such as MultiRC's EM of questions (Khashabi et al. 2018).
 
     Raises:
-        DataError: no examples, or not as many predictions or groups.
+    DataError: no examples, or lists of different length.
     """
     errors = group_metric(build_mean_metric(1 - match_labels(predicted, gold)), _check_groups(groups, gold))
     return build_mean_metric([count == 0 for count in errors.numerators])
 
 
 def group_parity(predicted: Sequence[Hashable], *, groups: Sequence[Hashable]) -> RatioMetric:
-    """The share of groups whose members are all given the same class.
+    """Return the share of groups whose members all get the same class.
 
-    With Winogender's pairs, which differ in the gender of a pronoun only, it is SuperGLUE's gender parity score of AX-g
+    With Winogender's pairs, which differ in the gender of a pronoun only, this is SuperGLUE's gender parity score of
+    AX-g
     (Rudinger et al. 2018): 1 minus it is the gap.
 
     Raises:
-        DataError: no predictions, or not as many groups.
+        DataError: no predictions, or lists of different length.
     """
     classes_by_group: dict[Hashable, set[Hashable]] = {}
     for group, label in zip(_check_groups(groups, predicted), predicted, strict=True):
@@ -106,6 +112,7 @@ def group_parity(predicted: Sequence[Hashable], *, groups: Sequence[Hashable]) -
 
 
 def _check_groups(groups: Sequence[Hashable], examples: Sequence[Hashable]) -> Sequence[Hashable]:
+    """Return the groups; raises `DataError` unless there is one for each example."""
     if len(groups) != len(examples) or not len(groups):
         raise DataError(f"{len(groups):,} groups but {len(examples):,} examples: each needs its own, at least one")
     return groups

@@ -1,4 +1,4 @@
-"""How well predicted numbers go with gold numbers."""
+"""Correlation of predicted and gold numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from heedful.metrics.metric import Metric, safe_divide
 
 @final
 class CorrelationMetric(Metric):
-    """Pearson's r, the covariance over both standard deviations; 0 where either side is constant.
+    """Pearson's r, the covariance divided by both standard deviations; 0 if either side is constant.
 
     Args:
         predicted: a number for each example.
-        gold: the right ones.
-        use_ranks: Spearman's rho instead: r of the ranks, where equal numbers share the mean of theirs.
+        gold: the gold numbers.
+        ranked: compute Spearman's rho instead: r of the ranks, where equal numbers share their mean rank.
 
     Raises:
-        DataError: fewer than two numbers, not as many predictions, or numbers that are not finite.
+        DataError: fewer than two numbers, lists of different length, or numbers that are not finite.
     """
 
     def __init__(self, predicted: Sequence[float], gold: Sequence[float], *, use_ranks: bool = False) -> None:
@@ -32,11 +32,11 @@ class CorrelationMetric(Metric):
 
     @property
     def num_examples(self) -> int:
-        """One for each number."""
+        """Number of examples."""
         return len(self._gold)
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """Covariances over standard deviations; 0 where a side is constant among what was drawn."""
+        """Return the correlation for each row of weights; 0 where a side is constant in the sample."""
         x, y = (self._transform_values(values, weights) for values in (self._predicted, self._gold))
         has_variation = _has_variation(x, weights) & _has_variation(y, weights)
         x, y = (side - ((weights * side).sum(1) / weights.sum(1))[:, None] for side in (x, y))
@@ -48,6 +48,7 @@ class CorrelationMetric(Metric):
     def _transform_values(
         self, values: Float[np.ndarray, " N"], weights: Float[np.ndarray, "samples N"]
     ) -> Float[np.ndarray, "samples N"]:
+        """Return scaled values, or ranks within each weighted sample."""
         if not self._use_ranks:
             # near 1, so that squares neither overflow nor vanish
             return np.broadcast_to(values / (np.abs(values).max() or 1), weights.shape)
@@ -60,6 +61,7 @@ class CorrelationMetric(Metric):
 
 
 def _check_numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarray, " N"]:
+    """Convert numbers to an array; raises `DataError` if they are too few, not finite, or differ in length."""
     if len(values) != len(others):
         raise DataError(f"{len(values):,} numbers against {len(others):,}: each needs its own")
     if len(values) < 2:
@@ -73,7 +75,7 @@ def _check_numbers(values: Sequence[float], others: Sequence[float]) -> Float[np
 def _has_variation(
     values: Float[np.ndarray, "samples N"], weights: Float[np.ndarray, "samples N"]
 ) -> Bool[np.ndarray, " samples"]:
-    """Whether what has weight is not all the same."""
+    """Return whether the values with positive weight differ."""
     has_weight = weights > 0
     differs: Bool[np.ndarray, " samples"] = np.where(has_weight, values, -np.inf).max(1) > np.where(
         has_weight, values, np.inf

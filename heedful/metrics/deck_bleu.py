@@ -1,14 +1,13 @@
-"""BLEU as the lecture deck writes it ("Training and Validation Criteria for Machine Translation"): a variant.
+"""BLEU as the lecture deck defines it ("Training and Validation Criteria for Machine Translation"): a variant.
 
-    BLEU = min(1, sum len(S) / sum len(S0)) * mean over (S0, S) of (prod_{n=1..4} p_n)^(1/4)
+BLEU = min(1, sum len(S) / sum len(S0)) * mean over (S0, S) of (prod_{n=1..4} p_n)^(1/4)
     p_n = #(n-grams of S that occur in S0) / #(n-grams of S)
 
 Differences from corpus BLEU (Papineni et al. 2002), which `heedful.metrics.translation.bleu` computes:
 
-- scores of sentences are averaged, not counts of the corpus added up, and without a 4-gram right a score is
-  0;
+- sentence scores are averaged instead of adding up counts over the corpus, and without a matching 4-gram a score is 0;
 - n-grams are not clipped: "the the the the" is perfect in 1-grams against any reference with a "the";
-- short output is punished in proportion, not exponentially.
+- short output is penalised in proportion, not exponentially.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ _ORDERS = (1, 2, 3, 4)
 
 @final
 class DeckBLEU(PairMetric):
-    """The variant in percent as a metric of weighted sentences."""
+    """The lecture's variant of BLEU in percent, as a metric of weighted sentences."""
 
     @cached_property
     def counts(self) -> CountMatrix:
-        """Of each sentence the geometric mean of its precisions, 1, and the words of hypothesis and reference."""
+        """For each sentence the geometric mean of its precisions, 1, and the lengths of hypothesis and reference."""
         fold = str.lower if self.lowercase else str
         words = [(fold(h).split(), fold(r).split()) for h, r in self.pairs]
         return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """The mean of the precisions, times the factor of the lengths."""
+        """Return the mean of the precisions times the length factor."""
         precisions, sentences, hypothesis_length, reference_length = sums.T
         factor = np.where(reference_length > 0, np.minimum(1, hypothesis_length / np.maximum(reference_length, 1)), 1.0)
         scores: ScoreVector = 100 * factor * (precisions / sentences)
@@ -46,10 +45,11 @@ class DeckBLEU(PairMetric):
 
 
 def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
-    """The deck's BLEU in percent, over words between spaces; never to be compared with published BLEU.
+    """Compute the lecture's variant of BLEU in percent, over words between spaces; not comparable with published BLEU.
 
-    A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so
-    even a perfect translation of three words scores 0.
+    A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so even a
+    perfect
+    translation of three words scores 0.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -69,11 +69,12 @@ def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
 
 
 def _score_sentence(hypothesis: list[str], reference: list[str]) -> float:
-    """The geometric mean of the four unclipped precisions."""
+    """Return the geometric mean of the four unclipped precisions."""
     return prod(_compute_precision(hypothesis, reference, n) for n in _ORDERS) ** (1 / len(_ORDERS))
 
 
 def _compute_precision(hypothesis: list[str], reference: list[str], n: int) -> float:
+    """Return the share of the hypothesis n-grams that occur in the reference."""
     hypothesis_ngrams, reference_ngrams = (
         [tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (hypothesis, reference)
     )

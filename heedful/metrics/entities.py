@@ -1,9 +1,8 @@
-"""How well entities are found: F1 over whole spans of tagged words, as conlleval counts them.
+"""Entity metrics: precision, recall and F1 over whole spans of tagged words, as conlleval counts them.
 
-The rules of conlleval (Tjong Kim Sang and Buchholz 2000) read IOB1, IOB2 (BIO), IOBES and BILOU alike, and also what a
-model produces that follows none of them: an entity begins at `B`, `S` or `U`, and wherever `I`, `E` or `L` follows
-nothing, the end of an entity or another type; it ends before whatever begins one, after `E`, `L`, `S` or `U`, and
-before `O`.
+The rules of conlleval (Tjong Kim Sang and Buchholz 2000) read IOB1, IOB2 (BIO), IOBES and BILOU alike, and also invalid
+sequences of a model: an entity begins at `B`, `S` or `U`, and where `I`, `E` or `L` follows no entity, the end of an
+entity or another type; it ends before a tag that begins one, after `E`, `L`, `S` or `U`, and before `O`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PREFIXES = frozenset("BIELSU")
 
 
 class EntitySpan(NamedTuple):
-    """The words from `start` up to `stop`, and what they are."""
+    """Words from `start` up to `stop`, and the type of the entity."""
 
     start: int
     stop: int
@@ -30,10 +29,10 @@ class EntitySpan(NamedTuple):
 
 
 def extract_spans(tags: Sequence[str]) -> list[EntitySpan]:
-    """The entities of a sentence from the tags of its words.
+    """Return the entities of a sentence from the tags of its words.
 
     Raises:
-        DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
+    DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
     """
     entities: list[EntitySpan] = []
     start, current_type, previous_prefix = 0, "", "O"
@@ -53,12 +52,12 @@ def extract_spans(tags: Sequence[str]) -> list[EntitySpan]:
 
 
 def are_entity_tags(tags: Sequence[str]) -> bool:
-    """Whether all tags can be read as parts of entities, and one of them is one."""
+    """Return whether all tags are valid entity tags, and at least one is not `O`."""
     return all(map(is_entity_tag, tags)) and any(tag != "O" for tag in tags)
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag can be read as a part of an entity, or as none."""
+    """Return whether a tag is a valid entity tag or `O`."""
     try:
         _split_tag(tag)
     except DataError:
@@ -67,16 +66,16 @@ def is_entity_tag(tag: str) -> bool:
 
 
 def compute_entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Metric]:
-    """`precision`, `recall` and `f1` over the entities of all sentences; sentences are what is weighed.
+    """Compute `precision`, `recall` and `f1` over the entities of all sentences; weights are per sentence.
 
-    An entity is right if its first word, last word and type are.
+    An entity is correct if its first word, last word and type are.
 
     Args:
         predicted: the tags of each sentence's words.
-        gold: as many for each sentence.
+        gold: the gold tags of each sentence.
 
     Raises:
-        DataError: no words, sentences or tags that do not match in number, or a tag that is none.
+        DataError: no words, sentences or tags that do not match in number, or an invalid tag.
     """
     if len(predicted) != len(gold):
         raise DataError(f"{len(predicted):,} tagged sentences but {len(gold):,} gold ones: each needs its own")
@@ -99,6 +98,7 @@ def compute_entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Se
 
 
 def _split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag into prefix and entity type."""
     if tag == "O":
         return "O", ""
     prefix, _, entity_type = tag.partition("-")

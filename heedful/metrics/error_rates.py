@@ -1,4 +1,4 @@
-"""How many edits lie between what was written and what should have been."""
+"""Edit distance, word error rate and character error rate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from heedful.metrics.translation import check_pairs
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The fewest items to put in, take out or exchange so that one becomes the other (Levenshtein 1966).
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other (Levenshtein
+    1966).
 
-    Columns of the table are whole numbers, a bit for each difference between neighbours (Hyyrö 2003, figure 3).
+    Columns of the table are integers, with a bit for each difference between neighbours (Hyyrö 2003, figure 3).
     """
     masks: dict[Hashable, int] = {}
     for index, item in enumerate(first):
@@ -31,22 +32,23 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> RatioMetric:
-    """Edits of words in all texts, in percent of the words of the references.
+    """Return the word edits of all texts, in percent of the reference words.
 
     Raises:
-        DataError: no texts, or not as many hypotheses as references.
+    DataError: no texts, or not as many hypotheses as references.
     """
     check_pairs(hypotheses, references)
     return _compute_error_rate([text.split() for text in hypotheses], [text.split() for text in references])
 
 
 def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> RatioMetric:
-    """The same of characters, with one space between words."""
+    """Return the character edits of all texts, in percent of the reference characters, with one space between words."""
     check_pairs(hypotheses, references)
     return _compute_error_rate(*([" ".join(text.split()) for text in side] for side in (hypotheses, references)))
 
 
 def _compute_error_rate(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> RatioMetric:
+    """Return the edits in percent of the reference items."""
     edits = [
         100.0 * edit_distance(hypothesis, reference)
         for hypothesis, reference in zip(hypotheses, references, strict=True)

@@ -1,4 +1,4 @@
-"""Learned metrics: what a model says that translations are worth, one number for each."""
+"""Learned metrics: models that score translations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from heedful.metrics.metric import Metric, build_mean_metric
 @final
 @dataclass(frozen=True)
 class JudgeScores:
-    """What a judge says of some translations.
+    """Scores of some translations by a learned metric.
 
     Attributes:
-        scores: of each, on the judge's own scale.
-        num_truncated: of how many it did not read the end, or that of their references.
+    scores: of each, on the model's own scale.
+    cut: number of translations that were truncated, or whose references were.
     """
 
     scores: tuple[float, ...]
@@ -25,16 +25,16 @@ class JudgeScores:
 
     @property
     def metric(self) -> Metric:
-        """The mean over the translations."""
+        """The mean score as a metric."""
         return build_mean_metric(self.scores)
 
 
 class TranslationJudge(ABC):
-    """A model that tells what translations are worth; a better one gets more.
+    """Abstract base of learned metrics; better translations get higher scores.
 
     Attributes:
-        name: of the model.
-        signature: everything that somebody else needs to get the same numbers.
+    name: of the model.
+    signature: everything needed to get the same numbers again.
     """
 
     name: str
@@ -43,20 +43,20 @@ class TranslationJudge(ABC):
     @property
     @final
     def metric_name(self) -> str:
-        """What its metric is called, which no other is."""
+        """Name of the metric, which is unique."""
         return f"judge: {self.name}"
 
     @abstractmethod
     def score_translations(
         self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]
     ) -> JudgeScores:
-        """One number for each candidate.
+        """Return one score for each candidate.
 
         Args:
-            sources: what was translated.
+            sources: the source sentences.
             candidates: a translation of each.
-            references: a right translation of each.
+            references: a reference translation of each.
 
         Raises:
-            RunError: the model says what is no number.
+            RunError: the model returns a value that is not a number.
         """

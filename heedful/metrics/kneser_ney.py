@@ -1,8 +1,8 @@
-"""Interpolated modified Kneser-Ney smoothing: the language model without a network that perplexities are read beside.
+"""Interpolated modified Kneser-Ney n-gram language model, a baseline for perplexities.
 
-Of n-grams below the highest order what counts is how many different words they follow, not how often they occur, since
-they are asked for where the longer n-gram is unknown (Kneser and Ney 1995). Three discounts of each order, for n-grams
-that were counted once, twice and more often, are read off the counts of counts (Chen and Goodman 1999, section 3).
+For n-grams below the highest order, the number of different words before them counts instead of their frequency, since
+they are used where the longer n-gram is unknown (Kneser and Ney 1995). Each order has three discounts, for n-grams
+counted once, twice and more often, computed from the counts of counts (Chen and Goodman 1999, section 3).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ IdNGram: TypeAlias = tuple[int, ...]
 Discounts: TypeAlias = tuple[float, float, float]
 
 _DEFAULT_DISCOUNTS: Final[Discounts] = (0.5, 1.0, 1.5)
-"""Where a text is too small for counts of counts, as KenLM has it (Heafield et al. 2013)."""
+"""Discounts for texts too small for counts of counts, as in KenLM (Heafield et al. 2013)."""
 
 
 @final
 @dataclass(frozen=True)
 class _ContextCounts:
-    """What follows one context: the adjusted count of each id, their sum, and the mass that the discounts free."""
+    """Adjusted counts of the ids after one context, their sum, and the mass that the discounts free."""
 
     counts: dict[int, int]
     total: int
@@ -34,14 +34,15 @@ class _ContextCounts:
 
 @final
 class KneserNeyModel:
-    """p(id | ids before it), of a vocabulary of `vocab_size` ids.
+    """Language model p(id | previous ids) for a vocabulary of `size` ids.
 
-    The first id of a sequence is given, as a begin of sentence is; n-grams that begin with it have nothing before them,
-    so that their own counts count.
+    The first id of a sequence is given, such as a begin of sentence; n-grams that begin with it have nothing before
+    them, so
+    their own counts are used.
 
     Args:
         sequences: of ids, to learn from.
-        vocab_size: ids there are; those that were never seen share what the discounts of single ids free.
+        size: vocabulary size; unseen ids share the mass freed by the discounts of single ids.
         order: n, the longest n-gram.
 
     Raises:
@@ -63,7 +64,7 @@ class KneserNeyModel:
         ]
 
     def get_probability(self, token_id: int, context_ids: Sequence[int]) -> float:
-        """p(number | before); of `context_ids` the last order - 1 ids matter."""
+        """Return p(token_id | context_ids); only the last order - 1 ids of the context matter."""
         context = tuple(context_ids[max(0, len(context_ids) - self.order + 1) :])
         probability = 1.0 / self.vocab_size
         for length in range(len(context) + 1):
@@ -76,7 +77,7 @@ class KneserNeyModel:
         return probability
 
     def score_sequence(self, sequence: Sequence[int]) -> list[float]:
-        """-log p of each id but the first."""
+        """Return -log p of each id but the first, in nats."""
         return [
             -math.log(self.get_probability(sequence[index], sequence[max(0, index - self.order + 1) : index]))
             for index in range(1, len(sequence))
@@ -84,7 +85,7 @@ class KneserNeyModel:
 
 
 def _count_adjusted(sequences: Iterable[Sequence[int]], *, order: int) -> list[Counter[IdNGram]]:
-    """Of each order the n-grams and their counts; of lower ones how many different ids stand before them."""
+    """Return the adjusted counts of each order; for lower ones the number of different ids before an n-gram."""
     raw: list[Counter[IdNGram]] = [Counter() for _ in range(order)]
     initial_ngrams: list[set[IdNGram]] = [set() for _ in range(order)]
     for sequence in sequences:
@@ -100,12 +101,12 @@ def _count_adjusted(sequences: Iterable[Sequence[int]], *, order: int) -> list[C
 
 
 def _iter_ngrams(sequence: Sequence[int], n: int) -> Iterator[IdNGram]:
-    """Those that end with an id that is predicted: all but the first one of the sequence."""
+    """Yield the n-grams that end with a predicted id, any but the first one of the sequence."""
     return (tuple(sequence[stop - n : stop]) for stop in range(max(2, n), len(sequence) + 1))
 
 
 def _estimate_discounts(counts: Counter[IdNGram]) -> Discounts:
-    """D1, D2 and D3+ of an order (Chen and Goodman 1999, equation 26)."""
+    """Estimate D1, D2 and D3+ of an order (Chen and Goodman 1999, equation 26)."""
     counts_of_counts = Counter(count for count in counts.values() if count <= 4)
     once, twice, thrice, four = (counts_of_counts[count] for count in range(1, 5))
     if not (once and twice and thrice and four):
@@ -117,10 +118,12 @@ def _estimate_discounts(counts: Counter[IdNGram]) -> Discounts:
 
 
 def _get_discount(count: int, discounts: Discounts) -> float:
+    """Return the discount for an n-gram with this count."""
     return discounts[min(count, 3) - 1]
 
 
 def _build_contexts(counts: Counter[IdNGram], discounts: Discounts) -> dict[IdNGram, _ContextCounts]:
+    """Group the counts of an order by context."""
     counts_by_context: defaultdict[IdNGram, dict[int, int]] = defaultdict(dict)
     for gram, count in counts.items():
         counts_by_context[gram[:-1]][gram[-1]] = count

@@ -1,4 +1,4 @@
-"""How surprised a model is."""
+"""Perplexity."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from heedful.metrics.metric import Metric, safe_divide
 @final
 @dataclass(frozen=True)
 class Perplexity(Metric):
-    """exp(nats / count), both summed over examples; infinite on overflow."""
+    """Perplexity exp(nats / count), both summed over examples; infinite on overflow."""
 
     nats: Float[np.ndarray, " N"]
     counts: Float[np.ndarray, " N"]
 
     @property
     def num_examples(self) -> int:
-        """One for each number."""
+        """Number of examples."""
         return len(self.nats)
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """How many equally likely tokens the model chose between."""
+        """Return the perplexity for each row of weights."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(safe_divide(weights @ self.nats, weights @ self.counts)))
 
 
 def perplexity(log_probability_sum: float, count: int) -> float:
-    """exp(-sum / count): how many equally likely tokens the model chose between; infinite on overflow.
+    """Return exp(-sum / count), the number of equally likely tokens the model chose between; infinite on overflow.
 
     Args:
         log_probability_sum: natural log-probabilities of all tokens, added up; at most 0.

@@ -1,7 +1,8 @@
-"""Metrics as functions of the weights of examples.
+"""Metrics as functions of example weights.
 
-Drawing examples with replacement gives each of them a weight, how often it was drawn. With all weights 1 a metric is
-the number that is reported. So value, interval and test come of one function, and a thousand draws cost little more.
+Resampling with replacement gives each example a weight: how often it was drawn. With all weights 1 a metric is the
+    reported
+number. So value, interval and test come from one function, and a thousand samples cost little more.
 """
 
 from __future__ import annotations
@@ -20,61 +21,61 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 class Metric(ABC):
-    """What some answers are worth, for any weights of the examples."""
+    """Abstract base of metrics that can be computed for any weights of the examples."""
 
     @property
     @abstractmethod
     def num_examples(self) -> int:
-        """How many are weighed."""
+        """Number of examples."""
 
     @abstractmethod
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """The metric of each row of weights, which are whole numbers from 0 with a positive sum."""
+        """Return the metric for each row of weights, which are non-negative integers with a positive sum."""
 
     @property
     @final
     def value(self) -> float:
-        """The metric where each example counts once."""
+        """The metric with each example counted once."""
         return float(self.compute_scores(np.ones((1, self.num_examples)))[0])
 
 
 @final
 @dataclass(frozen=True)
 class RatioMetric(Metric):
-    """One sum over examples divided by another; 0 where the second is 0. Means, precision, recall and F1 are such."""
+    """One sum over examples divided by another, such as a mean, precision, recall or F1; 0 if the divisor is 0."""
 
     numerators: Float[np.ndarray, " N"]
     denominators: Float[np.ndarray, " N"]
 
     @property
     def num_examples(self) -> int:
-        """One for each number."""
+        """Number of examples."""
         return len(self.numerators)
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """The quotients."""
+        """Return the ratio for each row of weights."""
         return safe_divide(weights @ self.numerators, weights @ self.denominators)
 
 
 @final
 @dataclass(frozen=True)
 class MeanMetric(Metric):
-    """The mean of several metrics of the same examples, such as macro F1."""
+    """Mean of several metrics of the same examples, such as macro F1."""
 
     parts: tuple[Metric, ...]
 
     @property
     def num_examples(self) -> int:
-        """Those of each part."""
+        """Number of examples."""
         return self.parts[0].num_examples
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """The means."""
+        """Return the mean for each row of weights."""
         return np.asarray(np.mean([part.compute_scores(weights) for part in self.parts], axis=0))
 
 
 class SummedCountsMetric(Metric):
-    """A function of counts that are added up over examples, such as BLEU."""
+    """Abstract base of metrics computed from counts summed over examples, such as BLEU."""
 
     @cached_property
     @abstractmethod
@@ -83,27 +84,27 @@ class SummedCountsMetric(Metric):
 
     @abstractmethod
     def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """The metric of examples with these sums."""
+        """Return the metric for each row of summed counts."""
 
     @property
     @final
     def num_examples(self) -> int:
-        """One for each row of counts."""
+        """Number of examples."""
         return len(self.counts)
 
     @final
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """Of the weighted sums."""
+        """Return the metric for each row of weights."""
         return self.score_sums(weights @ self.counts)
 
 
 def build_mean_metric(values: Sequence[float] | Float[np.ndarray, " N"]) -> RatioMetric:
-    """The mean of a number that each example has."""
+    """Return the mean of one number per example as a metric."""
     return RatioMetric(np.asarray(values, dtype=np.float64), np.ones(len(values)))
 
 
 def group_metric(metric: RatioMetric, groups: Sequence[Hashable]) -> RatioMetric:
-    """The same metric where not single examples but groups of them are drawn, in the order of their first members."""
+    """Return the metric with groups of examples as its units, in the order of their first members."""
     group_numbers = {group: index for index, group in enumerate(dict.fromkeys(groups))}
     group_of_example = np.array([group_numbers[group] for group in groups])
     numerators, denominators = (
@@ -114,6 +115,6 @@ def group_metric(metric: RatioMetric, groups: Sequence[Hashable]) -> RatioMetric
 
 
 def safe_divide(numerators: Float[np.ndarray, ...], denominators: Float[np.ndarray, ...]) -> Float[np.ndarray, ...]:
-    """Quotients, 0 where the divisor is not positive."""
+    """Divide elementwise; 0 where the divisor is not positive."""
     is_positive: Bool[np.ndarray, ...] = denominators > 0
     return np.where(is_positive, numerators / np.where(is_positive, denominators, 1), 0.0)

@@ -1,4 +1,4 @@
-"""Whether the numbers of a text stand in its translation, whatever its digits are parted by."""
+"""Check whether the numbers of a text occur in its translation, in any number format."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ NumberReadings: TypeAlias = frozenset[tuple[str, ...]]
 
 
 def count_kept_numbers(source: str, translation: str) -> tuple[int, int]:
-    """How many numbers of a source stand in a translation of it, and how many there are; only digits make numbers.
+    """Return how many numbers of the source occur in its translation, and how many there are; only digits count.
 
-    Each counts as often as it is there. `1,000.5`, `1.000,5`, `1 000,5` and `1000.5` are one number, and so are `10:30`
-    and `10.30`, and digits of all scripts; `3.5` and `35` are two.
+    Each occurrence counts. `1,000.5`, `1.000,5`, `1 000,5` and `1000.5` are one number, and so are `10:30` and `10.30`,
+    and the
+    digits of all scripts; `3.5` and `35` are two.
     """
     source_numbers, target_numbers = _find_numbers(source), _find_numbers(translation)
     num_kept = 0
@@ -34,12 +35,12 @@ def count_kept_numbers(source: str, translation: str) -> tuple[int, int]:
 
 
 def _find_numbers(text: str) -> list[NumberReadings]:
-    """From left to right."""
+    """Return the numbers of a text from left to right."""
     return [_list_readings(number) for number in _NUMBER.findall(text)]
 
 
 def _list_readings(number: str) -> NumberReadings:
-    """All that a number may mean, as runs of digits: as it is parted, without thousands, and with a fraction too."""
+    """Return all readings of a number: with its separators, without thousands separators, and with a fraction."""
     runs = ["".join(str(unicodedata.decimal(digit)) for digit in run) for run in re.findall(r"\d+", number)]
     separators = re.findall(r"\D", number)
     readings = {tuple(runs)}
@@ -56,7 +57,7 @@ def _list_readings(number: str) -> NumberReadings:
 
 
 def _are_thousands(runs: Sequence[str], separators: Sequence[str]) -> bool:
-    """Whether these runs may be one whole number; in India all but the last are of two digits."""
+    """Return whether the runs may be one integer with thousands separators; Indian style has groups of two digits."""
     return (
         len(set(separators)) == 1
         and separators[0] != ":"

@@ -1,4 +1,4 @@
-"""How well a search orders: recall among the first, and the mean reciprocal rank."""
+"""Ranking metrics: recall at k, and mean reciprocal rank."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from jaxtyping import Float, Int
 from heedful.errors import DataError
 
 _ROW_BATCH: Final = 1024
-"""Texts whose cosines with all others are in memory at a time."""
+"""Number of texts whose cosines with all others are in memory at one time."""
 _ROUNDING: Final = 1e-6
-"""Of cosines in single precision: a product may depend on the column that it stands in."""
+"""Rounding error of cosines in single precision, which may depend on the column."""
 
 
 def recall_at_k(ranks: Sequence[Sequence[int | None]], k: int) -> float:
-    """The share of the passages sought that are among the `k`, averaged over questions.
+    """Return the share of the relevant passages among the first `k`, averaged over questions.
 
     Args:
-        ranks: for each question the rank, from 1, of each passage that answers it; None where it was not found.
-        k: how many passages one looks at.
+        ranks: for each question the rank, from 1, of each relevant passage; None if it was not found.
+        k: number of passages that count.
 
     Raises:
-        DataError: there is no question, or one without a passage that answers it.
+        DataError: there is no question, or one without a relevant passage.
     """
     _check_ranks(ranks)
     recalls = [
@@ -34,7 +34,7 @@ def recall_at_k(ranks: Sequence[Sequence[int | None]], k: int) -> float:
 
 
 def mean_reciprocal_rank(ranks: Sequence[Sequence[int | None]]) -> float:
-    """1 / rank of the first passage that answers, 0 where none was found, averaged over questions (Voorhees 1999).
+    """Return 1 / rank of the first relevant passage, 0 if none was found, averaged over questions (Voorhees 1999).
 
     Args:
         ranks: as for `recall_at_k`.
@@ -52,13 +52,13 @@ def mean_reciprocal_rank(ranks: Sequence[Sequence[int | None]]) -> float:
 def rank_paired_targets(
     sources: Float[np.ndarray, "N d"], targets: Float[np.ndarray, "N d"], group_ids: Int[np.ndarray, "ways N"]
 ) -> Int[np.ndarray, "2 N"]:
-    """The rank, from 1, of each source's own target by its cosine among all targets, and the other way round.
+    """Return the rank, from 1, of each source's own target by cosine among all targets, and vice versa.
 
-    Others that are as close, up to rounding, stand before, so that who says the same of all finds nothing.
+    Other targets with an equal cosine, up to rounding, rank before it, so that a constant model finds nothing.
 
     Args:
         sources, targets: vectors of length 1; row i of one belongs to row i of the other.
-        group_ids: rows of the same number in any way belong together as well, or are the same; they do not stand before.
+        group_ids: rows with an equal number in any grouping also belong together or are equal; they do not rank before.
     """
     ranks = []
     for query_vectors, candidate_vectors in ((sources, targets), (targets, sources)):
@@ -71,6 +71,7 @@ def rank_paired_targets(
 
 
 def _check_ranks(ranks: Sequence[Sequence[int | None]]) -> None:
+    """Raise `DataError` unless there are questions, each with a relevant passage."""
     if not ranks:
         raise DataError("there are no questions to measure by; name a file that has some")
     for number, question_ranks in enumerate(ranks, 1):

@@ -1,4 +1,4 @@
-"""All there is to say about a set of translations, at once."""
+"""Report of all metrics of a set of translations."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
 
 @dataclass(frozen=True, repr=False)
 class MetricsReport:
-    """Scores with signatures, confidence intervals of all but the last two, and BLEU by words in the source.
+    """Scores with signatures, confidence intervals of all but the last two, and BLEU by source length.
 
     Attributes:
-        scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
-        intervals: of BLEU, chrF, chrF++ and TER, over resampled corpora.
-        bands: BLEU by source length, where the sources are known.
+    scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
+    intervals: of BLEU, chrF, chrF++ and TER, over resampled corpora.
+    bands: BLEU by source length, if the sources are known.
     """
 
     scores: tuple[MetricScore, ...]
@@ -51,7 +51,7 @@ class MetricsReport:
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def _build_rows(self) -> list[tuple[str, str, str, str]]:
-        """A row for each score, then one for each band of lengths."""
+        """Return a row for each score, then one for each length band."""
         interval_texts = {interval.name: f"{interval.low:.2f} to {interval.high:.2f}" for interval in self.intervals}
         rows = [
             (score.name, f"{score.value:.2f}", interval_texts.get(score.name, ""), score.signature)
@@ -65,7 +65,7 @@ class MetricsReport:
 
     @property
     def bleu(self) -> float:
-        """The value of BLEU, 0 to 100."""
+        """The BLEU score, 0 to 100."""
         return self.scores[0].value
 
 
@@ -79,13 +79,13 @@ def evaluate(
     samples: int = 1000,
     seed: int = 1,
 ) -> MetricsReport:
-    """Scores detokenized translations against references; a single text is a list of one.
+    """Score detokenized translations against references; a single text is a list of one.
 
-    Without `tokenize` BLEU cuts words as the language of the references wants.
+    Without `tokenize`, BLEU splits words as suits the language of the references.
 
     Raises:
         DataError: no sentences, an element that is not a string, or lists of different length.
-        RecipeError: no such BLEU tokenizer, or fewer than 2 samples.
+        RecipeError: unknown BLEU tokenizer, or fewer than 2 samples.
 
     >>> import heedful
     >>> round(heedful.evaluate(["ein Hund rennt schnell"], ["ein Hund rennt schnell"]).bleu)
@@ -119,7 +119,7 @@ def evaluate(
 def compute_all_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> tuple[MetricScore, ...]:
-    """BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does."""
+    """Compute BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does."""
     return (
         bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         chrf(hypotheses, references, lowercase=lowercase),

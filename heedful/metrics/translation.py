@@ -1,4 +1,4 @@
-"""How good translations are against one reference each, by the metrics and signatures of sacrebleu."""
+"""Translation metrics against one reference each, with the values and signatures of sacrebleu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # who only translates need not wait for it
     from sacrebleu.metrics.bleu import BLEU
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
-"""How BLEU may cut sentences into words; sacrebleu's other ways fetch a model from the network."""
+"""Tokenizers of BLEU; sacrebleu's others download a model."""
 _HAN: Final = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _KANA: Final = re.compile("[\u3040-\u30ff\u31f0-\u31ff]")
 _HANGUL: Final = re.compile("[\u1100-\u11ff\uac00-\ud7af]")
@@ -28,10 +28,10 @@ class MetricScore:
     """One metric of one set of translations.
 
     Attributes:
-        name: the metric, such as "BLEU" or "chrF2".
-        value: percent, 0 to 100 (TER can exceed 100, and is better when lower); of a judge, on its own scale.
-        signature: everything somebody else needs to compute the same number.
-        parts: what the value was made of.
+    name: the metric, such as "BLEU" or "chrF2".
+    value: percent, 0 to 100 (TER can exceed 100, and is better when lower); learned metrics have their own scale.
+    signature: everything needed to compute the same number again.
+    parts: components of the value.
     """
 
     name: str
@@ -41,10 +41,10 @@ class MetricScore:
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Refuse to score nothing, or translations that have no reference each.
+    """Check that there are sentences, and a reference for each hypothesis.
 
     Raises:
-        DataError: no sentences, or not as many hypotheses as references.
+    DataError: no sentences, or not as many hypotheses as references.
     """
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise DataError("hypotheses and references must be lists of sentences, not one text: split it into lines")
@@ -55,12 +55,12 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 
 def select_bleu_tokenizer(references: Sequence[str]) -> str:
-    """How BLEU cuts words of the language that references are in: as sacrebleu chooses for a target language.
+    """Return the BLEU tokenizer for the language of the references, as sacrebleu chooses it.
 
     Returns:
-        `zh` for Chinese, `ja-mecab` for Japanese, `ko-mecab` for Korean, `char` for other languages that are written
-        without spaces between words, `13a` for all others. Where a package is not installed Japanese has `char` and
-        Korean, which has spaces, `13a`. The signature of a score says which one it was.
+    `zh` for Chinese, `ja-mecab` for Japanese, `ko-mecab` for Korean, `char` for other languages without spaces between
+    words, `13a` for all others. If a package is missing, Japanese gets `char`, and Korean, which has spaces, `13a`.
+    The signature of a score names the tokenizer.
     """
     text = "".join(references)
     scripts = (_HAN, _KANA, _HANGUL, _OTHER_SPACELESS)
@@ -76,11 +76,11 @@ def select_bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | None:
-    """What to say of words that are not the usual ones between spaces; None where there is nothing to say.
+    """Describe a BLEU tokenization other than the usual one; None if there is nothing to say.
 
     Args:
-        references: that are compared with.
-        tokenize: how BLEU cuts words.
+    references: that are compared with.
+    tokenize: the tokenizer of BLEU.
     """
     suitable = select_bleu_tokenizer(references)
     if suitable == "13a":
@@ -98,10 +98,11 @@ def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | 
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> MetricScore:
-    """Corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
+    """Compute corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
 
-    Text that is tokenized already needs `tokenize="none"`, Chinese or Japanese what `select_bleu_tokenizer` says. `parts` holds
-    the four precisions in percent, the brevity penalty and both lengths in words.
+    Text that is already tokenized needs `tokenize="none"`, Chinese or Japanese the tokenizer of
+    `select_bleu_tokenizer`.
+    `parts` contains the four precisions in percent, the brevity penalty and both lengths in words.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -118,7 +119,7 @@ def bleu(
 
 
 def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
-    """sacrebleu's BLEU with options that have been checked; raises as `bleu` does."""
+    """Build sacrebleu's BLEU object from checked options; raises as `bleu` does."""
     if tokenize not in TOKENIZERS:
         raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
 
@@ -135,7 +136,7 @@ def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
 def chrf(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, word_order: int = 0
 ) -> MetricScore:
-    """Character n-gram F-score (Popović 2015); `word_order=2` is chrF++ (Popović 2017).
+    """Compute the character n-gram F-score (Popović 2015); `word_order=2` is chrF++ (Popović 2017).
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -149,10 +150,11 @@ def chrf(
 
 
 def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = True) -> MetricScore:
-    """Translation edit rate (Snover et al. 2006): edits, shifts of phrases included, per 100 reference words.
+    """Compute the translation edit rate (Snover et al. 2006): edits, with shifts of phrases, per 100 reference words.
 
-    Case is left aside, as sacrebleu does unless it is asked otherwise (`case:lc` in the signature). Reports of whole
-    systems treat all metrics alike, so TER counts case there (`case:mixed`) unless they are made with `lowercase`.
+    Case is ignored by default, as in sacrebleu (`case:lc` in the signature). Reports of whole systems treat all metrics
+    alike,
+    so TER counts case there (`case:mixed`) unless they are made with `lowercase`.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -167,7 +169,7 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
-    """The percentage of hypotheses that equal their reference character by character.
+    """Compute the percentage of hypotheses that equal their reference character by character.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -180,14 +182,14 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowerca
 
 
 def compare_texts(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> list[bool]:
-    """Whether each hypothesis is its reference, perhaps but for case."""
+    """Return for each hypothesis whether it equals its reference."""
     fold = str.lower if lowercase else str
     return [fold(h) == fold(r) for h, r in zip(hypotheses, references, strict=True)]
 
 
 @dataclass(frozen=True)
 class LengthBand:
-    """The sentences whose source has `shortest` to `longest` words (no end where None), and their score."""
+    """Sentences whose source has `shortest` to `longest` words (no limit if None), and their score."""
 
     shortest: int
     longest: int | None
@@ -203,7 +205,7 @@ def bleu_by_length(
     edges: Sequence[int] | None = None,
     metric: Callable[[Sequence[str], Sequence[str]], MetricScore] = bleu,
 ) -> tuple[LengthBand, ...]:
-    """BLEU in bands of source length, shortest first; bands that hold no sentence are left out.
+    """Compute BLEU in bands of source length, shortest first; empty bands are left out.
 
     Args:
         hypotheses: the translations.

@@ -1,4 +1,4 @@
-"""What one translation is worth if another is right, for all pairs of a few of one sentence at one time."""
+"""Pairwise utilities of candidate translations, for minimum Bayes risk decoding."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _BETA: Final = 2
 
 
 class PairwiseUtility(ABC):
-    """A measure of one text against another, in percent."""
+    """Abstract base of metrics that compare all pairs of a few texts, in percent."""
 
     @abstractmethod
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """Of each text, a row, against each as the reference, a column."""
+        """Return the score of each text (row) against each as reference (column)."""
 
 
 @final
 class ChrFUtility(PairwiseUtility):
-    """chrF2 of sentences (Popović 2015), as sacrebleu's: n-grams of 1 to 6 characters without spaces.
+    """Sentence-level chrF2 (Popović 2015) as in sacrebleu: n-grams of 1 to 6 characters without spaces.
 
-    The n-grams of a text are counted once, whatever it is compared with.
+    The n-grams of each text are counted once for all comparisons.
     """
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """Averages of precision and recall over the orders of which both texts have n-grams; 0 where there are none."""
+        """Average precision and recall over the orders for which both texts have n-grams; 0 if there is none."""
         unspaced = ["".join(text.split()) for text in texts]
         precisions, recalls = np.zeros((2, len(texts), len(texts)))
         orders = np.zeros((len(texts), len(texts)), dtype=np.int64)
@@ -55,10 +55,10 @@ class ChrFUtility(PairwiseUtility):
 
 @final
 class SentenceBLEUUtility(PairwiseUtility):
-    """sacrebleu's BLEU of sentences, over the orders that there are; pair by pair, so slower than chrF."""
+    """sacrebleu's sentence BLEU over the available orders; computed pair by pair, so slower than chrF."""
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """With sacrebleu's smoothing, and words as the language of the texts has them."""
+        """Return smoothed BLEU of each pair, with the tokenizer that suits the language."""
         from sacrebleu.metrics.bleu import BLEU
 
         metric = BLEU(effective_order=True, tokenize=select_bleu_tokenizer(texts))
@@ -68,7 +68,7 @@ class SentenceBLEUUtility(PairwiseUtility):
 
 
 def _build_count_matrix(counters: Sequence[Counter[str]]) -> Float[np.ndarray, "N G"]:
-    """A row for each, a column for each n-gram that any of them has."""
+    """Return counts with a row for each counter and a column for each n-gram."""
     columns = {
         gram: column for column, gram in enumerate(dict.fromkeys(gram for ngrams in counters for gram in ngrams))
     }

@@ -1,7 +1,7 @@
-"""BLEU, chrF and TER as metrics of weighted sentences; values are those of `translation`, in percent.
+"""BLEU, chrF and TER as metrics of weighted sentences, with the values of sacrebleu in percent.
 
-sacrebleu computes what is reported, with its signatures. These count each sentence once, so that a thousand corpora are
-scored as one matrix.
+sacrebleu itself computes the reported scores and signatures. These classes count each sentence once, so that a thousand
+resampled corpora are scored as one matrix.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ _BETA: Final = 2
 
 
 class PairMetric(SummedCountsMetric):
-    """Counts of hypotheses beside a reference each; `DataError` where they do not match in number or there are none."""
+    """Abstract base of metrics from counts of hypotheses with one reference each.
+
+    Raises:
+    DataError: no sentences, or not as many hypotheses as references.
+    """
 
     def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
         check_pairs(hypotheses, references)
@@ -36,7 +40,7 @@ class PairMetric(SummedCountsMetric):
 
 @final
 class CorpusBLEU(PairMetric):
-    """sacrebleu's BLEU, exponentially smoothed: lengths, matches and totals of 1- to 4-grams."""
+    """sacrebleu's BLEU with exponential smoothing, from lengths, matches and totals of 1- to 4-grams."""
 
     def __init__(
         self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
@@ -51,7 +55,7 @@ class CorpusBLEU(PairMetric):
         return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """exp(min(0, 1 - r/c)) times the geometric mean; the k-th order without a match has 2^-k of one."""
+        """Return exp(min(0, 1 - r/c)) times the geometric mean; the k-th order without a match counts 2^-k of one."""
         length, reference_length = sums[:, 0], sums[:, 1]
         matches, totals = sums[:, 2:6], sums[:, 6:10]
         smoothed = np.where(matches == 0, 0.5 ** np.cumsum(matches == 0, axis=1), matches)
@@ -63,9 +67,9 @@ class CorpusBLEU(PairMetric):
 
 @final
 class CorpusChrF(PairMetric):
-    """sacrebleu's chrF2: n-grams of hypothesis, reference and both, of 1 to 6 characters and up to `word_order` words.
+    """sacrebleu's chrF2, from counts of n-grams of 1 to 6 characters and up to `word_order` words.
 
-    With two words that is chrF2++ (Popović 2017).
+    With two words this is chrF++ (Popović 2017).
     """
 
     def __init__(
@@ -76,11 +80,12 @@ class CorpusChrF(PairMetric):
 
     @cached_property
     def counts(self) -> CountMatrix:
-        """Three counts for each order, those of words last; spaces do not count."""
+        """Three counts for each order (hypothesis, reference, matches), those of words last; spaces do not count."""
         folded = [(h.lower(), r.lower()) if self.lowercase else (h, r) for h, r in self.pairs]
         return np.array([self._count_orders(*pair) for pair in folded], dtype=np.float64)
 
     def _count_orders(self, hypothesis: str, reference: str) -> list[int]:
+        """Return the counts of all orders for one pair."""
         letters = "".join(hypothesis.split()), "".join(reference.split())
         orders = [_count_ngrams(letters[0], letters[1], n) for n in range(1, _ORDERS + 1)]
         if self.word_order:
@@ -89,7 +94,7 @@ class CorpusChrF(PairMetric):
         return [count for order in orders for count in order]
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """F2 of precision and recall averaged over the orders that both sides have."""
+        """Return F2 of precision and recall, averaged over the orders that both sides have."""
         hypothesis_totals, reference_totals, matches = sums.reshape(len(sums), _ORDERS + self.word_order, 3).transpose(
             2, 0, 1
         )
@@ -105,7 +110,7 @@ class CorpusChrF(PairMetric):
 
 @final
 class CorpusTER(PairMetric):
-    """sacrebleu's TER: edits and reference words."""
+    """sacrebleu's TER, from edits and reference words."""
 
     @cached_property
     def counts(self) -> CountMatrix:
@@ -117,13 +122,13 @@ class CorpusTER(PairMetric):
         return np.array([[s.num_edits, s.ref_length] for s in scores], dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """Edits per 100 words; 100 where there are edits and no words, as sacrebleu has it."""
+        """Return the edits per 100 words; 100 with edits but no words, as in sacrebleu."""
         edits, words = sums.T
         return np.where(words > 0, 100 * edits / np.maximum(words, 1), np.where(edits > 0, 100.0, 0.0))
 
 
 def _count_ngrams(hypothesis: Sequence[str], reference: Sequence[str], n: int) -> tuple[int, int, int]:
-    """How many n-grams of characters, or of words, each side has, and both."""
+    """Return the number of n-grams of hypothesis and reference, and of both."""
     sides = (hypothesis, reference)
     hypothesis_counts, reference_counts = (Counter(tuple(s[i : i + n]) for i in range(len(s) - n + 1)) for s in sides)
     # sacrebleu does not count a hypothesis against a reference that is too short to have any
@@ -135,7 +140,9 @@ def _count_ngrams(hypothesis: Sequence[str], reference: Sequence[str], n: int) -
 
 
 def _split_punctuation(sentence: str) -> list[str]:
-    """Words; of one that ends with a mark of ASCII the mark stands alone, else of one that begins with one."""
+    """Split a sentence into words, with a final ASCII punctuation mark (or else an initial one) as a word of its
+    own.
+    """
     words = []
     for word in sentence.split():
         if len(word) > 1 and word[-1] in punctuation:

@@ -1,8 +1,8 @@
-"""What looks at clips: a network over each frame, space-time convolutions over neighbours, and the memory of both.
+"""Encoders of video clips: a network over each frame, space-time convolutions, and the memory of both.
 
-What a frame shows by itself is the mean over the regions of a picture network; what moves around it is the mean over
-the places of a network whose windows reach over frames too. Side by side they are a slot of the memory (Yao et al.
-2015, 3.1 and 3.2, where such local features are those of another network over histograms of gradients and flow).
+The content of a frame is the mean over the regions of an image network; motion is the mean over the positions of a
+network whose windows cover several frames. Concatenated they are a slot of the memory (Yao et al. 2015, 3.1 and 3.2,
+where such local features come from another network over histograms of gradients and flow).
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ _GROUPS: Final = (8, 4, 2, 1)
 
 @dataclass(frozen=True)
 class ClipBatch:
-    """Clips side by side; what is at -1 in `positions` is no frame."""
+    """A batch of clips; -1 in `positions` marks padding frames."""
 
     frames: Shaped[Tensor, "B T ..."]
     positions: Int[Tensor, "B T"]
 
 
 class SpaceTimeConv(nn.Module):
-    """relu(norm(conv(x))) over windows of 3 frames and 3 x 3 places, half as high and wide (Tran et al. 2015, 3.1).
+    """Space-time convolution relu(norm(conv(x))) over 3 frames and 3 x 3 pixels, halving height and width (Tran et al.
+    2015, 3.1).
 
-    The norm is of groups of channels of one frame (Wu and He 2018), and there is nothing before a clip and behind it,
+    The norm is over groups of channels of one frame (Wu and He 2018), and frames beyond the ends of a clip are zeros,
     so that no clip depends on its neighbours or on padding.
     """
 
@@ -49,14 +50,14 @@ class SpaceTimeConv(nn.Module):
     def forward(
         self, x: Float[Tensor, "B d_input T H W"], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B d T h w"]:
-        """Zeros where there is no frame."""
+        """Apply the layer; zeros where there is no frame."""
         convolved = self.conv(x).transpose(1, 2)
         normed = torch.relu(self.norm(convolved.flatten(0, 1))).view_as(convolved)
         return torch.where(frame_mask[:, :, None, None, None], normed, 0).transpose(1, 2)
 
 
 class MotionNetwork(nn.Module):
-    """A layer of space-time convolutions for each width, and the mean over places: a vector for each frame.
+    """Space-time convolutions followed by the mean over pixels: a motion vector for each frame.
 
     Args:
         widths: channels of each layer.
@@ -70,7 +71,7 @@ class MotionNetwork(nn.Module):
     def forward(
         self, frames: UInt8[Tensor, "B T H W 3"], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T d_motion"]:
-        """What moves in each frame and from it to the next ones, as far as the layers reach."""
+        """Return the motion features of each frame and its neighbours, as far as the layers reach."""
         reference = next(self.parameters())
         x = (frames.to(reference.dtype) / 127.5 - 1).permute(0, 4, 1, 2, 3)
         x = torch.where(frame_mask[:, None, :, None, None], x, 0)
@@ -81,18 +82,18 @@ class MotionNetwork(nn.Module):
 
 
 class FrameEncoder(Encoder[ClipBatch]):
-    """The frames of clips as a memory: a map of what is said of each, where it stands in time, and a norm.
+    """Encodes the frames of clips as a memory: linear map, time encoding and norm.
 
-    The summary is the mean of the slots, what a decoder without temporal attention has of a clip (Yao et al. 2015,
-    section 4.2, "Basic").
+    The summary is the mean of the slots, which a decoder without temporal attention uses (Yao et al. 2015, section 4.2,
+    "Basic").
 
     Args:
-        vision: what looks at each frame; None where frames are vectors that others made.
-        motion: what looks at neighbours; None leaves it out.
-        d_frame: width of what `vision` says of a region, or of those vectors.
+        vision: image network for each frame; None if frames are precomputed vectors.
+        motion: motion network over neighbouring frames; None for none.
+        d_frame: width of a region of `vision`, or of the precomputed vectors.
         d_model: width of the slots.
-        times: what is added for when a frame is shown, by its number among those that were taken; None adds nothing.
-        dropout: of the slots.
+        times: encoding of the frame's number among the sampled frames; None adds nothing.
+        dropout: dropout of the slots.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class FrameEncoder(Encoder[ClipBatch]):
         self.summary = MeanPooler()
 
     def forward(self, source: ClipBatch) -> Memory:
-        """A slot for each frame."""
+        """Return a memory with a slot for each frame."""
         frame_mask = source.positions >= 0
         features = [self._encode_frames(source.frames, frame_mask)]
         if self.motion is not None:
@@ -130,7 +131,7 @@ class FrameEncoder(Encoder[ClipBatch]):
     def _encode_frames(
         self, frames: Shaped[Tensor, "B T ..."], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T d_frame"]:
-        """What each frame shows by itself; padding is not looked at."""
+        """Return the image features of each frame; padding is skipped."""
         if self.vision is None:
             return frames.to(self.map.weight.dtype)
         annotations: Tensor = self.vision(frames[frame_mask]).mean((1, 2))

@@ -1,4 +1,4 @@
-"""What writes given a source, whichever way it reads it."""
+"""Base class of models that generate text given a source."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Source = TypeVar("Source")
 
 
 class ConditionalModel(nn.Module, ABC, Generic[Source]):
-    """p(y | x) as a product over tokens; an `Engine`.
+    """A model of p(y | x) as a product over tokens; implements `Engine`.
 
-    Abstract: how x is read belongs to the family.
+    Abstract: subclasses define how x is read.
 
     Attributes:
         decoder: reads its own past.
-        output: from hidden vectors to logits over the vocabulary; its weight may be an embedding's.
+        output: linear map from hidden vectors to logits; its weight may be an embedding's.
     """
 
     decoder: Decoder
@@ -30,21 +30,25 @@ class ConditionalModel(nn.Module, ABC, Generic[Source]):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Device of the parameters."""
         return next(self.parameters()).device
 
     @abstractmethod
     def init_state(self, source: Source) -> State:
-        """The state before the first token, when the source is read."""
+        """Read the source and return the state before the first target token."""
 
     @abstractmethod
     def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Logits of what follows each token, and the state after them."""
+        """Return the logits of the next token for each token, and the new state."""
 
     @abstractmethod
     def forward_all_tokens(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
-        """Hidden vectors of all that the decoder reads, of which the target is the end; and what that is."""
+        """Return the hidden vectors of all tokens that the decoder reads, which end with the target, and these
+        tokens.
+        """
 
     @abstractmethod
     def forward(self, source: Source, target: Tokens) -> Float[Tensor, "B T d_model"]:
-        """Hidden vectors of the whole target; `output` makes logits of them, or a loss that needs no logits does."""
+        """Return the hidden vectors of the target; `output` turns them into logits, or a loss without logits uses
+        them.
+        """

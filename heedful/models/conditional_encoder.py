@@ -1,4 +1,4 @@
-"""Encoders of pairs: a second text is read in the light of the first (Rocktäschel et al. 2016)."""
+"""Encoders of text pairs that read the second text conditioned on the first (Rocktäschel et al. 2016)."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ from heedful.tensors import Memory, Tokens
 
 @dataclass(frozen=True)
 class TextOutputs:
-    """What the layers above each other say of the tokens of a text, from its first column on; -1 is no token."""
+    """Outputs of the top layer for the tokens of a text, moved to the first columns; -1 marks padding."""
 
     values: Float[Tensor, "B T d"]
     positions: Int[Tensor, "B T"]
 
     @property
     def last_output(self) -> Float[Tensor, "B d"]:
-        """Of the last token of each text."""
+        """Output of the last token of each text."""
         ends = (self.positions >= 0).sum(1) - 1
         return self.values[torch.arange(len(ends), device=ends.device), ends]
 
 
 class PairComparison(nn.Module, ABC):
-    """What is said of two texts, of the outputs for both; made of the width of these."""
+    """Base class: turns the outputs for both texts into one vector of the same width."""
 
     @abstractmethod
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """One vector; nothing depends on outputs at -1."""
+        """Return one vector per pair; it must not depend on outputs at -1."""
 
 
 @final
 class LastOutputComparison(PairComparison):
-    """h* = tanh(W_x h_N): conditional encoding without attention (section 2.2)."""
+    """Conditional encoding without attention: h* = tanh(W_x h_N) (section 2.2)."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
         self.end = build_xavier_linear(d, d, bias=False)
 
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """Of the hypothesis alone, which was read with the memory of the premise."""
+        """Transform the last output of the hypothesis, which was read with the memory of the premise."""
         result: Tensor = self.end(hypothesis.last_output).tanh()
         return result
 
 
 @final
 class LastOutputAttention(PairComparison):
-    """h* = tanh(W_p r + W_x h_N), where r is what the last output takes from the premise (section 2.3, eq. 7 to 10).
+    """Attention of the last output to the premise: h* = tanh(W_p r + W_x h_N) (section 2.3, eq. 7 to 10).
 
     With M = tanh(W_y Y + W_h h_N) and alpha = softmax(w^T M), r = Y alpha^T.
     """
@@ -73,7 +73,7 @@ class LastOutputAttention(PairComparison):
         self.end = build_xavier_linear(d, d, bias=False)
 
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """One look at the premise, when all is read."""
+        """Attend to the premise once, after both texts are read."""
         last = hypothesis.last_output
         context = self.of_last(
             last.unsqueeze(1),
@@ -87,10 +87,10 @@ class LastOutputAttention(PairComparison):
 
 @final
 class WordByWordAttention(PairComparison):
-    """h* = tanh(W_p r_N + W_x h_N), where each word of the hypothesis looks at the premise (section 2.4, eq. 11 to 14).
+    """Attention of each hypothesis word to the premise: h* = tanh(W_p r_N + W_x h_N) (section 2.4, eq. 11 to 14).
 
     r_t = Y alpha_t^T + tanh(W_t r_{t-1}) with alpha_t = softmax(w^T M_t) and M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}).
-    W_t begins orthogonal, so that what was found early is still there in the end.
+    W_t is initialised orthogonal, so that early contexts persist to the end.
     """
 
     def __init__(self, d: int) -> None:
@@ -103,7 +103,7 @@ class WordByWordAttention(PairComparison):
         self.end = build_xavier_linear(d, d, bias=False)
 
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """A look at the premise for each word, which knows what the looks before it found."""
+        """Attend to the premise once per hypothesis word, with the previous contexts as input."""
         keys = self.of_words.score.project(premise.values)
         visible = (premise.positions >= 0).unsqueeze(1)
         attended = torch.zeros_like(hypothesis.values[:, 0])
@@ -117,11 +117,12 @@ class WordByWordAttention(PairComparison):
 
 @final
 class ConditionalEncoder(Encoder[Tokens]):
-    """Two recurrent stacks: that over the hypothesis begins with what the cells of the premise's remember (2.2).
+    """Two recurrent stacks: the hypothesis stack starts from the cell memories of the premise stack (2.2).
 
-    Only the memory of the cells is handed on, c of (h, c); the first output before the hypothesis is zero. Premise and
-    hypothesis are segments 0 and 1 of the tokens. The end of the premise is what the paper's delimiter is. Both stacks
-    are of as many cells, from left to right, and of the same widths; dropout is on the outputs of both.
+    Only the memory of the cells is passed on, c of (h, c); the first output before the hypothesis is zero. Premise and
+    hypothesis are segments 0 and 1 of the tokens. The end of the premise takes the role of the paper's delimiter. Both
+    stacks have the same number of cells, from left to right, and the same widths; dropout is applied to the outputs of
+    both.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class ConditionalEncoder(Encoder[Tokens]):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens) -> Memory:
-        """A slot for each token of the premise, then one for each of the hypothesis; the summary compares them."""
+        """Return a slot for each premise token, then one for each hypothesis token; the summary compares both texts."""
         assert source.segments is not None, "premise and hypothesis are told apart by segments"
         token_mask = source.positions >= 0
         is_hypothesis = token_mask & (source.segments > 0)
@@ -159,7 +160,7 @@ class ConditionalEncoder(Encoder[Tokens]):
     def _run_stack(
         self, stack: RecurrentStack, x: Tensor, positions: Tensor, token_mask: Tensor, state: tuple[CellState, ...]
     ) -> tuple[TextOutputs, tuple[CellState, ...]]:
-        """The outputs of a stack for some of the tokens, moved to the first columns."""
+        """Run a stack over the chosen tokens, moved to the first columns."""
         x, positions = (
             _compact_columns(x, token_mask),
             torch.where(_compact_columns(token_mask, token_mask), _compact_columns(positions, token_mask), -1),
@@ -169,7 +170,7 @@ class ConditionalEncoder(Encoder[Tokens]):
 
 
 def _drop_output(state: CellState) -> CellState:
-    """What a cell remembers, without its output."""
+    """Return a cell state with its output set to zeros."""
     output, *memory = state
     assert memory, "a cell that is all output has no memory to hand on"
     return (torch.zeros_like(output), *memory)
@@ -178,7 +179,7 @@ def _drop_output(state: CellState) -> CellState:
 def _compact_columns(
     columns: Shaped[Tensor, "B T *more"], column_mask: Bool[Tensor, "B T"]
 ) -> Shaped[Tensor, "B C *more"]:
-    """The chosen columns of each row from the first place on, in their order; others behind them."""
+    """Move the chosen columns of each row to the front, in order."""
     order = (~column_mask).byte().argsort(dim=1, stable=True)[:, : int(column_mask.sum(1).max())]
     rows = torch.arange(len(order), device=order.device).unsqueeze(1)
     return columns[rows, order]

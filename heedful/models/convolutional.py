@@ -1,4 +1,4 @@
-"""The encoder and the decoder of convolutional sequence to sequence learning."""
+"""Encoder and decoder of convolutional sequence-to-sequence learning."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ from heedful.tensors import (
 
 
 class ConvolutionalEncoder(Encoder[Tokens]):
-    """Gated convolutions over the source, each inside a residual (Gehring et al. 2017, 3.1 and 3.2).
+    """Gated convolutions over the source, each inside a residual connection (Gehring et al. 2017, 3.1 and 3.2).
 
-    Keys are what the convolutions make of a token and its surroundings, z; values are z + e, because the embedding e
-    says which token it is (eq. 2). The summary is the mean of z.
+    Keys are the outputs z of the convolutions; values are z + e, because the embedding e identifies the token (eq. 2).
+    The summary is the mean of z.
 
     Args:
-        gradient_scale: of the gradient that reaches the convolutions from the decoder, 1 / (2 * attentions) (3.4): each
-            attention sends one through the keys and one through the values. What goes straight to e is left alone.
+        gradient_scale: factor of the gradient that reaches the convolutions from the decoder, 1 / (2 * attentions)
+            (3.4): each attention sends one through the keys and one through the values. The gradient of e is not
+            scaled.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         self.gradient_scale = gradient_scale
 
     def forward(self, source: Tokens) -> Memory:
-        """A memory slot for each token."""
+        """Return a memory slot for each token."""
         packed = PackedTokens.from_positions(source.positions)
         embedded = self.embedding(source)
         x = self.inward(embedded)
@@ -77,7 +78,7 @@ class ConvolutionalEncoder(Encoder[Tokens]):
 
 
 class _ScaledGradient(torch.autograd.Function):
-    """The identity whose gradient is multiplied by a constant."""
+    """Autograd function: the identity, with a gradient multiplied by a constant."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: float) -> Tensor:
@@ -92,10 +93,10 @@ class _ScaledGradient(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class ConvolutionalMemory:
-    """The source as the layers look at it, once for each group of rows.
+    """The source as the decoder layers attend to it, stored once for each group of rows.
 
     Attributes:
-        keys: as each layer's score projects them; one tensor for all layers where the score needs no projection.
+        keys: as each layer's score projects them; one tensor for all layers if the score needs no projection.
         values: multiplied by m sqrt(1/m), m the number of source tokens, so that contexts do not shrink as they average
             over more (Gehring et al. 2017, 3.4).
         visible: slots that hold a token.
@@ -106,7 +107,7 @@ class ConvolutionalMemory:
     visible: Bool[Tensor, "G 1 S"]
 
     def select_groups(self, groups: Int[Tensor, " G"] | None) -> ConvolutionalMemory:
-        """The memory of these groups; None keeps them all where they are."""
+        """Select groups; None keeps all groups."""
         if groups is None:
             return self
         return ConvolutionalMemory(
@@ -116,7 +117,7 @@ class ConvolutionalMemory:
         )
 
     def concat(self, others: Sequence[ConvolutionalMemory]) -> ConvolutionalMemory:
-        """With the groups of others, whose sources may be longer or shorter."""
+        """Concatenate the groups of several memories, padding shorter sources."""
         parts = [part.trim_padding() for part in (self, *others)]
         return ConvolutionalMemory(
             tuple(pad_and_concat(keys, axis=1, fill=0.0) for keys in zip(*(part.keys for part in parts), strict=True)),
@@ -125,7 +126,7 @@ class ConvolutionalMemory:
         )
 
     def trim_padding(self) -> ConvolutionalMemory:
-        """Without the last slots that are empty in all groups."""
+        """Drop the trailing slots that are empty in all groups."""
         slots = count_used_columns(self.visible.squeeze(1).long() - 1)
         keys = tuple(layer_keys[:, :slots] for layer_keys in self.keys)
         return ConvolutionalMemory(keys, self.values[:, :slots], self.visible[:, :, :slots])
@@ -133,9 +134,9 @@ class ConvolutionalMemory:
 
 @dataclass(frozen=True)
 class ConvolutionalState:
-    """What the decoder remembers: the inputs that each layer's windows still reach, and the source.
+    """Decoding state: the inputs that each layer's windows still need, and the source.
 
-    Its size does not depend on how much was read; layers whose windows have larger holes keep more.
+    Its size does not depend on how many tokens were read; layers with larger dilation keep more inputs.
     """
 
     past: tuple[Float[Tensor, "B _ d_hidden"], ...]
@@ -143,7 +144,7 @@ class ConvolutionalState:
     width: int = 1
 
     def reorder(self, rows: RowSelection) -> ConvolutionalState:
-        """With other rows."""
+        """Select rows."""
         return ConvolutionalState(
             tuple(past.index_select(0, rows.origin) for past in self.past),
             self.memory.select_groups(rows.source_groups(self.width)),
@@ -151,7 +152,7 @@ class ConvolutionalState:
         )
 
     def concat(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
-        """With the rows of others."""
+        """Concatenate the rows of several states."""
         parts = (self, *others)
         return ConvolutionalState(
             concat_rows([part.past for part in parts]),
@@ -161,11 +162,11 @@ class ConvolutionalState:
 
 
 class ConvolutionalDecoderLayer(nn.Module):
-    """A causal convolution, then attention across, inside one residual (Gehring et al. 2017, 3.3).
+    """A causal convolution followed by cross-attention, inside one residual connection (Gehring et al. 2017, 3.3).
 
     Args:
         convolution: over the tokens read so far.
-        across: from the tokens to the source; its queries and values are `d_model` wide.
+        across: attention to the source; its queries and values are `d_model` wide.
         d_model: width of the embeddings and of the memory.
     """
 
@@ -178,7 +179,7 @@ class ConvolutionalDecoderLayer(nn.Module):
         self.context = variance_scaled_linear(d_model, convolution.d_hidden)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """Those of the convolution, which look at the source."""
+        """Describe the convolution, with cross-attention to the source."""
         return tuple(replace(level, across=(SOURCE,)) for level in self.convolution.describe_layers())
 
     def forward(
@@ -191,9 +192,9 @@ class ConvolutionalDecoderLayer(nn.Module):
         memory: ConvolutionalMemory,
         packed: PackedTokens,
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
-        """One step up the stack, and the inputs that the next chunk can still see.
+        """Apply the layer; also return the inputs that the next chunk still needs.
 
-        d = W h + b + g asks, g being the embedding of the token that was read last (eq. 1).
+        The query is d = W h + b + g, where g is the embedding of the token that was read last (eq. 1).
         """
         h, past = self.convolution(x, past, packed=packed)
         query = self.query(h) + embedded
@@ -205,9 +206,9 @@ class ConvolutionalDecoderLayer(nn.Module):
 
 
 class ConvolutionalDecoder(Decoder):
-    """Causal gated convolutions that look at the source in every layer (Gehring et al. 2017, 3.1 to 3.3).
+    """Causal gated convolutions with cross-attention in every layer (Gehring et al. 2017, 3.1 to 3.3).
 
-    Dropout is of the hidden vectors that leave it.
+    Dropout is applied to the output.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class ConvolutionalDecoder(Decoder):
         self.dropout = Dropout(dropout)
 
     def init_state(self, memory: Memories | None) -> ConvolutionalState:
-        """The state before the first token: nothing read, and the memory as each layer's score projects it."""
+        """Return the state before the first token, with the memory projected by each layer's score."""
         memory = select_memories(memory, [SOURCE])[SOURCE]
         rows, visible = memory.keys.size(0), memory.positions >= 0
         count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
@@ -234,7 +235,7 @@ class ConvolutionalDecoder(Decoder):
     def forward(
         self, tokens: Tokens, state: ConvolutionalState
     ) -> tuple[Float[Tensor, "B T d_model"], ConvolutionalState]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         packed = PackedTokens.from_positions(tokens.positions)
         embedded = self.embedding(tokens)
         x = self.inward(embedded)
@@ -246,6 +247,7 @@ class ConvolutionalDecoder(Decoder):
         return hidden, ConvolutionalState(tuple(pasts), state.memory, state.width)
 
     def _iter_layers(self) -> Iterator[ConvolutionalDecoderLayer]:
+        """Yield the layers."""
         for layer in self.layers:
             assert isinstance(layer, ConvolutionalDecoderLayer)
             yield layer

@@ -1,4 +1,4 @@
-"""A decoder that reads a source and then goes on with its answer, as one text."""
+"""Decoder-only conditional model: source and target are read as one text."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
 
 @dataclass(frozen=True)
 class DecoderOnlyState:
-    """A decoder's state, and where it has read: the position that follows the source of each row."""
+    """State of the decoder, and the position that follows the source of each row."""
 
     decoder_state: State
     target_start: Int[Tensor, " B"]
 
 
 class DecoderOnly(ConditionalModel[Tokens]):
-    """p(y | x) by a model of the text x y (Liu et al. 2018; Radford et al. 2019): what is asked is a prompt.
+    """Models p(y | x) by a language model of the text x y, with x as a prompt (Liu et al. 2018; Radford et al. 2019).
 
-    Positions of the answer count from 0, as those of every target; inside they follow those of the source, wherever
+    Positions of the target count from 0, as with every target; internally they follow those of the source, wherever
     that is padded.
 
     Args:
-        decoder: reads the text so far, and looks at nothing else.
-        output: from hidden vectors to logits over the vocabulary; its weight may be the embedding's.
+        decoder: reads the text so far, without any memory.
+        output: linear map from hidden vectors to logits; its weight may be the embedding's.
     """
 
     def __init__(self, decoder: Decoder, *, output: nn.Linear) -> None:
@@ -38,47 +38,49 @@ class DecoderOnly(ConditionalModel[Tokens]):
         self.output = output
 
     def init_state(self, source: Tokens) -> DecoderOnlyState:
-        """The decoder's state behind the source, which has a token in each row."""
+        """Read the source, which has a token in each row, and return the state after it."""
         _, inner = self.decoder(source, self.decoder.init_state(None))
         return DecoderOnlyState(inner, _next_positions(source))
 
     def step(self, tokens: Tokens, state: DecoderOnlyState) -> tuple[Float[Tensor, "B T V"], DecoderOnlyState]:
-        """Logits of what follows each token, and the state after them."""
+        """Return the logits of the next token for each token, and the new state."""
         hidden, inner = self.decoder(_shift_positions(tokens, state.target_start), state.decoder_state)
         return self.output(hidden), replace(state, decoder_state=inner)
 
     def decode_greedy(
         self, tokens: Tokens, state: DecoderOnlyState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, DecoderOnlyState] | None:
-        """Several steps of greedy search, if the decoder knows how."""
+        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
         result = self.decoder.decode_greedy(
             self.output, _shift_positions(tokens, state.target_start), state.decoder_state, limits=limits
         )
         return None if result is None else (result[0], replace(state, decoder_state=result[1]))
 
     def forward_all_tokens(self, source: Tokens, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:
-        """Of source and target as one chunk."""
+        """Return the hidden vectors of source and target, read as one chunk, and their tokens."""
         tokens = _concat_tokens(source, _shift_positions(target, _next_positions(source)))
         hidden, _ = self.decoder(tokens, self.decoder.init_state(None))
         return hidden, tokens
 
     def forward(self, source: Tokens, target: Tokens) -> Float[Tensor, "B T d_model"]:
-        """Hidden vectors of the whole target."""
+        """Return the hidden vectors of the target."""
         hidden, _ = self.forward_all_tokens(source, target)
         return hidden[:, source.ids.size(1) :]
 
 
 def _next_positions(source: Tokens) -> Int[Tensor, " B"]:
+    """Return the position after the last source token of each row."""
     return source.positions.amax(1) + 1
 
 
 def _shift_positions(tokens: Tokens, offsets: Int[Tensor, " B"]) -> Tokens:
-    """The same tokens, as far behind as their source is long."""
+    """Shift the positions of each row by `offsets`."""
     positions = torch.where(tokens.positions < 0, -1, tokens.positions + offsets.unsqueeze(1))
     return replace(tokens, positions=positions)
 
 
 def _concat_tokens(source: Tokens, target: Tokens) -> Tokens:
+    """Concatenate source and target along time."""
     sides = (source, target)
     ids, positions = (torch.cat([getattr(tokens, name) for tokens in sides], 1) for name in ("ids", "positions"))
     segments = [tokens.segments for tokens in sides if tokens.segments is not None]

@@ -1,4 +1,4 @@
-"""Encoders: who makes the memory."""
+"""Transformer encoders, poolers and wrappers of encoders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from heedful.tensors import FeatureBatch, FrameLayout, Memory, Tokens
 
 
 class Pooler(nn.Module, ABC):
-    """A text as one vector: what an encoder says of the whole, or what a head makes of what it says of each token."""
+    """Base class: turns the hidden vectors of a text into one vector."""
 
     @abstractmethod
     def forward(
@@ -32,17 +32,17 @@ class Pooler(nn.Module, ABC):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_summary"]:
-        """Of the hidden vectors of its tokens; nothing depends on those at -1.
+        """Return one vector per text; it must not depend on vectors at -1.
 
         Args:
-            hidden: what the encoder says of each token.
-            positions: where the tokens are.
-            final_states: the states in which the layers of a recurrent encoder have ended; none of any other, or of a memory.
+            hidden: hidden vectors of the tokens.
+            positions: positions of the tokens.
+            final_states: final states of the layers of a recurrent encoder; empty for other encoders, or for a memory.
         """
 
 
 def mean_pool(hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B d_model"]:
-    """The mean over all tokens, special ones too; a text without any has zeros."""
+    """Average the hidden vectors over all tokens, including special ones; zeros for a text without tokens."""
     token_mask = (positions >= 0).unsqueeze(-1)
     mean: Tensor = (hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)
     return mean
@@ -50,7 +50,7 @@ def mean_pool(hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"
 
 @final
 class MeanPooler(Pooler):
-    """See `mean_pool`."""
+    """Mean over all tokens (see `mean_pool`)."""
 
     def forward(
         self,
@@ -58,13 +58,13 @@ class MeanPooler(Pooler):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_model"]:
-        """Special tokens count as well."""
+        """Average over all tokens, including special ones."""
         return mean_pool(hidden, positions)
 
 
 @final
 class FirstTokenPooler(Pooler):
-    """tanh(W_s z_0 + b_s), where z_0 is the token at position 0: BERT's [CLS] (Devlin et al. 2019)."""
+    """BERT's pooler tanh(W_s z_0 + b_s), where z_0 is the token at position 0, [CLS] (Devlin et al. 2019)."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class FirstTokenPooler(Pooler):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_model"]:
-        """The token is looked up by its position, wherever padding is."""
+        """Pool the token at position 0, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
         rows = torch.arange(hidden.size(0), device=hidden.device)
         pooled: Tensor = self.dense(hidden[rows, first]).tanh()
@@ -85,10 +85,11 @@ class FirstTokenPooler(Pooler):
 
 @final
 class SelfAttentivePooler(Pooler):
-    """M = A H as one vector, where A = softmax(W_s2 tanh(W_s1 H^T)) (Lin et al. 2017, eq. 6 and 7).
+    """Structured self-attentive embedding M = A H as one vector, with A = softmax(W_s2 tanh(W_s1 H^T)) (Lin et al.
+    2017, eq. 6 and 7).
 
-    Row j of A is what hop j looks at. `heedful.tasks.decorrelation` of A is the paper's penalty on hops that look at
-    the same.
+    Row j of A holds the weights of hop j. `heedful.tasks.decorrelation` of A is the paper's penalty on hops with
+    similar weights.
 
     Args:
         d_model: 2u, width of the hidden vectors.
@@ -110,7 +111,7 @@ class SelfAttentivePooler(Pooler):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_output"]:
-        """The rows of M, one behind the other."""
+        """Return the rows of M, concatenated."""
         query = self.queries.weight.flatten().expand(hidden.size(0), 1, -1)
         visible = (positions >= 0).unsqueeze(1)
         matrix: Tensor = self.hops(query, self.keys(hidden).tanh(), value=hidden, visible=visible)
@@ -118,11 +119,11 @@ class SelfAttentivePooler(Pooler):
 
 
 class TransformerEncoder(Encoder[Tokens | FeatureBatch]):
-    """A stack whose tokens see each other (Vaswani et al. 2017, 3.1).
+    """Transformer encoder: a stack with bidirectional attention (Vaswani et al. 2017, 3.1).
 
     Args:
         stack: embedding and layers.
-        summary: of the tokens; their mean unless given.
+        summary: pooler of the tokens; their mean if not given.
     """
 
     def __init__(self, stack: TransformerStack, *, summary: Pooler | None = None) -> None:
@@ -132,7 +133,7 @@ class TransformerEncoder(Encoder[Tokens | FeatureBatch]):
         self.summary = summary or MeanPooler()
 
     def forward(self, source: Tokens | FeatureBatch) -> Memory:
-        """A memory slot for each token."""
+        """Return a memory slot for each token."""
         hidden: Tensor
         hidden, _ = self.stack(source, self.stack.init_state(None))
         return Memory(hidden, hidden, source.positions, self.summary(hidden, source.positions))
@@ -140,12 +141,12 @@ class TransformerEncoder(Encoder[Tokens | FeatureBatch]):
 
 @final
 class SubsampledEncoder(Encoder[FeatureBatch]):
-    """An encoder that reads one vector for four frames; its memory has the shape of frames.
+    """An encoder behind a subsampling by 4; its memory has the layout of frames.
 
     Args:
-        front: makes fewer vectors of the frames.
-        encoder: reads them.
-        hidden: hides parts of the frames while training; nothing unless given.
+        front: subsamples the frames.
+        encoder: reads the subsampled vectors.
+        hidden: masks parts of the frames while training; nothing if not given.
     """
 
     def __init__(
@@ -157,14 +158,14 @@ class SubsampledEncoder(Encoder[FeatureBatch]):
         self.hidden = hidden
 
     def forward(self, source: FeatureBatch) -> Memory:
-        """A memory slot for four frames."""
+        """Return a memory slot for every four frames."""
         memory: Memory = self.encoder(self.front(source if self.hidden is None else self.hidden(source)))
         return replace(memory, layout=FrameLayout(memory.positions.size(1)))
 
 
 @final
 class NamedEncoders(nn.Module):
-    """Several encoders, each of which makes the memory of its name from the source of its name.
+    """Several encoders by name; each makes one memory from the source of the same name.
 
     The parameters of each are called `NAME.*`.
     """
@@ -176,6 +177,6 @@ class NamedEncoders(nn.Module):
             self.add_module(name, encoder)
 
     def forward(self, source: Mapping[str, Any]) -> dict[str, Memory]:
-        """A memory of each source; sources and memories have the same names."""
+        """Return a memory for each source; sources and memories have the same names."""
         assert source.keys() == set(self._names), f"sources {[*source]}, but encoders of {[*self._names]}"
         return {name: self.get_submodule(name)(source[name]) for name in self._names}

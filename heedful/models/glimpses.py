@@ -1,4 +1,4 @@
-"""Recurrent visual attention: a network that looks at one place after the other (Mnih et al. 2014)."""
+"""Recurrent visual attention: a network that attends to one location after the other (Mnih et al. 2014)."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from heedful.models.picture_classifier import GlimpseTrace, PictureClassifier
 
 
 class GlimpsePolicy(nn.Module, ABC):
-    """Says where to look next."""
+    """Base class: chooses the location of the next glimpse."""
 
     @abstractmethod
     def forward(
         self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
     ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
-        """Places from -1 to 1, and the log-probability of each; no gradient leads to a place, or back to `hidden`."""
+        """Return locations from -1 to 1 and their log-probabilities; no gradient reaches the locations or `hidden`."""
 
 
 @final
 class RandomPolicy(GlimpsePolicy):
-    """Anywhere, whatever was seen."""
+    """Policy with uniform random locations, independent of the input."""
 
     def forward(
         self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
     ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
-        """Uniform places; the model has no part in them."""
+        """Return uniform locations with log-probability 0."""
         return 2 * uniforms - 1, torch.zeros(len(uniforms), device=uniforms.device)
 
 
 @final
 class LearnedPolicy(GlimpsePolicy):
-    """A Gaussian of fixed spread around tanh(W h + b) (Mnih et al. 2014, 3.1); what falls beside is moved to the edge.
+    """Gaussian policy of fixed spread around tanh(W h + b), clipped to the picture (Mnih et al. 2014, 3.1).
 
     Args:
-        d_hidden: width of what it reads.
+        d_hidden: width of the input.
         spread: standard deviation, where the picture is 2 wide.
     """
 
@@ -54,7 +54,7 @@ class LearnedPolicy(GlimpsePolicy):
     def forward(
         self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
     ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
-        """Drawn places; the log-probability is that of the place before it is moved to the edge."""
+        """Sample locations; the log-probability is that of the location before clipping."""
         mean = torch.tanh(self.mean(hidden.detach()).float())
         noise = uniform_to_normal(uniforms)
         samples = (mean + self.spread * noise).detach()
@@ -64,14 +64,14 @@ class LearnedPolicy(GlimpsePolicy):
 
 
 def uniform_to_normal(uniforms: Float[Tensor, "N 2"]) -> Float[Tensor, "N 2"]:
-    """Two independent standard normal numbers of two uniform ones (Box and Muller 1958)."""
+    """Convert two uniform numbers per row to two independent standard normal ones (Box and Muller 1958)."""
     radius = torch.sqrt(-2 * torch.log1p(-uniforms[:, 0]))
     angle = 2 * math.pi * uniforms[:, 1]
     return torch.stack((radius * torch.cos(angle), radius * torch.sin(angle)), -1)
 
 
 class GlimpseNetwork(nn.Module):
-    """relu(W relu(what was seen) + V relu(where)): a glimpse as a vector (Mnih et al. 2014, section 3.1)."""
+    """Glimpse encoder relu(W relu(patches) + V relu(location)) (Mnih et al. 2014, section 3.1)."""
 
     def __init__(self, retina: Retina, *, channels: int, d_glimpse: int, d_output: int) -> None:
         super().__init__()
@@ -84,23 +84,23 @@ class GlimpseNetwork(nn.Module):
     def forward(
         self, pictures: Float[Tensor, "B C H W"], rows: Int[Tensor, " N"], locations: Float[Tensor, "N 2"]
     ) -> Float[Tensor, "N d_output"]:
-        """See `Retina.forward`."""
+        """Encode the glimpse at each location as a vector; see `Retina.forward`."""
         patches = self.retina(pictures, rows, locations).flatten(1)
         content = self.what(torch.relu(self.seen(patches)))
         return torch.relu(content + self.where(torch.relu(self.place(locations.to(pictures.dtype)))))
 
 
 class GlimpseClassifier(PictureClassifier):
-    """A recurrent network that sees a glimpse at each step and says where the next one is to be.
+    """A recurrent network that reads one glimpse per step and chooses the location of the next one.
 
-    The first place is drawn from the whole picture. Policy and baseline read what the core remembers, but leave it
-    alone: the core learns to tell classes, the policy to be rewarded, and the baseline to foretell that.
+    The first location is uniform. Policy and baseline read the core's state but send it no gradient: the core learns to
+    classify, the policy to maximise the reward, and the baseline to predict the reward.
 
     Args:
-        glimpse: from places to vectors.
-        cell: the core, which reads such vectors.
-        policy: says where to look.
-        classes: how many there are.
+        glimpse: encodes locations as vectors.
+        cell: the recurrent core.
+        policy: chooses locations.
+        classes: number of classes.
     """
 
     def __init__(self, glimpse: GlimpseNetwork, cell: RecurrentCell, policy: GlimpsePolicy, *, classes: int) -> None:
@@ -114,7 +114,7 @@ class GlimpseClassifier(PictureClassifier):
         self.first = RandomPolicy()
 
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
-        """Logits after each glimpse."""
+        """Return the logits after each glimpse, with locations, log-probabilities and baselines."""
         pictures = pictures.to(self.output.weight.dtype)
         batch, copies, *_ = uniforms.shape
         rows = torch.arange(batch, device=pictures.device).repeat_interleave(copies)

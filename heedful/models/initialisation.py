@@ -1,4 +1,4 @@
-"""The numbers that training begins with, as papers have them."""
+"""Parameter initialisation schemes from papers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from heedful.blocks.recurrent import RecurrentCell
 from heedful.blocks.transformer import TransformerLayer
 
 Initializer: TypeAlias = Callable[[nn.Module], None]
-"""Gives every parameter of a model that was just built its first value, in place."""
+"""Initialises every parameter of a newly built model, in place."""
 
 _RANDOM_SUFFIXES: Final = ("normal_", "uniform_", "orthogonal_")
-"""What the names of functions that draw random numbers end with."""
+"""Endings of the names of functions that draw random numbers."""
 _DEVIATION: Final = 0.02
-"""Of the matrices of GPT-2 and BERT."""
+"""Standard deviation of the matrices of GPT-2 and BERT."""
 
 
 def init_modern(_model: nn.Module) -> None:
-    """What the parts themselves begin with: Xavier's rule, orthogonal recurrent matrices, gates that remember."""
+    """Keep the initialisation of the modules: Xavier, orthogonal recurrent matrices, forget gates that remember."""
 
 
 def init_uniform(bound: float) -> Initializer:
-    """U(-bound, bound) for all parameters alike: 0.08 in Sutskever et al. 2014, 3.4, 0.1 in Luong et al. 2015, 4.1."""
+    """Create an initializer with U(-bound, bound) for all parameters: 0.08 in Sutskever et al. 2014, 3.4, 0.1 in
+    Luong et al. 2015, 4.1.
+    """
 
     def initialise(model: nn.Module) -> None:
+        """Draw all parameters from U(-bound, bound)."""
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)
 
@@ -40,7 +43,7 @@ def init_uniform(bound: float) -> Initializer:
 
 
 def init_bahdanau(model: nn.Module) -> None:
-    """Bahdanau et al. 2015, B.1: tiny Gaussian matrices, recurrent ones orthogonal, no preference for any slot.
+    """Initialise as Bahdanau et al. 2015, B.1: small Gaussian matrices, orthogonal recurrent ones, uniform attention.
 
     V_a begins with zeros, so that attention begins uniform, W_a and U_a with deviations of 0.001, biases with zeros,
     every other matrix with deviations of 0.01. Other scores than the paper's have matrices like W_a. The gates of a
@@ -60,10 +63,11 @@ def init_bahdanau(model: nn.Module) -> None:
 
 
 def init_gpt2(model: nn.Module) -> None:
-    """Radford et al. 2019, 2.3: N(0, 0.02), and what enters the shortcut smaller by the root of how often that is.
+    """Initialise as GPT-2: N(0, 0.02), with smaller maps into the residual stream (Radford et al. 2019, 2.3).
 
-    With L layers the shortcut is a sum of 2 L sublayers; their last maps begin with N(0, 0.02 / sqrt(2 L)), so that the
-    sum has the size that one alone would have. Tables and positions begin like matrices, biases with 0, gains with 1.
+    With L layers the residual stream is a sum of 2 L sublayers; their last maps begin with N(0, 0.02 / sqrt(2 L)), so
+    that the sum has the size that one alone would have. Tables and positions begin like matrices, biases with 0, gains
+    with 1.
     """
     _init_matrices(model, lambda matrix: nn.init.normal_(matrix, std=_DEVIATION))
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
@@ -75,7 +79,7 @@ def init_gpt2(model: nn.Module) -> None:
 
 
 def init_bert(model: nn.Module) -> None:
-    """Devlin et al. 2019: normal numbers of deviation 0.02, drawn again where they are beyond two deviations.
+    """Initialise as BERT: truncated normal numbers of deviation 0.02, none beyond two deviations (Devlin et al. 2019).
 
     Tables, positions and segments among them, begin like matrices, biases with 0, gains with 1.
     """
@@ -84,7 +88,7 @@ def init_bert(model: nn.Module) -> None:
 
 
 def _init_matrices(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
-    """Draws every matrix; the biases of maps and norms become 0, the gains of norms 1."""
+    """Draw every matrix; set the biases of linear maps and norms to 0 and the gains of norms to 1."""
     for parameter in model.parameters():
         if parameter.dim() > 1:
             draw(parameter)
@@ -96,7 +100,7 @@ def _init_matrices(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
 
 
 class _SkipRandomInit(TorchFunctionMode):
-    """Draws no random numbers, and makes no matrix orthogonal."""
+    """Torch function mode that skips random and orthogonal initialisation."""
 
     def __torch_function__(
         self,
@@ -118,6 +122,6 @@ class _SkipRandomInit(TorchFunctionMode):
 
 @contextmanager
 def skip_initialization() -> Iterator[None]:
-    """What is built inside has parameters of any value: for models whose weights are read from a file at once."""
+    """Context manager: build models without initialising them, because their weights are loaded at once."""
     with _SkipRandomInit():
         yield

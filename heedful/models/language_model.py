@@ -1,4 +1,4 @@
-"""A decoder that looks at nothing but its own past, and the step from hidden vectors to words."""
+"""Language model: a decoder without a memory, and the output layer."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
 
 
 class LanguageModel(nn.Module):
-    """p(y) as a product over tokens, each given those before it (Bengio et al. 2003).
+    """A model of p(y) as a product over tokens, each given those before it (Bengio et al. 2003).
 
     Args:
         decoder: reads the text so far.
-        output: from hidden vectors to logits over the vocabulary; its weight may be the embedding's.
+        output: linear map from hidden vectors to logits; its weight may be the embedding's.
     """
 
     def __init__(self, decoder: Decoder, *, output: nn.Linear) -> None:
@@ -25,25 +25,25 @@ class LanguageModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Device of the parameters."""
         return next(self.parameters()).device
 
     def init_state(self, source: None = None) -> State:
-        """The decoder's state before its first token."""
+        """Return the state before the first token."""
         return self.decoder.init_state(None)
 
     def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Logits of what follows each token, and the state after them."""
+        """Return the logits of the next token for each token, and the new state."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
 
     def decode_greedy(
         self, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Several steps of greedy search, if the decoder knows how."""
+        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
         return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
-        """Hidden vectors of a chunk of text, and the state after it; `output` makes logits of them."""
+        """Return the hidden vectors of a chunk of text and the new state; `output` turns them into logits."""
         result: tuple[Tensor, State] = self.decoder(tokens, state)
         return result

@@ -1,4 +1,4 @@
-"""How far below the head of a model each of its parameters is."""
+"""Distance of each parameter from the head of a model, for layer-wise learning rates."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ _EMBEDDING = re.compile(r"(?:^|\.)embedding\.")
 
 @dataclass(frozen=True)
 class LayerDepths:
-    """The storeys of a model.
+    """Depth of each parameter of a model.
 
     Attributes:
-        num_layers: how many there are between embedding and head.
-        by_parameter: of each parameter 0 in the head, 1 in the highest layer and what belongs to all layers, such as a last norm,
-            `num_layers` in the lowest one, and one more in the embeddings; these have 2 where there is no layer.
+        num_layers: number of layers between embedding and head.
+        by_parameter: depth of each parameter: 0 in the head, 1 in the highest layer and in parts shared by all layers,
+            such as a final norm, `num_layers` in the lowest one, and one more in the embeddings; embeddings have 2
+            where there is no layer.
     """
 
     num_layers: int
@@ -27,11 +28,11 @@ class LayerDepths:
 
 
 def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
-    """The depth of each parameter by its name.
+    """Return the depth of each parameter by its name.
 
     Args:
         model: a stack of layers with a head.
-        body: the attribute that holds the stack; the summary that an encoder makes of a text counts as head.
+        body: attribute that holds the stack; the encoder's pooler counts as head.
     """
     names = [name for name, _ in model.named_parameters()]
     numbers = [int(match[1]) for name in names if name.startswith(f"{body}.") and (match := _LAYER.search(name))]
@@ -40,6 +41,7 @@ def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
 
 
 def _find_depth(name: str, *, layers: int, body: str) -> int:
+    """Return the depth of the parameter with this name."""
     if not name.startswith(f"{body}.") or name.startswith(f"{body}.summary."):
         return 0
     if match := _LAYER.search(name):

@@ -1,4 +1,4 @@
-"""An encoder that is asked for tokens it cannot see, and how two passages belong together: BERT's pre-training."""
+"""BERT's pre-training model: masked language modelling and next-sentence prediction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from heedful.tensors import Memory, Tokens
 
 
 class MaskedLMHead(nn.Module):
-    """log p(w) = LN(f(W h + b)) E' + c up to a constant, with E the table of the embedding (Devlin et al. 2019).
+    """Head of masked language models: log p(w) = LN(f(W h + b)) E' + c up to a constant, with E the embedding table
+    (Devlin et al. 2019).
 
     Args:
         d_model: width of the hidden vectors.
@@ -27,19 +28,19 @@ class MaskedLMHead(nn.Module):
         self.output = output
 
     def forward(self, hidden: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
-        """What `output` makes logits of."""
+        """Transform hidden vectors into the input of `output`."""
         vectors: Tensor = self.norm(self.activation(self.dense(hidden)))
         return vectors
 
 
 class MaskedLanguageModel(nn.Module):
-    """p(token | all others), and p(the second passage follows | both) (Devlin et al. 2019, 3.1).
+    """Models p(token | all others) and p(the second passage follows | both) (Devlin et al. 2019, 3.1).
 
     Args:
-        encoder: reads passages of which some tokens are hidden; its summary says how passages belong together.
-        masked: from hidden vectors to the vocabulary.
+        encoder: reads passages with masked tokens; its summary represents the pair of passages.
+        masked: head from hidden vectors to the vocabulary.
         relation: W_y of W_y tanh(W_s z_0 + b_s) + b_y, whose inner part is the encoder's summary; logits of no and yes.
-            None where nothing is asked about passages.
+            None without next-sentence prediction.
     """
 
     def __init__(self, encoder: Encoder[Tokens], *, masked: MaskedLMHead, relation: nn.Linear | None) -> None:
@@ -49,6 +50,6 @@ class MaskedLanguageModel(nn.Module):
         self.relation = relation
 
     def forward(self, tokens: Tokens) -> Memory:
-        """What the encoder says of each token and of all together; the heads make logits of it."""
+        """Encode the tokens; the heads turn the memory into logits."""
         memory: Memory = self.encoder(tokens)
         return memory

@@ -1,4 +1,4 @@
-"""End-to-end memory networks: a question that looks at facts again and again (Sukhbaatar et al. 2015)."""
+"""End-to-end memory networks: a question attends to facts in several hops (Sukhbaatar et al. 2015)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ QUESTION_AXIS: Final = "question"
 STEPS_AXIS: Final = "steps"
 
 _DEVIATION: Final = 0.1
-"""Of all parameters at first (4.2)."""
+"""Initial standard deviation of all parameters (4.2)."""
 
 
 @dataclass(frozen=True)
 class StoryInputs:
-    """Facts in their order, and a question about them.
+    """Facts in order, and a question about them.
 
     Attributes:
-        facts: ids of words, -1 where there is none: behind a fact's words, and where a word is unknown.
-        ages: of each fact how many came after it, or stand for time that passed; -1 where there is no fact.
-        question: ids of words, as those of facts.
+        facts: word ids, -1 for padding and unknown words.
+        ages: number of later facts for each fact, or time steps that passed; -1 where there is no fact.
+        question: word ids, padded like facts.
     """
 
     facts: Int[Tensor, "B S J"]
@@ -41,14 +41,14 @@ class StoryInputs:
 
 
 class WeightTying(ABC):
-    """Which tables of embeddings are one (2.2); the first `num_fact_tables` of them are what facts are embedded by.
+    """Which embedding tables are shared (2.2); the first `num_fact_tables` tables embed facts.
 
     Attributes:
-        num_tables: how many there are.
-        num_fact_tables: those that embed facts.
-        question_table: the table of the question's words.
-        answer_table: the table whose rows answers are compared with.
-        has_hop_map: whether what was asked goes through a matrix from hop to hop.
+        num_tables: number of tables.
+        num_fact_tables: number of tables that embed facts.
+        question_table: index of the table of the question's words.
+        answer_table: index of the table whose rows answers are compared with.
+        has_hop_map: whether the query is multiplied by a matrix from hop to hop.
     """
 
     num_tables: int
@@ -59,16 +59,16 @@ class WeightTying(ABC):
 
     @abstractmethod
     def key_table(self, hop: int) -> int:
-        """The table that facts are looked for by."""
+        """Return the index of the table for the keys of a hop."""
 
     @abstractmethod
     def value_table(self, hop: int) -> int:
-        """The table of what they say."""
+        """Return the index of the table for the values of a hop."""
 
 
 @final
 class AdjacentTying(WeightTying):
-    """A^{k+1} = C^k, B = A^1, W^T = C^K: what one hop reads is what the next one looks for."""
+    """Adjacent tying A^{k+1} = C^k, B = A^1, W^T = C^K: the values of one hop are the keys of the next."""
 
     has_hop_map = False
 
@@ -77,40 +77,40 @@ class AdjacentTying(WeightTying):
         self.question_table, self.answer_table = 0, hops
 
     def key_table(self, hop: int) -> int:
-        """A^k."""
+        """Return the index of A^k."""
         return hop
 
     def value_table(self, hop: int) -> int:
-        """C^k."""
+        """Return the index of C^k."""
         return hop + 1
 
 
 @final
 class LayerWiseTying(WeightTying):
-    """A^1 = ... = A^K, C^1 = ... = C^K, and a matrix H: a recurrent network that reads what it looks at."""
+    """Layer-wise tying A^1 = ... = A^K, C^1 = ... = C^K with a matrix H: a recurrent network over its contexts."""
 
     num_tables, num_fact_tables, question_table, answer_table = 4, 2, 2, 3
     has_hop_map = True
 
     def key_table(self, hop: int) -> int:
-        """A."""
+        """Return the index of A."""
         return 0
 
     def value_table(self, hop: int) -> int:
-        """C."""
+        """Return the index of C."""
         return 1
 
 
 class SentenceEmbedding(nn.Module):
-    """Sums of the embeddings of words, by several tables at once (2.1, 4.1).
+    """Sums of word embeddings, by several tables at once (2.1, 4.1).
 
     Args:
-        vocabulary: words.
+        vocabulary: number of words.
         width: d, of a vector.
-        num_tables: how many.
-        ordered: position encoding: element k of word j of J counts 2 (1 - j/J) - 2 (k/d)(1 - 2j/J) times, so that the
-            order of words matters; else each word counts once, a bag of words. The 2 is not in the paper but in its
-            authors' code: words count once on average.
+        num_tables: number of tables.
+        ordered: position encoding: element k of word j of J is weighted by 2 (1 - j/J) - 2 (k/d)(1 - 2j/J), so that the
+            order of words matters; else a bag of words. The 2 is not in the paper but in its authors' code: the mean
+            weight of a word is 1.
     """
 
     def __init__(self, vocabulary: int, width: int, num_tables: int, *, ordered: bool) -> None:
@@ -121,7 +121,7 @@ class SentenceEmbedding(nn.Module):
         self.register_buffer("share", torch.arange(1, width + 1) / width, persistent=False)
 
     def forward(self, words: Int[Tensor, "N J"], first: int, last: int) -> Float[Tensor, "N tables d"]:
-        """A vector of each sentence by the tables from `first` up to `last`; a sentence without words is zeros."""
+        """Embed each sentence by the tables from `first` up to `last`; a sentence without words is zeros."""
         table, word_mask = self.get_tables(first, last), (words >= 0).to(self.weight.dtype)
         if not self.ordered:
             return self._sum_embeddings(words, table, word_mask)
@@ -134,12 +134,13 @@ class SentenceEmbedding(nn.Module):
         return constant_part + share * slope
 
     def get_tables(self, first: int, last: int) -> Float[Tensor, "V width"]:
-        """Some of the tables side by side."""
+        """Return the tables from `first` up to `last`, concatenated."""
         return self.weight[:, first * self.width : last * self.width].contiguous()
 
     def _sum_embeddings(
         self, words: Int[Tensor, "N J"], table: Float[Tensor, "V width"], weights: Float[Tensor, "N J"]
     ) -> Float[Tensor, "N tables d"]:
+        """Sum the word embeddings of each sentence with these weights."""
         if not words.numel():  # of no sentences, or of sentences without words, torch makes no sum
             return table.new_zeros(len(words), table.size(1) // self.width, self.width)
         sums = functional.embedding_bag(words.clamp(min=0), table, per_sample_weights=weights, mode="sum")
@@ -147,7 +148,7 @@ class SentenceEmbedding(nn.Module):
 
 
 class HopUpdate(nn.Module):
-    """u^{k+1} = u^k + o^k, or H u^k + o^k, where o^k is what u^k finds (eq. 1-4)."""
+    """Attention hop after hop: u^{k+1} = u^k + o^k, or H u^k + o^k, where o^k is the context of u^k (eq. 1-4)."""
 
     def __init__(self, hops: int, width: int, *, has_hop_map: bool) -> None:
         super().__init__()
@@ -158,7 +159,7 @@ class HopUpdate(nn.Module):
     def forward(
         self, query: Float[Tensor, "B d"], memories: Sequence[Memory], *, linear: bool = False
     ) -> Float[Tensor, "B d"]:
-        """What the question has become behind the last hop; `linear` takes scores themselves for weights (4.2)."""
+        """Return the query after the last hop; `linear` uses the scores themselves as weights (4.2)."""
         state = query.unsqueeze(1)
         for attention, memory in zip(self.attentions, memories, strict=True):
             visible = (memory.positions >= 0).unsqueeze(1)
@@ -171,10 +172,10 @@ class HopUpdate(nn.Module):
 
 
 class ChainedHops(nn.Module):
-    """All hops look at once, by a distribution over paths (Kim et al. 2017, 4.3): o = E[sum_k c^k], then u^K + o.
+    """All hops at once, as a distribution over paths: o = E[sum_k c^k], then u^K + o (Kim et al. 2017, 4.3).
 
-    Queries do not wait for what was found: u^{k+1} = Q^k u^k where hops are linked. Where they are not, it is
-    sum_i m_i^{k+1} (m_i^k . u^k), all that facts say of the question, as in the authors' code.
+    Queries do not depend on contexts: u^{k+1} = Q^k u^k where hops are linked. Where they are not, it is
+    sum_i m_i^{k+1} (m_i^k . u^k), a sum over all facts, as in the authors' code.
     """
 
     def __init__(self, hops: int, width: int, *, has_links: bool) -> None:
@@ -185,7 +186,7 @@ class ChainedHops(nn.Module):
         assign_roles(self, AttentionRole("cross", STEPS_AXIS, FACTS_AXIS))
 
     def forward(self, query: Float[Tensor, "B d"], memories: Sequence[Memory]) -> Float[Tensor, "B d"]:
-        """What the last query and all that was found say."""
+        """Return the last query plus the sum of all contexts."""
         visible = (memories[0].positions >= 0).unsqueeze(1)
         queries, links = [query], []
         for step, (memory, next_memory) in enumerate(pairwise(memories)):
@@ -209,20 +210,20 @@ class ChainedHops(nn.Module):
 
 
 def _identity_mask(queries: Sequence[Tensor]) -> Float[Tensor, "1 steps steps 1"]:
-    """1 where a step meets itself."""
+    """Return a mask that is 1 where query step and value step are the same."""
     return torch.eye(len(queries), dtype=queries[0].dtype, device=queries[0].device)[None, :, :, None]
 
 
 class MemoryNetwork(nn.Module):
-    """p(answer | story) = softmax(W u), where u is what a question has become after it looked at facts (2.1, 2.2).
+    """Models p(answer | story) = softmax(W u), where u is the question after attending to facts (2.1, 2.2).
 
     Args:
         sentences: embeds facts, questions and answers; the first ids are answers.
-        tying: which of its tables are one.
-        looking: how facts are looked at.
-        answers: how many there are.
+        tying: which embedding tables are shared.
+        looking: attention to the facts.
+        answers: number of answers.
         hops: K.
-        ages: of facts that are told apart, older ones count as the oldest (temporal encoding, 4.1); 0 tells none.
+        ages: number of distinct fact ages, older facts share the last one (temporal encoding, 4.1); 0 for no encoding.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class MemoryNetwork(nn.Module):
         )
 
     def build_memories(self, story: StoryInputs) -> list[Memory]:
-        """What each hop looks at: keys, values and ages of facts; the summary is the question."""
+        """Return the memory of each hop: keys, values and ages of facts; the summary is the question."""
         fact_mask = story.ages >= 0
         facts = self.sentences(story.facts[fact_mask], 0, self.tying.num_fact_tables)
         if self.times is not None:
@@ -262,7 +263,7 @@ class MemoryNetwork(nn.Module):
         ]
 
     def forward(self, story: StoryInputs, *, linear: bool = False) -> Float[Tensor, "B answers"]:
-        """Logits of the answers; `linear` leaves the softmax of attention out, where there is one in each hop."""
+        """Return the logits of the answers; `linear` removes the softmax of attention from each hop."""
         memories = self.build_memories(story)
         options = {"linear": True} if linear else {}
         hidden: Tensor = self.looking(memories[0].summary, memories, **options)

@@ -1,4 +1,4 @@
-"""The memory network as a language model: facts are the words just read (Sukhbaatar et al. 2015, 5)."""
+"""Memory network as a language model: the facts are the words just read (Sukhbaatar et al. 2015, 5)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from heedful.models.interface import Decoder
 from heedful.tensors import Memories, Tokens
 
 _INITIAL_QUERY: Final = 0.1
-"""Of each number of what every word asks first."""
+"""Value of every entry of the constant initial query."""
 
 
 class HopAttention(HeadedAttention):
-    """o = sum_i softmax(u . m_i) c_i over the words that are remembered (eq. 1-3); nothing is projected.
+    """Unprojected attention over the remembered words, o = sum_i softmax(u . m_i) c_i (eq. 1-3).
 
     Args:
-        width: of everything.
-        ages: what their age adds to words; all hops may share it.
+        width: of queries, keys and values.
+        ages: temporal encoding of the words; all hops may share it.
         dropout: probability of dropping a weight.
     """
 
@@ -42,27 +42,28 @@ class HopAttention(HeadedAttention):
         super().__init__(1, d_k=width, d_v=width, relative=ages, weigher=ScoredWeights(DotScore()), dropout=dropout)
 
     def forward(self, query: Float[Tensor, "G Q d"], memory: KVCache, *, mask: AttentionMask) -> Float[Tensor, "G Q d"]:
-        """What is found."""
+        """Return the context of each query."""
         return self._attend(query.unsqueeze(1), memory, mask=mask).squeeze(1)
 
     def compute_trace(self, query: Float[Tensor, "G Q d"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
-        """All that lies between what is asked and what is found."""
+        """Return all intermediate values of the call."""
         return self._build_trace(query.unsqueeze(1), memory, mask=mask.to_dense())
 
 
 class MemoryNetworkDecoder(Decoder):
-    """u^{k+1} = H u^k + o^k, the same for all hops, from a constant u^1; part of it goes through a ReLU (2.2, 5).
+    """Memory network decoder u^{k+1} = H u^k + o^k with shared hops and a constant u^1; part of u goes through a ReLU
+    (2.2, 5).
 
-    A word's key and value are rows of two tables, A and C, which stand side by side, plus vectors of its age. What is
-    asked does not depend on the word at hand but by what is found, in which that word is the youngest.
+    A word's key and value are rows of two tables, A and C, which stand side by side, plus vectors of its age. The query
+    depends on the current word only through the contexts, in which that word is the youngest.
 
     Args:
-        vocabulary: entries.
+        vocabulary: number of entries.
         width: d.
         hops: K.
-        memory: words that are looked at, the one at hand among them.
-        rectified: share of u that goes through a ReLU behind each hop, the last numbers of it.
-        dropout: probability of dropping a number of what is remembered, a weight, and a number of what comes out.
+        memory: number of words attended to, including the current one.
+        rectified: share of u that goes through a ReLU after each hop, its last entries.
+        dropout: probability of dropping an entry of a remembered word, a weight, or an entry of the output.
     """
 
     def __init__(
@@ -79,16 +80,16 @@ class MemoryNetworkDecoder(Decoder):
         assign_roles(self, DECODER_SELF)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """One: all hops look at the words themselves."""
+        """Describe a single layer: all hops attend to the words themselves."""
         return (LayerInfo(f"{len(self.hops)} hops", before=self.visibility.before),)
 
     def init_state(self, memory: Memories | None) -> StackState:
-        """The state before the first token, which looks at nothing else."""
+        """Return the state before the first token; `memory` must be None."""
         assert memory is None, "this remembers what it reads, and nothing else"
         return StackState(None, {}, (LayerState(),))
 
     def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d"], StackState]:
-        """What became of the question at each token, and the state after them."""
+        """Return the query after the last hop for each token, and the new state."""
         rows, length = tokens.positions.shape
         groups = rows // state.width  # the rows of a group side by side, as in a stack
         tables: Tensor = self.embedding(tokens).view(groups, 1, state.width * length, 2 * self.map.in_features)
@@ -107,5 +108,6 @@ class MemoryNetworkDecoder(Decoder):
         return hidden, StackState(layout, {}, (LayerState(memory),), state.width)
 
     def _apply_partial_relu(self, query: Float[Tensor, "G Q d"]) -> Float[Tensor, "G Q d"]:
+        """Apply ReLU to the last entries of each query."""
         linear_part, relu_part = torch.split(query, self.widths, -1)
         return torch.cat((linear_part, functional.relu(relu_part)), -1)

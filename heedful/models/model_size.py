@@ -1,4 +1,4 @@
-"""How large a model is, without the memory to hold it."""
+"""Size, floating-point operations and memory of a model, computed without allocating it."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(
     {"normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "zero_", "fill_", "copy_"}
 )
-"""Random numbers for memory that is not there would load torch's compiler, which takes seconds."""
+"""Functions that fill tensors; on the meta device they would load torch's compiler, which takes seconds."""
 MAX_MODULES: Final = 100_000
-"""Of one model; a thousand layers have half as many."""
+"""Maximum number of modules of a model; a thousand layers have half as many."""
 _LONGEST_RANGE: Final = 2**26
-"""Numbers in a row, of which a model has one for each of its dimensions."""
+"""Maximum length of a range of numbers, of which a model has one for each of its dimensions."""
 _OVERFLOW_MESSAGE: Final = re.compile(r"(?i)overflow|too large|too big|out of range|larger than")
-"""What torch says of sizes that do not fit into 64 bits."""
+"""Matches torch's messages about sizes that exceed 64 bits."""
 _UNCOUNTABLE: Final = 2**63
 _NO_MEMORY_MESSAGE: Final = re.compile(r"can't allocate memory: you tried to allocate (\d+) bytes")
-"""What torch says of memory that the system does not give."""
+"""Matches torch's message about a failed memory allocation."""
 _MAX_OUTPUT_RATIO: Final = 8
-"""An output layer that widens more than this is one over a vocabulary, whose loss is made block by block."""
+"""An output layer that widens more than this is over a vocabulary; its loss is computed block by block."""
 
 
 class _NoFillMode(TorchFunctionMode):
-    """Leaves tensors as they are that somebody wants to fill; makes no row of numbers that has no room."""
+    """Torch function mode that skips filling of tensors and refuses huge ranges."""
 
     def __torch_function__(
         self,
@@ -62,7 +62,7 @@ class _NoFillMode(TorchFunctionMode):
 
 
 class ModelTooLargeError(RecipeError):
-    """A model that was given up while it was built, because it is larger than what may be built."""
+    """Raised while a model is built that exceeds the allowed size."""
 
     def __init__(self, *, bytes_: int, modules: int, max_bytes: float, reason: str = "") -> None:
         self._values = {"bytes_": bytes_, "modules": modules, "max_bytes": max_bytes}
@@ -75,12 +75,12 @@ class ModelTooLargeError(RecipeError):
         super().__init__(f"{reason or 'model'}: the model {what}; make it smaller")
 
     def with_reason(self, reason: str) -> ModelTooLargeError:
-        """The same, whose message begins with what makes the model so large."""
+        """Return the same error with a message that begins with the cause."""
         return ModelTooLargeError(**self._values, reason=reason)  # type: ignore[arg-type]  # a float is one of them
 
 
 class _SizeLimiter:
-    """What a model that is being built has so far; parts that were thrown away again do not count."""
+    """Counts the parameters and modules of a model under construction; discarded ones do not count."""
 
     def __init__(self, *, max_bytes: float, meta: bool) -> None:
         self._max_bytes, self._meta = max_bytes, meta
@@ -90,7 +90,7 @@ class _SizeLimiter:
         self._bytes = self._replaceable = 0
 
     def add_parameter(self, _module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
-        """Counts a parameter; `ModelTooLargeError` where that is too much."""
+        """Count a parameter; raise `ModelTooLargeError` if the model is too large."""
         if parameter is None or threading.get_ident() != self._thread or parameter.is_meta != self._meta:
             return
         size = _count_bytes(parameter)
@@ -102,14 +102,14 @@ class _SizeLimiter:
             self.require_size(tolerance=self._replaceable)
 
     def require_size(self, *, tolerance: int = 0) -> None:
-        """Counts exactly; `ModelTooLargeError` where parameters have more than `tolerance` bytes too many."""
+        """Count exactly; raise `ModelTooLargeError` if parameters exceed the limit by more than `tolerance` bytes."""
         self._parameters = _drop_dead_references(self._parameters)
         self._bytes = sum(_count_bytes(parameter) for ref in self._parameters if (parameter := ref()) is not None)
         if self._bytes > self._max_bytes + tolerance:
             raise self.build_error()
 
     def add_module(self, _module: nn.Module, _name: str, module: nn.Module | None) -> None:
-        """Counts a module, likewise."""
+        """Count a module; raise `ModelTooLargeError` if there are too many."""
         if module is None or threading.get_ident() != self._thread:
             return
         self._modules.append(weakref.ref(module))
@@ -119,31 +119,32 @@ class _SizeLimiter:
                 raise self.build_error()
 
     def build_error(self, *, missing: int = 0) -> ModelTooLargeError:
-        """What is raised; there was no room for `missing` bytes, or they could not be counted."""
+        """Return the error to raise; `missing` bytes could not be allocated or counted."""
         max_bytes = min(self._max_bytes, self._bytes) if missing and missing < _UNCOUNTABLE else self._max_bytes
         return ModelTooLargeError(bytes_=self._bytes + missing, modules=len(self._modules), max_bytes=max_bytes)
 
 
 def _drop_dead_references(references: list[weakref.ref[TensorOrModule]]) -> list[weakref.ref[TensorOrModule]]:
-    """Those that are still there, once each."""
+    """Keep the references to objects that still exist, once each."""
     living = {id(target): reference for reference in references if (target := reference()) is not None}
     return list(living.values())
 
 
 def _count_bytes(parameter: Tensor) -> int:
+    """Return the bytes of a parameter."""
     return parameter.numel() * parameter.element_size()
 
 
 @contextmanager
 def limit_model_size(*, max_bytes: float, meta: bool = False) -> Iterator[None]:
-    """A model that is built inside must stay small enough.
+    """Context manager: a model that is built inside must not exceed this size.
 
     Args:
-        max_bytes: of its parameters.
-        meta: whether those without memory are counted, and not the others.
+        max_bytes: maximum size of its parameters.
+        meta: count parameters on the meta device, and no others.
 
     Raises:
-        ModelTooLargeError: as soon as it is larger, or has more modules than `MAX_MODULES`, so that no time is lost.
+        ModelTooLargeError: as soon as the model is larger, or has more modules than `MAX_MODULES`.
     """
     limiter = _SizeLimiter(max_bytes=max_bytes, meta=meta)
     hooks = (
@@ -166,14 +167,14 @@ def limit_model_size(*, max_bytes: float, meta: bool = False) -> Iterator[None]:
 
 @contextmanager
 def build_without_memory(*, max_bytes: float = math.inf) -> Iterator[None]:
-    """What is built inside has shapes and no memory; it is `limit_model_size` nevertheless."""
+    """Context manager: build models on the meta device, without memory, but with the limit of `limit_model_size`."""
     with limit_model_size(max_bytes=max_bytes, meta=True), torch.device("meta"), _NoFillMode():
         yield
 
 
 @dataclass(frozen=True)
 class ParameterInfo:
-    """One parameter of a model: where it is, its shape, and under which other name it was counted already."""
+    """One parameter of a model: its name, its shape, and the name under which it was counted before."""
 
     name: str
     shape: tuple[int, ...]
@@ -181,7 +182,7 @@ class ParameterInfo:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that it adds to the model; none if it is tied."""
+        """Numbers that the parameter adds to the model; 0 if it is tied."""
         return 0 if self.tied_to is not None else math.prod(self.shape)
 
 
@@ -191,8 +192,9 @@ class ModelSize:
 
     Attributes:
         parameters_info: its parameters, in the order of the modules.
-        forward_flops: floating-point operations to read one source and one target token in sentences of `length`, a
-            multiplication and an addition counting two.
+        forward_flops: floating-point operations to read one source and one target token in sentences of `length`; a
+            multiplication and an addition count as two.
+        length: assumed length of the sentences, in tokens.
     """
 
     parameters_info: tuple[ParameterInfo, ...]
@@ -201,12 +203,12 @@ class ModelSize:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that are learned, tied ones once."""
+        """Number of learned numbers; tied ones count once."""
         return sum(part.num_parameters for part in self.parameters_info)
 
     @property
     def training_flops(self) -> int:
-        """Operations of forward and backward for the same two tokens: three times the forward ones."""
+        """Operations of forward and backward pass for the same two tokens: three times the forward ones."""
         return 3 * self.forward_flops
 
     @property
@@ -221,10 +223,10 @@ class ModelSize:
 
 
 def measure_model(model: nn.Module, *, length: int = 25) -> ModelSize:
-    """The size of a model; works on the meta device.
+    """Return the size of a model; works on the meta device.
 
-    Matrix products are counted, and attention's two products with `length` keys; element-wise work is left out, as is
-    usual (Kaplan et al. 2020, 2.1).
+    Matrix products are counted, and attention's two products with `length` keys; element-wise operations are left out,
+    as usual (Kaplan et al. 2020, 2.1).
     """
     products = sum(module.weight.numel() for module in model.modules() if isinstance(module, nn.Linear))
     attention = sum(
@@ -237,14 +239,14 @@ def measure_model(model: nn.Module, *, length: int = 25) -> ModelSize:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes that training needs beside data and libraries.
+    """Bytes that training needs, without data and libraries.
 
     Attributes:
-        weights: of the model, with fp32 masters and a running average where there are such.
-        gradients: of what learns.
-        moments: what the optimizer remembers of gradients.
-        activations: what one batch keeps for its gradients, right within a factor of about three; None where that
-            cannot be told, as of convolutions over pictures.
+        weights: of the model, including fp32 masters and a running average if there are any.
+        gradients: of the trained parameters.
+        moments: optimizer state.
+        activations: stored activations of one batch, correct within a factor of about three; None if unknown, as for
+            convolutions over pictures.
     """
 
     weights: int
@@ -254,22 +256,22 @@ class TrainingMemory:
 
     @property
     def bytes_without_activations(self) -> int:
-        """All but the activations."""
+        """Sum of everything except the activations."""
         return self.weights + self.gradients + self.moments
 
 
 def estimate_training_memory(
     model: nn.Module, *, moments: int, use_bf16: bool, has_average: bool, tokens: int, length: int
 ) -> TrainingMemory:
-    """What training a model needs; works on the meta device.
+    """Estimate the memory that training a model needs; works on the meta device.
 
     Args:
-        model: with `requires_grad` of what learns.
-        moments: numbers that the optimizer remembers of each gradient: 2 of Adam.
-        use_bf16: whether it computes in bf16, with fp32 masters and sums of gradients.
+        model: with `requires_grad` set on the trained parameters.
+        moments: numbers that the optimizer stores per parameter: 2 for Adam.
+        use_bf16: whether training computes in bf16, with fp32 masters and gradient sums.
         has_average: whether there is a running average of the weights.
-        tokens: in a batch, with padding, on each side.
-        length: tokens of an example, which attention looks at.
+        tokens: tokens in a batch, including padding, on each side.
+        length: tokens of an example, for attention.
     """
     parameters = list(model.parameters())
     num_parameters = sum(parameter.numel() for parameter in parameters)
@@ -285,8 +287,9 @@ def estimate_training_memory(
 
 
 def _count_activations(model: nn.Module, length: int) -> float | None:
-    """Numbers for each token that the backward pass needs: what goes into and comes out of matrix products, weights of
-    attention, and what is normalised or looked up."""
+    """Count the numbers per token that the backward pass needs: inputs and outputs of matrix products, attention
+    weights, and inputs of norms and lookups.
+    """
     total = 0.0
     for module in model.modules():
         match module:
@@ -306,6 +309,7 @@ def _count_activations(model: nn.Module, length: int) -> float | None:
 
 
 def _iter_parameters(model: nn.Module) -> Iterator[ParameterInfo]:
+    """Yield the parameters of a model, with the first name of tied ones."""
     first_names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         first = first_names.setdefault(id(parameter), name)

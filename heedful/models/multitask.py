@@ -1,4 +1,4 @@
-"""One encoder with several heads."""
+"""Multi-task model: one encoder with several heads."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SingleHeadModel: TypeAlias = TextClassifier | TokenClassifier
 
 
 class MultitaskModel(nn.Module):
-    """Shared layers below, a head for each task above (Liu et al. 2019, MT-DNN, section 3).
+    """Shared encoder with a head for each task (Liu et al. 2019, MT-DNN, section 3).
 
     The parameters of the encoder are called `encoder.*`, as in every model with one head, those of a head
     `head-NAME.*`.
 
     Args:
-        heads: a model for each task, all with one and the same encoder.
+        heads: a model for each task, all with the same encoder.
     """
 
     def __init__(self, heads: Mapping[str, SingleHeadModel]) -> None:
@@ -35,11 +35,12 @@ class MultitaskModel(nn.Module):
             self.add_module(_head_key(name), head)
 
     def get_head(self, name: str) -> SingleHeadModel:
-        """The encoder with one of the heads."""
+        """Return the encoder with the head of this task."""
         module = self.get_submodule(_head_key(name))
         assert isinstance(module, SingleHeadModel)
         return module
 
 
 def _head_key(name: str) -> str:
+    """Return the module name of a head."""
     return f"head-{name}"

@@ -1,4 +1,4 @@
-"""Logistic regression of n-grams: what a text's words say of its class, whatever order they stand in."""
+"""N-gram classifier: logistic regression of TF-IDF n-gram features."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAX_ITERATIONS: Final = 100
 
 @final
 class NgramClassifier(nn.Module):
-    """log softmax(b + W x), x the TF-IDF of a text's n-grams, of length 1.
+    """Log-probabilities log softmax(b + W x), where x is the unit-length TF-IDF vector of a text's n-grams.
 
-    Tokens have a row of W of their own; longer n-grams share theirs by a hash of their tokens (Weinberger et al. 2009;
-    Joulin et al. 2017). All of it is solved for by `fit`, and none of it learned by steps.
+    Each token has its own row of W; longer n-grams share rows by a hash of their tokens (Weinberger et al. 2009; Joulin
+    et al. 2017). All parameters are computed by `fit`, none by gradient steps.
 
     Args:
-        vocabulary: how many tokens there are.
-        outputs: how many classes.
-        longest: tokens in an n-gram at most.
+        vocabulary: number of tokens.
+        outputs: number of classes.
+        longest: maximum number of tokens in an n-gram.
         buckets: rows for the n-grams of each length above 1.
     """
 
@@ -41,8 +41,10 @@ class NgramClassifier(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B outputs"]:
-        """Log-probabilities. Neighbours are so in position, but for what is skipped; n-grams that no text had count for
-        nothing."""
+        """Return log-probabilities.
+
+        Skipped tokens do not separate neighbours; n-grams that no training text has are ignored.
+        """
         packed = PackedTokens.from_positions(torch.where(self.rarity[tokens.ids] > 0, tokens.positions, -1))
         ordered_ids = tokens.ids if packed.order is None else tokens.ids.gather(1, packed.order)
         weighted_sum = self.bias.new_zeros(len(ordered_ids), self.outputs)
@@ -58,7 +60,7 @@ class NgramClassifier(nn.Module):
         return (self.bias + weighted_sum * squares.clamp(min=_EPSILON).rsqrt()).log_softmax(-1)
 
     def hash_ngrams(self, ids: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B T_1"]:
-        """The row of the n-gram of so many tokens that begins at each token."""
+        """Return the row of W for the n-gram of this length that begins at each token."""
         if length == 1:
             return ids
         windows = ids.size(1) - length + 1
@@ -76,16 +78,16 @@ class NgramClassifier(nn.Module):
         inverse_penalty: float = 10.0,
         ignored_ids: Collection[int] = (),
     ) -> None:
-        """Solves for the least C sum_texts -log p(label) + |W|^2 / 2, by L-BFGS.
+        """Minimise C sum_texts -log p(label) + |W|^2 / 2 by L-BFGS.
 
-        How rare an n-gram is, 1 + ln((1 + N) / (1 + N_g)) where N_g of N texts have it, is counted before; 0 is how
-        rare one is that none has.
+        The rarity of an n-gram, 1 + ln((1 + N) / (1 + N_g)) where N_g of N texts have it, is counted first; it is 0 for
+        an n-gram that no text has.
 
         Args:
-            texts: their tokens.
-            labels: the class of each.
+            texts: token ids of each text.
+            labels: the class of each text.
             inverse_penalty: C.
-            ignored_ids: tokens that are skipped, also inside of n-grams.
+            ignored_ids: token ids to skip, also inside n-grams.
         """
         is_ignored = torch.zeros(self.vocabulary, dtype=torch.bool)
         is_ignored[list(ignored_ids)] = True
@@ -118,7 +120,9 @@ class NgramClassifier(nn.Module):
 
 
 class _SparseMatrix:
-    """A matrix of few numbers, as sums over bags of rows: several times as fast as torch's sparse products."""
+    """A sparse matrix whose products are computed as embedding bags; several times faster than torch's sparse
+    products.
+    """
 
     def __init__(
         self, row: Int[Tensor, " n"], column: Int[Tensor, " n"], values: Float[Tensor, " n"], shape: tuple[int, int]
@@ -128,18 +132,18 @@ class _SparseMatrix:
         self._column_bags = _group_entries(column, row, values, size=shape[1])
 
     def matmul(self, x: Float[Tensor, "D k"]) -> Float[Tensor, "N k"]:
-        """The product with a dense matrix."""
+        """Multiply by a dense matrix."""
         return _sum_bags(x, *self._row_bags)
 
     def transposed_matmul(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "D k"]:
-        """That of the transpose."""
+        """Multiply the transpose by a dense matrix."""
         return _sum_bags(x, *self._column_bags)
 
 
 def _group_entries(
     targets: Int[Tensor, " n"], sources: Int[Tensor, " n"], values: Float[Tensor, " n"], *, size: int
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " size"], Float[Tensor, " n"]]:
-    """What is summed, where each sum begins, and how often each counts."""
+    """Group the entries by `targets`: return the sorted sources, the start of each group, and the values."""
     order = targets.argsort(stable=True)
     starts = functional.pad(torch.bincount(targets, minlength=size).cumsum(0)[:-1], (1, 0))
     return sources[order], starts, values[order]
@@ -148,13 +152,14 @@ def _group_entries(
 def _sum_bags(
     x: Float[Tensor, "_ k"], sources: Int[Tensor, " n"], starts: Int[Tensor, " size"], values: Float[Tensor, " n"]
 ) -> Float[Tensor, "size k"]:
+    """Sum the weighted rows of `x` in each group."""
     return functional.embedding_bag(sources, x, starts, mode="sum", per_sample_weights=values)
 
 
 def _solve_logistic_regression(
     x: _SparseMatrix, labels: Int[Tensor, " N"], *, outputs: int, inverse_penalty: float
 ) -> tuple[Float[Tensor, "D outputs"], Float[Tensor, " outputs"]]:
-    """Weights and biases of logistic regression of sparse rows."""
+    """Return the weights and biases of logistic regression on sparse features."""
     one_hot_labels = functional.one_hot(labels, outputs).float()
     weight, bias = torch.zeros(x.shape[1], outputs), torch.zeros(outputs)
     optimizer = torch.optim.LBFGS(
@@ -162,7 +167,7 @@ def _solve_logistic_regression(
     )
 
     def compute_loss() -> float:
-        """With its gradient, by hand: sparse products have none that is fast."""
+        """Return the loss and set its gradient by hand: sparse products have no fast autograd."""
         logits = x.matmul(weight) + bias
         logit_gradient = (logits.softmax(-1) - one_hot_labels) * inverse_penalty
         weight.grad, bias.grad = x.transposed_matmul(logit_gradient) + weight, logit_gradient.sum(0)

@@ -1,4 +1,4 @@
-"""An encoder of pairs: one reader for both texts, whose words are aligned and whose summaries are compared."""
+"""Siamese encoder of text pairs: tokens are aligned, and summaries are compared."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from heedful.models.interface import Encoder
 from heedful.tensors import Memory, Tokens
 
 LONGEST_NGRAM: Final = 4
-"""Tokens of the longest n-gram that both texts may have in common."""
+"""Length of the longest n-grams that are compared."""
 ALIGNMENT_SCALE: Final = 10.0
-"""What cosines of tokens are multiplied by before a softmax is taken of them."""
+"""Factor of token cosines before the softmax."""
 DIFFERENCE_SCALE: Final = 0.1
-"""What the vectors of differences are multiplied by, so that few pairs are judged by what is known without them."""
+"""Factor of the learned difference vectors, so that small data sets rely on the untrained features at first."""
 _HASH_FACTOR, _HASH_PRIME = 1_000_003, 2_147_483_647
 _EPSILON: Final = 1e-6
 
 
 @dataclass(frozen=True)
 class PairSide:
-    """One text of each pair, from its first column on.
+    """One text of each pair, moved to the first columns.
 
     Attributes:
-        ids: of its tokens.
-        values: their embeddings, zeros where there is no token.
-        positions: in the pair; -1 where there is no token.
-        rarity: how much each token counts, 0 where there is none.
+        ids: token ids.
+        values: token embeddings, zeros at padding.
+        positions: positions in the pair; -1 at padding.
+        rarity: weight of each token, 0 at padding.
     """
 
     ids: Int[Tensor, "B T"]
@@ -50,17 +50,17 @@ class PairSide:
 
     @property
     def token_mask(self) -> Float[Tensor, "B T"]:
-        """1 where there is a token that counts."""
+        """1 where there is a token of nonzero weight."""
         return (self.rarity > 0).to(self.rarity.dtype)
 
     @property
     def normalized_rarity(self) -> Float[Tensor, "B T"]:
-        """The rarity as weights that sum to 1, or to 0 where no token counts."""
+        """Rarity as weights that sum to 1, or to 0 where all tokens have weight 0."""
         return _normalize_weights(self.rarity)
 
     def iter_ngrams(self) -> Iterator[tuple[Int[Tensor, "B N"], Float[Tensor, "B N"], Float[Tensor, "B N"]]]:
-        """Of each length up to `LONGEST_NGRAM`: numbers that tell n-grams apart, their mean rarity, and 1 where
-        there is one.
+        """Yield, for each length up to `LONGEST_NGRAM`, the hashes of the n-grams, their mean rarity, and 1 where
+        an n-gram exists.
         """
         hashes, rarity_sum, ngram_mask = self.ids, self.rarity, self.token_mask
         for length in range(1, LONGEST_NGRAM + 1):
@@ -77,11 +77,11 @@ class PairSide:
 
 
 class PairFeatures(NamedTuple):
-    """What a pair is judged by.
+    """Features of a text pair.
 
     Attributes:
-        evidence: numbers that say how much the texts have in common, of any scale.
-        difference: vectors that say in what they differ.
+        evidence: numbers that measure how much the texts have in common, of any scale.
+        difference: vectors that represent how they differ.
     """
 
     evidence: Float[Tensor, "B n"]
@@ -90,26 +90,26 @@ class PairFeatures(NamedTuple):
 
 @final
 class PairEncoder(Encoder[Tokens]):
-    """Two texts read by one encoder, aligned and compared.
+    """Siamese encoder: reads both texts with one embedding, aligns and compares them.
 
-    The summary is relu(W [s; v / 10]). s are numbers that need no training, standardised: of the n-grams of one to four
-    tokens the share of each text that the other one has (less, more, and the difference), plain and weighted by
+    The summary is relu(W [s; v / 10]). s are numbers that need no training, standardised: for n-grams of one to four
+    tokens the share of each text that the other one has (minimum, maximum and difference), plain and weighted by
     rarity, and the cosine of both texts' TF-IDF; the difference, the sum and the ratio of their lengths. v are learned:
     u, v, |u - v|, u * v and the cosine of the mean embeddings u and v, weighted by rarity (Conneau et al. 2017, 3.2);
-    sum and difference over both texts of the mean |a - b'|, where b' is what a token a takes from the other text by
+    sum and difference over both texts of the mean |a - b'|, where b' is the context of a token a in the other text by
     attention (Parikh et al. 2016, eq. 2; there a feed-forward network takes the place of the distance); and the mean
     cosines of a and b'.
 
-    A token weighs its rarity, ln((1 + N) / (1 + N_t)) + 1 where N_t of N texts have it (TF-IDF). `fit` counts
-    it, and how s is spread; before that all tokens weigh the same.
+    A token is weighted by its rarity, ln((1 + N) / (1 + N_t)) + 1 where N_t of N texts have it (TF-IDF). `fit` counts
+    it, and measures the mean and deviation of s; before that all tokens have the same weight.
 
     Premise and hypothesis are segments 0 and 1 of the tokens.
 
     Args:
-        embedding: of the tokens, without positions: what is compared are words, wherever they stand.
-        vocabulary: how many tokens there are.
+        embedding: token embedding without positions, because words are compared regardless of their position.
+        vocabulary: number of tokens.
         features: width of the summary.
-        dropout: on v, and on nothing else: s has few entries, each of which counts.
+        dropout: dropout of v only: s has few entries, each of which counts.
     """
 
     def __init__(self, embedding: TokenEmbedding, *, vocabulary: int, features: int, dropout: float = 0.0) -> None:
@@ -128,7 +128,7 @@ class PairEncoder(Encoder[Tokens]):
         self.dropout = Dropout(dropout)
 
     def forward(self, source: Tokens) -> Memory:
-        """A slot for each token of the first text, then one for each of the second; the summary compares them."""
+        """Return a slot for each token of the first text, then of the second; the summary compares both texts."""
         first, second = self._split_sides(source)
         evidence, difference = self._compare_sides(first, second)
         standardized = (evidence - self.mean) / self.deviation
@@ -138,11 +138,11 @@ class PairEncoder(Encoder[Tokens]):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[Tokens], *, ignored_ids: Sequence[int]) -> None:
-        """Counts how rare tokens are and how the numbers that are compared are spread, in pairs to learn from.
+        """Count token rarities and measure mean and deviation of the untrained features on training pairs.
 
         Args:
             batches: the pairs, on the device of the model; the model is in evaluation mode.
-            ignored_ids: tokens that stand for no text, which weigh nothing.
+            ignored_ids: token ids that represent no text, such as special tokens; their weight is 0.
         """
         texts, document_counts = 0, torch.zeros(len(self.rarity), dtype=torch.long)
         for tokens in batches:
@@ -167,11 +167,12 @@ class PairEncoder(Encoder[Tokens]):
         self.deviation.copy_(torch.where(deviation > _EPSILON, deviation, 1.0))
 
     def freeze_statistics(self) -> None:
-        """Keeps what `fit` has counted out of every update."""
+        """Exclude the statistics of `fit` from gradient updates."""
         for parameter in (self.rarity, self.mean, self.deviation):
             parameter.requires_grad_(False)
 
     def _split_sides(self, source: Tokens) -> tuple[PairSide, PairSide]:
+        """Split the tokens into both texts."""
         assert source.segments is not None, "the texts of a pair are told apart by segments"
         embedded = self.embedding(source)
         token_mask = source.positions >= 0
@@ -182,7 +183,7 @@ class PairEncoder(Encoder[Tokens]):
         )
 
     def _build_side(self, source: Tokens, embedded: Tensor, positions: Tensor) -> PairSide:
-        """The tokens at these positions, moved to the first columns."""
+        """Return the tokens at these positions, moved to the first columns."""
         packed = PackedTokens.from_positions(positions)
         width = max(1, int(packed.lengths.max()))
         columns = torch.arange(positions.size(1), device=positions.device).expand_as(positions)
@@ -199,6 +200,7 @@ class PairEncoder(Encoder[Tokens]):
         )
 
     def _compare_sides(self, first: PairSide, second: PairSide) -> PairFeatures:
+        """Return the features of both texts."""
         u, v = ((side.normalized_rarity.unsqueeze(1) @ side.values).squeeze(1) for side in (first, second))
         similarities, distances = zip(
             self._align_sides(self.first_looks, first, second),
@@ -216,7 +218,7 @@ class PairEncoder(Encoder[Tokens]):
         return PairFeatures(torch.stack(evidence, -1), DIFFERENCE_SCALE * difference)
 
     def _align_sides(self, attention: Attention, side: PairSide, other: PairSide) -> tuple[Tensor, Tensor]:
-        """How close the tokens of a side are to what they find in the other one, and how far from it in each entry."""
+        """Align the tokens of one text with the other; return their mean similarity and mean distance per entry."""
         query, key = (
             ALIGNMENT_SCALE**0.5 * functional.normalize(text.values, dim=-1, eps=_EPSILON) for text in (side, other)
         )
@@ -228,16 +230,17 @@ class PairEncoder(Encoder[Tokens]):
 
 
 def _normalize_weights(weights: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """Scale the weights of each row to sum to 1."""
     return weights / weights.sum(1, keepdim=True).clamp(min=_EPSILON)
 
 
 def _symmetric_features(first: Tensor, second: Tensor) -> list[Tensor]:
-    """What is said of both texts alike, and of their order."""
+    """Return minimum, maximum and difference of two values."""
     return [torch.minimum(first, second), torch.maximum(first, second), first - second]
 
 
 def _ngram_overlaps(first: PairSide, second: PairSide) -> Iterator[Tensor]:
-    """What n-grams of each length say: seven numbers a length, zeros where a batch has no longer ones."""
+    """Yield seven overlap features per n-gram length; zeros for lengths that the batch does not have."""
     num_missing = 7 * LONGEST_NGRAM
     for (first_ngrams, first_rarity, first_mask), (second_ngrams, second_rarity, second_mask) in zip(
         first.iter_ngrams(), second.iter_ngrams(), strict=False
@@ -265,18 +268,19 @@ def _match_ngrams(
     second: Int[Tensor, "B M"],
     second_mask: Float[Tensor, "B M"],
 ) -> Float[Tensor, "B N M"]:
-    """1 where n-grams are the same."""
+    """Return 1 where n-grams of both texts are equal."""
     return (first.unsqueeze(2) == second.unsqueeze(1)) * first_mask.unsqueeze(2) * second_mask.unsqueeze(1)
 
 
 def _bilinear_product(
     left: Float[Tensor, "B N"], middle: Float[Tensor, "B N M"], right: Float[Tensor, "B M"]
 ) -> Float[Tensor, " B"]:
+    """Return left^T middle right for each row."""
     return (left.unsqueeze(1) @ middle @ right.unsqueeze(2)).flatten()
 
 
 def _length_features(first: PairSide, second: PairSide) -> list[Tensor]:
-    """How much longer one text is, how long both are, and the logarithm of their ratio."""
+    """Return the difference, the sum and the log ratio of both lengths."""
     first_length, second_length = first.token_mask.sum(1), second.token_mask.sum(1)
     return [
         (first_length - second_length).abs(),

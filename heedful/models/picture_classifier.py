@@ -1,4 +1,4 @@
-"""What every model promises that tells classes of pictures, and those that see the whole picture at once."""
+"""Interface of image classifiers, and classifiers that read the whole image at once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class GlimpseTrace:
-    """What a model saw in its looks at pictures; M times at each of B, independently.
+    """Outputs of an image classifier for M independent runs over each of B images.
 
     Attributes:
-        logits: of the classes after each glimpse; once where the picture is seen whole.
-        locations: where it looked, down and across, from -1 to 1; G = 0 where it is seen whole.
-        log_probabilities: of each place, in nats; 0 where the model does not choose.
-        baselines: the reward that the model expects before each glimpse.
+        logits: class logits after each glimpse; one entry if the model reads the whole image.
+        locations: glimpse locations, row and column from -1 to 1; G = 0 if the model reads the whole image.
+        log_probabilities: of each location, in nats; 0 where the model does not choose.
+        baselines: the reward that the model predicts before each glimpse.
     """
 
     logits: Float[Tensor, "B M T classes"]
@@ -29,29 +29,29 @@ class GlimpseTrace:
 
 
 class PictureClassifier(nn.Module, ABC):
-    """Tells the classes of pictures; all its randomness is given, so what comes out of a row is its own affair.
+    """Base class of image classifiers; random numbers are passed in, so rows are independent of each other.
 
     Attributes:
-        patch_sizes: sides of the squares that are seen around a place, in pixels; none where the picture is seen whole.
+        patch_sizes: side lengths of the patches of a glimpse, in pixels; empty if the model reads the whole image.
     """
 
     patch_sizes: tuple[int, ...] = ()
 
     @abstractmethod
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
-        """Looks M times at each picture.
+        """Classify each image M times.
 
         Args:
-            pictures: from 0 to 1.
-            uniforms: numbers from 0 to 1, uniform and independent, two for each glimpse.
+            pictures: pixel values from 0 to 1.
+            uniforms: independent uniform numbers from 0 to 1, two for each glimpse.
         """
 
 
 class WholePictureClassifier(PictureClassifier):
-    """Layers that see everything at once: what models that look here and there are compared with.
+    """Classifier that reads the whole image at once, as a baseline for glimpse models.
 
     Args:
-        layers: from pictures to logits.
+        layers: from images to logits.
     """
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
@@ -59,7 +59,7 @@ class WholePictureClassifier(PictureClassifier):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
-        """One look is like another."""
+        """Classify each image once; `uniforms` is ignored."""
         logits: Tensor = self.layers(pictures.to(next(self.parameters()).dtype))
         no_locations = torch.zeros(len(pictures), 1, 0, 2, device=pictures.device)
         return GlimpseTrace(logits.float()[:, None, None], no_locations, no_locations[..., 0], no_locations[..., 0])

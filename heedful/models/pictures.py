@@ -1,7 +1,7 @@
-"""What looks at pictures: convolutional networks, and the memory that a decoder reads of them.
+"""Convolutional image networks, and the memory that a decoder reads from them.
 
-A network makes a plane of annotations, one for each region of a picture (Xu et al. 2015, 3.1.1); an encoder makes a
-memory of them. The two are apart, because a network that learns nothing looks at each picture once, before training.
+A network computes an annotation for each region of a picture (Xu et al. 2015, 3.1.1); an encoder makes a memory of
+them. The two are separate, because a frozen network reads each picture only once, before training.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class VisionBackbone(nn.Module):
-    """A convolutional network without its classifier.
+    """Convolutional image network without its classifier.
 
-    Abstract: each family says what its layers are.
+    Abstract: subclasses define the layers.
 
     Attributes:
-        mean: of each colour, from 0 to 1, in the pictures that it was trained with.
+        mean: of each colour channel, from 0 to 1, in the training images.
         deviation: likewise.
-        layers: from colours to annotations.
+        layers: from colour channels to annotations.
         d_annotation: channels of a region.
     """
 
@@ -53,7 +53,7 @@ class VisionBackbone(nn.Module):
         self.d_annotation = d_annotation
 
     def forward(self, pictures: Pixels) -> Annotations:
-        """An annotation of each region; pictures are as `heedful.data.pictures` reads them."""
+        """Return an annotation of each region; images are as `heedful.data.pictures` reads them."""
         reference = next(self.parameters())
         mean, deviation = (reference.new_tensor(values) for values in (self.mean, self.deviation))
         colours = ((pictures.to(reference.dtype) / 255 - mean) / deviation).permute(0, 3, 1, 2)
@@ -62,7 +62,9 @@ class VisionBackbone(nn.Module):
 
 
 class SmallVisionBackbone(VisionBackbone):
-    """A convolution of stride 2 for each width, and `extra_convolutions` of stride 1 behind each; to be trained from scratch."""
+    """Small backbone to train from scratch: per width, one convolution of stride 2 and `extra_convolutions` of
+    stride 1.
+    """
 
     def __init__(self, widths: Sequence[int], *, extra_convolutions: int = 0) -> None:
         layers: list[nn.Module] = []
@@ -75,7 +77,7 @@ class SmallVisionBackbone(VisionBackbone):
 
 
 class ResNet(VisionBackbone):
-    """Residual networks (He et al. 2016, table 1), up to the stage whose regions are as large as wanted.
+    """Residual networks (He et al. 2016, table 1), up to the stage with the wanted region size.
 
     Args:
         depth: 18, 34, 50 or 101, layers of the whole network.
@@ -100,10 +102,10 @@ class ResNet(VisionBackbone):
 
 
 class EfficientNetLite0(VisionBackbone):
-    """EfficientNet-B0 without squeeze and excitation, by relu6 (Tan and Le 2019, table 1; TensorFlow's lite0).
+    """EfficientNet-lite0: B0 without squeeze and excitation, with ReLU6 (Tan and Le 2019, table 1; TensorFlow's lite0).
 
     Args:
-        stride: pixels from one region to the next: 32, its last layer, or 16, the last block with such regions.
+        stride: pixels from one region to the next: 32 for the last layer, or 16 for the last block with such regions.
     """
 
     mean, deviation = (127 / 255,) * 3, (128 / 255,) * 3
@@ -135,15 +137,15 @@ class EfficientNetLite0(VisionBackbone):
 
 
 class RegionEncoder(Encoder[Annotations]):
-    """The regions of a picture as a memory: a map of each annotation, a norm, and where the region is.
+    """Encodes the regions of an image as a memory: linear map, norm and location embedding.
 
-    The summary is the mean of the slots, from which decoders begin (Xu et al. 2015, 3.1.2).
+    The summary is the mean of the slots, which initialises decoders (Xu et al. 2015, 3.1.2).
 
     Args:
-        d_annotation: channels of what looked at the picture.
+        d_annotation: channels of the image network.
         d_model: width of the slots.
-        rows: of regions, for which there are places; None adds no places.
-        dropout: of the slots.
+        rows: maximum number of rows and columns of regions for the location embedding; None adds no locations.
+        dropout: dropout of the slots.
     """
 
     def __init__(self, d_annotation: int, d_model: int, *, rows: int | None = None, dropout: float = 0.0) -> None:
@@ -154,7 +156,7 @@ class RegionEncoder(Encoder[Annotations]):
         self.places = None if rows is None else nn.Parameter(0.02 * torch.randn(2, rows, d_model))
 
     def forward(self, source: Annotations) -> Memory:
-        """A slot for each region, row after row."""
+        """Return a slot for each region, row by row."""
         slots = self.map(source.to(self.map.weight.dtype))
         if self.places is not None:
             row_vectors, column_vectors = self.places
@@ -166,7 +168,7 @@ class RegionEncoder(Encoder[Annotations]):
 
 
 class PictureEncoder(Encoder[Pixels]):
-    """A network that learns together with all that reads it."""
+    """Image network and region encoder that are trained together."""
 
     def __init__(self, vision: VisionBackbone, regions: RegionEncoder) -> None:
         super().__init__()
@@ -174,6 +176,6 @@ class PictureEncoder(Encoder[Pixels]):
         self.regions = regions
 
     def forward(self, source: Pixels) -> Memory:
-        """A slot for each region."""
+        """Return a slot for each region."""
         memory: Memory = self.regions(self.vision(source))
         return memory

@@ -1,4 +1,4 @@
-"""Recurrent decoders: one fixed context, attention before each step, attention after it."""
+"""Recurrent decoders: a fixed context, attention before each step, or attention after it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from heedful.tensors import SOURCE, Memories, Tokens, as_mapping, select_memorie
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """What a recurrent decoder remembers.
+    """Decoding state of a recurrent decoder.
 
     Attributes:
-        cells: of each layer.
-        summary: the summary of the source, where it is read again.
-        memories: each memory, where there is attention.
-        fed_vector: the last attentional vector, where it is fed back.
+        cells: state of each layer.
+        summary: the summary of the source, if it is used at every step.
+        memories: the prepared memories, if there is attention.
+        fed_vector: the last attentional vector, if it is fed back (input feeding).
     """
 
     cells: tuple[CellState, ...]
@@ -43,17 +43,17 @@ class RecurrentState:
 
 
 class StateInit(nn.Module, ABC):
-    """From an encoder's summary to the states in which a decoder begins; `source` is where these come from."""
+    """Base class: turns the encoder's summary into the initial states of a decoder."""
 
     source: ClassVar[Literal["summary", "layer"]] = "summary"
 
     @abstractmethod
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """A state for each layer."""
+        """Return a state for each layer."""
 
 
 class LinearStateInit(StateInit):
-    """s_0 = tanh(W summary + b), another W for each layer (Bahdanau et al. 2015, A.2.2)."""
+    """Initial state s_0 = tanh(W summary + b), with its own W for each layer (Bahdanau et al. 2015, A.2.2)."""
 
     def __init__(self, d_summary: int, cells: Sequence[RecurrentCell]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LinearStateInit(StateInit):
         self.init_functions = tuple(type(cell).init_state for cell in cells)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """Through a map for each layer."""
+        """Apply the linear map of each layer."""
         return tuple(
             init_state(torch.tanh(linear(summary)))
             for init_state, linear in zip(self.init_functions, self.maps, strict=True)
@@ -69,9 +69,9 @@ class LinearStateInit(StateInit):
 
 
 class CopyEncoderState(StateInit):
-    """Each layer goes on where the same layer of the encoder ended, without a map between (Sutskever et al. 2014).
+    """Initial state copied from the same layer of the encoder, without a map (Sutskever et al. 2014).
 
-    The summary holds side by side all that the cells remember, as `recurrent_encoder.every_layer` puts it there.
+    The summary is the concatenation of all cell states, as `recurrent_encoder.take_all_layers` returns it.
     """
 
     source = "layer"
@@ -81,13 +81,15 @@ class CopyEncoderState(StateInit):
         self.widths = [[cell.d_state] * cell.num_parts for cell in cells]
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """The summary, cut into the parts of each layer's state."""
+        """Split the summary into the state of each layer."""
         parts = iter(torch.split(summary, [width for widths in self.widths for width in widths], -1))
         return tuple(tuple(next(parts) for _ in widths) for widths in self.widths)
 
 
 class MLPStateInit(StateInit):
-    """Each part of each layer's state by a network of its own, tanh(V tanh(U summary)) (Xu et al. 2015, 3.1.2)."""
+    """Initial state tanh(V tanh(U summary)), with a network for each part of each layer's state (Xu et al. 2015,
+    3.1.2).
+    """
 
     def __init__(self, d_summary: int, cells: Sequence[RecurrentCell]) -> None:
         super().__init__()
@@ -97,30 +99,30 @@ class MLPStateInit(StateInit):
         self.maps = nn.ModuleList(build_xavier_linear(width, width) for width in widths)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """Output and memory alike, part by part."""
+        """Apply the network of each part."""
         maps = zip(self.hidden, self.maps, strict=True)
         state_parts = iter([torch.tanh(outer(torch.tanh(inner(summary)))) for inner, outer in maps])
         return tuple(tuple(next(state_parts) for _ in range(count)) for count in self.parts)
 
 
 ContextUse: TypeAlias = Callable[[Float[Tensor, "B d_summary"], int], tuple[Float[Tensor, "B T d_summary"], ...]]
-"""What of the source's summary enters the gates, and the readout, of so many steps, besides their tokens."""
+"""Maps the source's summary and a number of steps to further inputs of the gates and the readout."""
 
 
 def use_at_start(_summary: Float[Tensor, "B d_summary"], _steps: int) -> tuple[()]:
-    """Nothing: the summary only made the first state (Sutskever et al. 2014)."""
+    """Return no step inputs: the summary only makes the initial state (Sutskever et al. 2014)."""
     return ()
 
 
 def use_at_every_step(summary: Float[Tensor, "B d_summary"], steps: int) -> tuple[Float[Tensor, "B T d_summary"]]:
-    """All of it, the same at each step (Cho et al. 2014, section 2.2)."""
+    """Return the summary as an input of each step (Cho et al. 2014, section 2.2)."""
     return (summary.unsqueeze(1).expand(-1, steps, -1),)
 
 
 class ContextDecoder(Decoder):
-    """The source as one vector: sequence to sequence before attention (Sutskever et al. 2014; Cho et al. 2014).
+    """Decoder with one vector for the source, without attention (Sutskever et al. 2014; Cho et al. 2014).
 
-    The readout is of state, embedding, and what of the summary is used; those of several memories stand side by side.
+    The readout reads state, embedding and the used summary; the summaries of several memories are concatenated.
     """
 
     def __init__(
@@ -142,17 +144,19 @@ class ContextDecoder(Decoder):
         self.memory_names = tuple(names)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """Those of the stack, which begin where the source ended; its summary may enter the lowest at each token."""
+        """Describe the stack, which starts from the summary; the summary may also enter the lowest layer at each
+        token.
+        """
         first, *others = (replace(level, starts=self.start.source) for level in self.stack.describe_layers())
         return (replace(first, context=self.use is use_at_every_step), *others)
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token."""
+        """Return the state before the first token."""
         summary = _concat_features([item.summary for item in select_memories(memory, self.memory_names).values()])
         return RecurrentState(self.start(summary), summary=summary)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         assert state.summary is not None
         x = self.embedding(tokens)
         context = self.use(state.summary, x.size(1))
@@ -162,9 +166,9 @@ class ContextDecoder(Decoder):
 
 
 class RecurrentDecoder(Decoder):
-    """A stack that looks at nothing but its own past: the vanilla recurrent language model (Mikolov et al. 2010).
+    """Recurrent decoder without a memory, the vanilla recurrent language model (Mikolov et al. 2010).
 
-    Dropout is on what comes out.
+    Dropout is applied to the output.
     """
 
     def __init__(self, embedding: TokenEmbedding, stack: RecurrentStack, *, dropout: float = 0.0) -> None:
@@ -174,12 +178,12 @@ class RecurrentDecoder(Decoder):
         self.dropout = Dropout(dropout)
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token, of as many rows as that has."""
+        """Return an empty state; the number of rows follows from the first tokens."""
         select_memories(memory, [])
         return RecurrentState(())
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         x = self.embedding(tokens)
         old_state = state.cells or self.stack.init_state(len(x), x)
         hidden, cells = self.stack(x, old_state, positions=tokens.positions)
@@ -188,7 +192,7 @@ class RecurrentDecoder(Decoder):
 
 
 class ContextGate(nn.Module):
-    """beta c with beta = sigmoid(w q + b): how much of what was found is read at all (Xu et al. 2015, 4.2.1)."""
+    """Gated context beta c with beta = sigmoid(w q + b) (Xu et al. 2015, 4.2.1)."""
 
     def __init__(self, d_query: int) -> None:
         super().__init__()
@@ -197,22 +201,22 @@ class ContextGate(nn.Module):
     def forward(
         self, query: Float[Tensor, "B Q d_query"], context: Float[Tensor, "B Q d_value"]
     ) -> Float[Tensor, "B Q d_value"]:
-        """The contexts, each times a number of its query."""
+        """Multiply each context by the gate of its query."""
         gated: Tensor = torch.sigmoid(self.map(query)) * context
         return gated
 
 
 class SourceAttention(nn.Module):
-    """How a decoder with attention reads its source, or several.
+    """Attention of a recurrent decoder to one or several memories, with the initial state.
 
-    Of several memories the contexts stand side by side, and so do the summaries that the first state is made of. The
+    The contexts of several memories are concatenated, and so are the summaries that make the initial state. The
     attention to the memory `source` is called `across`, that to any other `across-NAME`.
 
     Args:
         across: attention to the only memory, or to several by name.
-        start: the first state.
-        visibility: which slots a step may see.
-        gate: of the contexts.
+        start: makes the initial state.
+        visibility: mask function of the attention.
+        gate: gate of the contexts.
     """
 
     def __init__(
@@ -233,12 +237,12 @@ class SourceAttention(nn.Module):
         self.gate = gate
 
     def add_attention_layer(self, layers: tuple[LayerInfo, ...]) -> tuple[LayerInfo, ...]:
-        """These levels, which begin where the source ended, and the attention on top of them."""
+        """Append the description of the attention to those of the layers below, which start from the summary."""
         initialized = tuple(replace(layer, starts=self.start.source) for layer in layers)
         return (*initialized, LayerInfo("attention", across=tuple(self.module_names)))
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token: keys are projected once."""
+        """Return the state before the first token, with projected keys."""
         memories = select_memories(memory, self.module_names)
         prepared = {
             name: PreparedMemory.from_memory(self._get_attention(name), item) for name, item in memories.items()
@@ -250,7 +254,7 @@ class SourceAttention(nn.Module):
     def forward(
         self, query: Float[Tensor, "B Q d"], memories: Mapping[str, PreparedMemory], *, positions: Int[Tensor, "B Q"]
     ) -> Float[Tensor, "B Q d_value"]:
-        """What queries at these positions take from the memories."""
+        """Return the contexts of queries at these positions."""
         contexts = [
             memory.attend(self._get_attention(name), query, positions=positions, mask_function=self.visibility)
             for name, memory in memories.items()
@@ -259,16 +263,18 @@ class SourceAttention(nn.Module):
         return context if self.gate is None else self.gate(query, context)
 
     def _get_attention(self, name: str) -> Attention:
+        """Return the attention to a memory."""
         attention: Attention = getattr(self, self.module_names[name])
         return attention
 
 
 def _concat_features(vectors: Sequence[Float[Tensor, "*B _"]]) -> Float[Tensor, "*B d"]:
+    """Concatenate along the last axis."""
     return vectors[0] if len(vectors) == 1 else torch.cat(list(vectors), -1)
 
 
 class _StepwiseDecoder(Decoder):
-    """Cells that cannot read a token before they know what was found for the one before it."""
+    """Base class of decoders that need the context of each step before the next one."""
 
     def __init__(
         self, embedding: TokenEmbedding, column: RecurrentCellStack, *, reading: SourceAttention, readout: Readout
@@ -280,24 +286,25 @@ class _StepwiseDecoder(Decoder):
         self.readout = readout
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token."""
+        """Return the state before the first token."""
         return self.reading.init_state(memory)
 
 
 class BahdanauDecoder(_StepwiseDecoder):
-    """Attention first: c_t by the state before, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015, 3.1 and A.2.2).
+    """Decoder with attention before each step: c_t from s_{t-1}, then s_t = f(y, c_t, s_{t-1}) (Bahdanau et al. 2015,
+    3.1 and A.2.2).
 
-    The lowest cell's output asks, and c_t enters its gates. The next word is read from s_t, y_{t-1} and c_t (eq. 4; the
-    appendix has s_{t-1} in its place).
+    The query is the lowest cell's output, and c_t enters its gates. The next word is read from s_t, y_{t-1} and c_t
+    (eq. 4; the appendix has s_{t-1} in its place).
     """
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """The cells; what attention found enters the lowest."""
+        """Describe the cells, with attention entering the lowest one."""
         first, *others, attention = self.reading.add_attention_layer(self.column.describe_layers())
         return (replace(first, across=attention.across), *others)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         x = self.embedding(tokens)
         projected, token_mask = self.column.project_inputs(x), (tokens.positions >= 0).unsqueeze(-1)
         cells = state.cells
@@ -314,7 +321,8 @@ class BahdanauDecoder(_StepwiseDecoder):
 
 
 class LuongDecoder(Decoder):
-    """Attention last: h_t asks, and tanh(W [c_t; h_t]) is read, but not fed back (Luong et al. 2015, section 3.1).
+    """Decoder with attention after each step: h_t is the query and tanh(W [c_t; h_t]) the output, without input
+    feeding (Luong et al. 2015, section 3.1).
 
     All tokens of a chunk go through the stack at once.
     """
@@ -329,40 +337,40 @@ class LuongDecoder(Decoder):
         self.readout = readout
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """The stack, and attention on top of it."""
+        """Describe the stack, and attention on top of it."""
         return self.reading.add_attention_layer(self.stack.describe_layers())
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token."""
+        """Return the state before the first token."""
         return self.reading.init_state(memory)
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
-        """Attentional vectors of the tokens and the state after them."""
+        """Return the attentional vectors of the tokens and the state after them."""
         hidden, cells = self.stack(self.embedding(tokens), state.cells, positions=tokens.positions)
         context = self.reading(hidden, state.memories, positions=tokens.positions)
         return self.readout(hidden, context), replace(state, cells=cells)
 
 
 class InputFeedingDecoder(_StepwiseDecoder):
-    """Luong's decoder whose attentional vector enters the next step (Luong et al. 2015, section 3.3).
+    """Luong's decoder with input feeding: the attentional vector enters the next step (Luong et al. 2015, section 3.3).
 
-    The highest cell's output asks. The attentional vector is what the readout makes of state and context, and enters
-    the gates of the lowest cell.
+    The query is the highest cell's output. The attentional vector is the readout of state and context, and enters the
+    gates of the lowest cell.
     """
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """The cells, and attention on top, which is fed to the lowest at the next token."""
+        """Describe the cells, and attention on top, fed to the lowest cell at the next token."""
         first, *others = self.reading.add_attention_layer(self.column.describe_layers())
         return (replace(first, fed=True), *others)
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """The state before the first token, when nothing was fed yet."""
+        """Return the state before the first token, with an attentional vector of zeros."""
         state = super().init_state(memory)
         output = state.cells[-1][0]
         return replace(state, fed_vector=output.new_zeros(len(output), self.readout.d_output))
 
     def forward(self, tokens: Tokens, state: RecurrentState) -> tuple[Float[Tensor, "B T d_output"], RecurrentState]:
-        """Attentional vectors of the tokens and the state after them."""
+        """Return the attentional vectors of the tokens and the state after them."""
         fed_vector = state.fed_vector
         assert fed_vector is not None
         projected, token_mask = (

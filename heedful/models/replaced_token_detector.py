@@ -1,4 +1,4 @@
-"""A small model that makes plausible tokens, and a larger one that finds them out: ELECTRA's pre-training."""
+"""ELECTRA's pre-training model: a small generator and a discriminator of replaced tokens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from heedful.tensors import Tokens
 
 
 class ReplacedTokenDetector(nn.Module):
-    """p(this token is not what was written) for every token (Clark et al. 2020, section 2).
+    """Models p(token was replaced) for every token (ELECTRA; Clark et al. 2020, section 2).
 
     Args:
-        generator: fills what is hidden; needed for training alone, None where a model is only used.
-        encoder: reads what the generator made of the text, and is what pre-training is for.
+        generator: fills masked tokens; needed for training only, None for inference.
+        encoder: the discriminator, which reads the generator's text; the result of pre-training.
         d_model: width of its hidden vectors.
         activation: between the two maps of the head.
     """
@@ -31,7 +31,7 @@ class ReplacedTokenDetector(nn.Module):
         self.verdict = nn.Linear(d_model, 1)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T"]:
-        """The logit of having been replaced: w' f(W h + b) + c."""
+        """Return the logit of having been replaced for each token: w' f(W h + b) + c."""
         hidden = self.encoder(tokens).values
         logits: Tensor = self.verdict(self.activation(self.dense(hidden))).squeeze(-1)
         return logits

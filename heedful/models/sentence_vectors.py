@@ -1,4 +1,4 @@
-"""Texts as vectors the way that models of sentence-transformers make them: tokens are pooled, then mapped."""
+"""Sentence embeddings as in sentence-transformers: pooling followed by further maps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from heedful.blocks.recurrent import CellState
 from heedful.models.encoders import Pooler, mean_pool
 
 PoolingMode: TypeAlias = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
-"""What is made of the hidden vectors: of the first token; the largest number of each dimension; the mean; the sum over
-the root of how many there are; the mean in which token t of 1, 2 ... counts t times (Muennighoff 2022); of the last
-token."""
+"""Ways of pooling: the first token; the maximum of each dimension; the mean; the sum divided by the root of the number
+of tokens; the mean in which token t of 1, 2 ... has weight t (Muennighoff 2022); the last token."""
 POOLING_MODES: Final[Sequence[PoolingMode]] = (
     "cls",
     "max",
@@ -25,15 +24,15 @@ POOLING_MODES: Final[Sequence[PoolingMode]] = (
     "weightedmean",
     "lasttoken",
 )
-"""In the order in which several are put side by side."""
+"""All pooling modes, in the order in which their results are concatenated."""
 
 
 @final
 class MultiModePooler(Pooler):
-    """One vector of the hidden vectors of all tokens, special ones too; of several modes one behind the other.
+    """Pools the hidden vectors of all tokens, including special ones, by one or several modes.
 
     Args:
-        modes: at least one; their order here does not matter.
+        modes: at least one; the results are concatenated in the order of `POOLING_MODES`.
     """
 
     def __init__(self, modes: Iterable[PoolingMode]) -> None:
@@ -43,7 +42,7 @@ class MultiModePooler(Pooler):
         self.modes = tuple(mode for mode in POOLING_MODES if mode in chosen)
 
     def extra_repr(self) -> str:
-        """What `print` says of it besides its parts."""
+        """Return the settings that `print` shows for this module."""
         return f"modes={', '.join(self.modes)}"
 
     def forward(
@@ -52,13 +51,14 @@ class MultiModePooler(Pooler):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_pooled"]:
-        """Of a text without tokens zeros."""
+        """Return the pooled vectors of all modes, concatenated; zeros for a text without tokens."""
         return torch.cat([_pool(mode, hidden, positions) for mode in self.modes], 1)
 
 
 def _pool(
     mode: PoolingMode, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B d_model"]:
+    """Pool hidden vectors by one mode."""
     token_mask = (positions >= 0).unsqueeze(-1)
     rows = torch.arange(len(hidden), device=hidden.device)
     pooled: Tensor
@@ -81,20 +81,20 @@ def _pool(
 
 @final
 class UnitNorm(nn.Module):
-    """x / |x|; a vector of zeros stays one."""
+    """Normalisation to length 1, x / |x|; a zero vector stays zero."""
 
     def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """Vectors of length 1."""
+        """Return vectors of length 1."""
         return functional.normalize(x, dim=-1)
 
 
 @final
 class SentencePooler(Pooler):
-    """What is pooled, and then goes through further maps.
+    """Pooling followed by further maps.
 
     Args:
-        pooling: of the hidden vectors.
-        steps: maps of the pooled vector, one behind the other.
+        pooling: pools the hidden vectors.
+        steps: maps of the pooled vector, applied in order.
     """
 
     def __init__(self, pooling: MultiModePooler, steps: Sequence[nn.Module]) -> None:
@@ -108,6 +108,6 @@ class SentencePooler(Pooler):
         positions: Int[Tensor, "B T"],
         final_states: tuple[CellState, ...] = (),
     ) -> Float[Tensor, "B d_vector"]:
-        """The vector of each text."""
+        """Return the vector of each text."""
         vectors: Tensor = self.steps(self.pooling(hidden, positions))
         return vectors

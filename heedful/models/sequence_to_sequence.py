@@ -1,4 +1,4 @@
-"""Encoder, decoder and the step from hidden vectors to words."""
+"""Encoder-decoder model with an output layer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Source = TypeVar("Source")
 
 
 class SequenceToSequence(ConditionalModel[Source]):
-    """p(y | x) as a product over tokens: the encoder reads x, the decoder writes y (Sutskever et al. 2014, eq. 1).
+    """Encoder-decoder model of p(y | x) as a product over tokens (Sutskever et al. 2014, eq. 1).
 
     Args:
         encoder: makes a memory of the source, or several by name.
         decoder: reads the memory and its own past.
-        output: from hidden vectors to logits over the vocabulary; its weight may be an embedding's.
+        output: linear map from hidden vectors to logits; its weight may be an embedding's.
     """
 
     def __init__(self, encoder: Encoder[Source] | NamedEncoders, decoder: Decoder, *, output: nn.Linear) -> None:
@@ -31,26 +31,28 @@ class SequenceToSequence(ConditionalModel[Source]):
         self.output = output
 
     def init_state(self, source: Source) -> State:
-        """The decoder's state before its first token."""
+        """Encode the source and return the decoder's initial state."""
         return self.decoder.init_state(self.encoder(source))
 
     def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Logits of what follows each token, and the state after them."""
+        """Return the logits of the next token for each token, and the new state."""
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
 
     def decode_greedy(
         self, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Several steps of greedy search, if the decoder knows how."""
+        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
         return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
     def forward_all_tokens(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B T d_model"], Tokens]:
-        """Of the target: the source is the encoder's."""
+        """Return the hidden vectors of the target, and the target: the decoder reads nothing else."""
         return self(source, target), target
 
     def forward(self, source: Source, target: Tokens) -> Float[Tensor, "B T d_model"]:
-        """Hidden vectors of the whole target; `output` makes logits of them, or a loss that needs no logits does."""
+        """Return the hidden vectors of the target; `output` turns them into logits, or a loss without logits uses
+        them.
+        """
         hidden: Tensor
         hidden, _ = self.decoder(target, self.init_state(source))
         return hidden

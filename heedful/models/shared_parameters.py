@@ -1,4 +1,4 @@
-"""Parameters that a model has under several names."""
+"""Names of parameters that a model has several times."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def find_shared_names(model: nn.Module) -> dict[str, str]:
-    """The further names of shared parameters, each with the first one, under which `named_parameters` lists it.
+    """Map each further name of a shared parameter to its first name, under which `named_parameters` lists it.
 
     Works on the meta device.
     """

@@ -1,4 +1,4 @@
-"""Models that write what is said: by connectionist temporal classification, by attention, or by both."""
+"""Speech recognition models: CTC, attention, or both."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from heedful.tensors import FeatureBatch, Memory
 
 
 class CTCHead(nn.Module):
-    """What each slot of a memory says, a token or nothing.
+    """CTC head: log-probabilities of a token or blank for each memory slot.
 
     Args:
-        output: from a slot to logits over the vocabulary, whose token for nothing is up to the user.
+        output: from a slot to logits over the vocabulary; the caller decides which token is the blank.
     """
 
     def __init__(self, output: nn.Linear) -> None:
@@ -23,18 +23,18 @@ class CTCHead(nn.Module):
         self.output = output
 
     def forward(self, memory: Memory) -> tuple[Float[Tensor, "B S V"], Int[Tensor, " B"]]:
-        """Log-probabilities, in single precision at least, and how many slots of each row there are."""
+        """Return log-probabilities, in single precision at least, and the number of slots of each row."""
         logits = self.output(memory.values)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         return logits.to(dtype).log_softmax(-1), (memory.positions >= 0).sum(1)
 
 
 class CTCModel(nn.Module):
-    """p(tokens | sound) by connectionist temporal classification (Graves 2006), without a decoder.
+    """Models p(tokens | sound) by connectionist temporal classification (Graves 2006), without a decoder.
 
     Args:
-        encoder: makes a memory whose slots stand in the order of time, with padding behind them.
-        labels: reads them.
+        encoder: makes a memory whose slots are in temporal order, with padding behind them.
+        labels: the CTC head.
     """
 
     def __init__(self, encoder: Encoder[FeatureBatch], labels: CTCHead) -> None:
@@ -43,19 +43,19 @@ class CTCModel(nn.Module):
         self.labels = labels
 
     def forward(self, source: FeatureBatch) -> tuple[Float[Tensor, "B S V"], Int[Tensor, " B"]]:
-        """See `CTCHead`."""
+        """Return log-probabilities and lengths; see `CTCHead`."""
         result: tuple[Tensor, Tensor] = self.labels(self.encoder(source))
         return result
 
 
 class HybridCTCAttention(SequenceToSequence[FeatureBatch]):
-    """A decoder that attends, and labels of the slots that it attends to (Watanabe et al. 2017).
+    """Hybrid CTC/attention model: an attention decoder and a CTC head on one memory (Watanabe et al. 2017).
 
     Args:
-        encoder: as of `CTCModel`.
+        encoder: as for `CTCModel`.
         decoder: reads the memory and its own past.
-        output: from hidden vectors to logits over the vocabulary.
-        labels: reads the memory as well.
+        output: linear map from hidden vectors to logits.
+        labels: the CTC head.
     """
 
     def __init__(self, encoder: Encoder[FeatureBatch], decoder: Decoder, *, output: nn.Linear, labels: CTCHead) -> None:

@@ -1,4 +1,4 @@
-"""An encoder with a head on what it says of a whole text."""
+"""Text classifier: an encoder with a head on the summary of the text."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from heedful.tensors import Tokens
 
 
 class TextClassifier(nn.Module):
-    """f(Z(S, W_T), W_f): a summary Z of the text S, and one linear map of it (Devlin et al. 2019, 4.1).
+    """Classifier of texts: a pooled vector, an optional hidden layer and a linear map (Devlin et al. 2019, 4.1).
 
     Args:
-        encoder: reads one text, or two behind each other.
+        encoder: reads one text, or two concatenated ones.
         output: to logits over classes, to a number, or to the score of a candidate.
-        summary: what is classified, made of the encoder's memory; what the encoder itself says of the whole unless
-            given.
-        hidden: a further layer with ReLU between summary and output (Lin et al. 2017, section 4); none unless given.
-        dropout: on the summary, and behind that layer.
-        bag: which votes for classes behind the rest of what the output reads, but never in training, so that the rest
-            learns what it would know alone; none unless given.
+        summary: pooler of the encoder's memory; the encoder's own summary if not given.
+        hidden: hidden layer with ReLU between summary and output (Lin et al. 2017, section 4); none if not given.
+        dropout: dropout of the summary, and after the hidden layer.
+        bag: n-gram classifier whose log-probabilities are appended to the input of the output, but not in training, so
+            that the rest learns to work alone; none if not given.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class TextClassifier(nn.Module):
         self.bag = bag
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B d_hidden"]:
-        """What the output reads of each text; `output` makes logits of it."""
+        """Return the input of the output layer for each text; `output` turns it into logits."""
         x: Tensor = self.dropout(self.embed_text(tokens))
         if self.hidden is not None:
             x = self.dropout(torch.relu(self.hidden(x)))
@@ -56,7 +55,7 @@ class TextClassifier(nn.Module):
         return torch.cat((x, votes), -1)
 
     def embed_text(self, tokens: Tokens) -> Float[Tensor, "B d_summary"]:
-        """The summary of each text: its embedding."""
+        """Return the summary of each text, its embedding."""
         memory = self.encoder(tokens)
         vectors: Tensor = memory.summary if self.summary is None else self.summary(memory.values, memory.positions)
         return vectors

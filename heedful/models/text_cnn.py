@@ -1,4 +1,4 @@
-"""An encoder that looks for short sequences of words, wherever in a text they stand."""
+"""Convolutional text encoder with windows of several widths (Kim 2014)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from heedful.tensors import Memory, Tokens
 
 @final
 class ConvWindow(nn.Module):
-    """relu(W [x_t ... x_{t+k-1}] + b): what is found in the window that begins at each token (Kim 2014, eq. 2).
+    """Convolution over windows, relu(W [x_t ... x_{t+k-1}] + b) (Kim 2014, eq. 2).
 
     Args:
         d_model: width of a token.
-        width: k, tokens in a window; behind the end of a text are zeros.
-        features: how many things are looked for.
+        width: k, tokens in a window; zeros follow the end of a text.
+        features: number of filters.
     """
 
     def __init__(self, d_model: int, width: int, *, features: int) -> None:
@@ -35,7 +35,9 @@ class ConvWindow(nn.Module):
         self.linear = build_xavier_linear(width * d_model, features)
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T features"]:
-        """Of tokens in the order of a text, with zeros behind its end."""
+        """Return the features of the window that begins at each token; tokens are in order, with zeros behind the
+        end.
+        """
         padded = functional.pad(x, (0, 0, 0, self.width - 1))
         taps = [padded.narrow(1, tap, x.size(1)) for tap in range(self.width)]
         return torch.relu(self.linear(torch.cat(taps, -1)))
@@ -43,15 +45,15 @@ class ConvWindow(nn.Module):
 
 @final
 class WindowEncoder(Encoder[Tokens]):
-    """Windows of several widths over a text (Kim 2014).
+    """Convolutional encoder with windows of several widths and max-pooling (Kim 2014).
 
-    A slot holds what was found in the windows that begin at its token. The summary is the strongest find of each
-    feature anywhere in the text, beside the mean of the embeddings: the mean counts words whatever stands around them,
-    and learns from few texts; windows know their order.
+    A slot holds the features of the windows that begin at its token. The summary is the maximum of each feature over
+    the text, concatenated with the mean of the embeddings: the mean ignores word order and needs few texts to learn;
+    windows know the order.
 
     Args:
         embedding: of the tokens.
-        windows: what they find stands side by side.
+        windows: convolutions whose features are concatenated.
     """
 
     def __init__(self, embedding: TokenEmbedding, windows: Sequence[ConvWindow]) -> None:
@@ -63,11 +65,11 @@ class WindowEncoder(Encoder[Tokens]):
         self.d_summary = self.d_slot + embedding.table.embedding_dim
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """All windows are one level, as far as the widest of them."""
+        """Describe all windows as one layer, as wide as the widest of them."""
         return (LayerInfo("windows", 0, self.max_width - 1),)
 
     def forward(self, source: Tokens) -> Memory:
-        """A memory slot for each token."""
+        """Return a memory slot for each token."""
         packed = PackedTokens.from_positions(source.positions)
         embedded = self.embedding(source)
         ordered = packed.zero_padding(packed.pack(embedded))

@@ -1,4 +1,4 @@
-"""An encoder whose vectors of texts are compared."""
+"""Dual encoder: text vectors that are compared by their cosine."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from heedful.models.interface import Encoder
 from heedful.tensors import Tokens
 
 MAX_SCALE: Final = 100.0
-"""What cosines are multiplied by at most (Radford et al. 2021, 2.5)."""
+"""Maximum factor of the cosines (Radford et al. 2021, 2.5)."""
 
 
 class TextMatcher(nn.Module):
-    """The mean of what one encoder says of a text's tokens, of length 1, and how sharply such vectors are compared.
+    """Text vectors of length 1, the mean over tokens, with a learnable temperature of their similarities.
 
     Args:
         encoder: reads the texts of both sides.
-        temperature: what cosines are divided by, at the start.
-        is_trainable: whether that changes with training.
+        temperature: initial divisor of the cosines.
+        is_trainable: whether the temperature is trained.
     """
 
     def __init__(self, encoder: Encoder[Tokens], *, temperature: float, is_trainable: bool) -> None:
@@ -34,10 +34,10 @@ class TextMatcher(nn.Module):
 
     @property
     def scale(self) -> Float[Tensor, ""]:
-        """1 / temperature."""
+        """Factor of the cosines, 1 / temperature."""
         return self.log_scale.float().exp().clamp(max=MAX_SCALE)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B d_output"]:
-        """In single precision."""
+        """Return a vector of length 1 for each text, in single precision."""
         memory = self.encoder(tokens)
         return functional.normalize(mean_pool(memory.values, memory.positions).float(), dim=-1)

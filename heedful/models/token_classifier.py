@@ -1,4 +1,4 @@
-"""An encoder with a classifier on every token."""
+"""Token classifier: an encoder with a head on every token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heedful.tensors import Tokens
 
 
 class TokenClassifier(nn.Module):
-    """p(tags | tokens) as a product over tokens: input and output have the same length.
+    """Models p(tags | tokens) as a product over tokens: one tag for each token.
 
     Args:
         encoder: reads the sentence.
@@ -23,6 +23,6 @@ class TokenClassifier(nn.Module):
         self.output = output
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B T d_value"]:
-        """What the encoder says of each token; `output` makes logits of it."""
+        """Return the encoder's output for each token; `output` turns it into logits."""
         values: Tensor = self.encoder(tokens).values
         return values

@@ -1,4 +1,4 @@
-"""The Transformer as a decoder."""
+"""Transformer decoder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heedful.tensors import Memories, MultiStepLimits, MultiStepOutput, Tokens
 
 
 class TransformerDecoder(Decoder):
-    """A stack whose tokens see what came before them and, across, every memory (Vaswani et al. 2017, 3.1)."""
+    """Transformer decoder: a causal stack with cross-attention to every memory (Vaswani et al. 2017, 3.1)."""
 
     def __init__(self, stack: TransformerStack) -> None:
         super().__init__()
@@ -21,16 +21,16 @@ class TransformerDecoder(Decoder):
         assign_roles(stack, DECODER_SELF)
 
     def init_state(self, memory: Memories | None) -> State:
-        """The state before the first token: each memory, projected once for each layer that looks at it."""
+        """Return the state before the first token, with each memory projected for each layer."""
         return self.stack.init_state(memory)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
-        """Hidden vectors of the tokens and the state after them."""
+        """Return the hidden vectors of the tokens and the state after them."""
         result: tuple[Tensor, State] = self.stack(tokens, state)
         return result
 
     def decode_greedy(
         self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """As the stack does it."""
+        """Run several steps of greedy search in one call, or return None if the stack cannot."""
         return self.stack.decode_greedy(output, tokens, state, limits=limits)

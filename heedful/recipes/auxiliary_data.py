@@ -1,4 +1,6 @@
-"""Texts that are learned from beside the main one: found like it, in its direction, without what is held out of it."""
+"""Auxiliary parallel texts (`heedful new --also`): found like the main text, in its direction, and without its
+held-out pairs.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,14 @@ _INVALID_NAME_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class AuxiliaryText:
-    """A text beside the main one.
+    """A parallel text in addition to the main one.
 
     Attributes:
-        name: that of its table.
+        name: name of its table in the recipe.
         dataset: its files, and how they are read.
-        is_certain: whether nobody doubts that.
-        saver: what writes it where it must be written anew.
-        notes: what else is to be told, in sentences.
+        is_certain: whether the format was recognized with certainty.
+        saver: writes it if it must be converted or filtered.
+        notes: further messages, in sentences.
     """
 
     name: str
@@ -61,7 +63,7 @@ class AuxiliaryText:
         return f"{self.name} ({' and '.join(path.name for path in self.dataset.files['train'])})"
 
     def survey(self, held_out: frozenset[int]) -> SurveyedText:
-        """All of it read; `DataError` where nothing stays of it."""
+        """Read the whole text without its held-out pairs; raise `DataError` if no pair is left."""
         text_survey = build_report(self.dataset)
         count = sum(1 for pair in self.dataset.read_examples("train") if _is_held_out(pair.texts, held_out))
         if count == text_survey.example_counts["train"]:
@@ -71,13 +73,13 @@ class AuxiliaryText:
 
 @dataclass(frozen=True)
 class SurveyedText:
-    """A text beside the main one, all of which was read.
+    """An auxiliary text that has been read completely.
 
     Attributes:
-        text: which one.
-        survey: what is in it.
-        held_out: what is held out of the main text.
-        num_excluded: how many pairs are left out since they hold some of that.
+        text: the text.
+        survey: survey of its content.
+        held_out: fingerprints of the held-out sides of the main text.
+        num_excluded: number of pairs that are left out because one of their sides is held out.
     """
 
     text: AuxiliaryText
@@ -87,17 +89,17 @@ class SurveyedText:
 
     @property
     def num_pairs(self) -> int:
-        """The pairs that stay."""
+        """Number of pairs that are kept."""
         return self.survey.example_counts["train"] - self.num_excluded
 
     @property
     def paths(self) -> Sequence[Path]:
-        """The files that are to be written; none where it stays where it is."""
+        """Files that must be written; empty if the original files can be used."""
         return self.text.saver.paths if self.num_excluded or self.text.dataset.conversion_reason else ()
 
     @property
     def description_lines(self) -> Sequence[str]:
-        """What was seen, in lines."""
+        """Description of the text, in lines."""
         dataset = self.text.dataset
         doubt = "" if self.text.is_certain else ", which is not certain"
         lines = [
@@ -114,7 +116,7 @@ class SurveyedText:
         ]
 
     def write(self) -> None:
-        """Writes it where it cannot stay as it is."""
+        """Write the kept pairs, unless the original files can be used."""
         if not self.paths:
             return
         with self.text.saver as saver:
@@ -123,31 +125,31 @@ class SurveyedText:
                     saver.write_example(pair.raw)
 
     def to_table(self, folder: Path) -> Mapping[str, Any]:
-        """Its table in a recipe of a folder."""
+        """Return its table for a recipe in a folder."""
         return self.text.dataset.to_recipe_table(
             [format_path(path, folder) for path in self.paths or self.text.dataset.files["train"]]
         )
 
 
 def allows_multiple_texts(task: str) -> bool:
-    """Whether recipes of a task may have several texts to learn from."""
+    """Whether recipes of a task may have several training texts."""
     return any(key.path == _TEXTS_KEY for key in list_keys(task))
 
 
 def find_auxiliary_texts(
     files: Sequence[Path], main: DatasetProposal, folder: Path, *, columns: Sequence[str] = ()
 ) -> Sequence[AuxiliaryText]:
-    """What files hold beside the main text.
+    """Recognize the auxiliary texts in files.
 
     Args:
-        files: of any form; two of plain text belong together where one stands behind the other.
+        files: files of any format; two files of plain text that follow each other belong together.
         main: the main text.
-        folder: for those that must be written anew.
-        columns: those of the main text, which are read of tables that have them.
+        folder: folder for texts that must be written.
+        columns: columns of the main text, which are read from tables that have them.
 
     Raises:
-        RecipeError: the task learns from one text, a file misses its partner, or languages do not fit.
-        DataError: files are of no form.
+        RecipeError: the task allows only one training text, a file lacks its partner, or languages do not fit.
+        DataError: the format of a file is not recognized.
     """
     if not allows_multiple_texts(main.task):
         supporting_tasks = ", ".join(task for task in list_tasks() if allows_multiple_texts(task))
@@ -175,11 +177,11 @@ def find_auxiliary_texts(
 
 
 def collect_held_out(dataset: DetectedDataset, split: DatasetSplit | None) -> frozenset[int]:
-    """Fingerprints of each side of all that validation and test are made of.
+    """Collect fingerprints of both sides of all validation and test pairs.
 
     Args:
         dataset: the main text, before it is split.
-        split: what is split off it, if anything is.
+        split: the planned split of its training part; None if it is not split.
     """
     fingerprints: set[int] = set()
     for part in dataset.present_parts:
@@ -190,15 +192,15 @@ def collect_held_out(dataset: DetectedDataset, split: DatasetSplit | None) -> fr
 
 
 def find_common_languages(dataset: DetectedDataset, auxiliary: Sequence[SurveyedText], task: str) -> Mapping[str, str]:
-    """The keys of a recipe that say from which language into which all texts are translated.
+    """Return the recipe keys for the source and target language that all texts share.
 
     Args:
         dataset: the main text.
-        auxiliary: the others.
-        task: what is learned; not each task's recipe has the keys.
+        auxiliary: the auxiliary texts.
+        task: the task; not every task has these keys.
 
     Returns:
-        `source_language` and `target_language`; nothing where a language is not known, or a text seems to be of others.
+        `source_language` and `target_language`; empty if a language is unknown or a text seems to have other languages.
     """
     if not isinstance(dataset, DetectedParallelText) or dataset.direction is None or not allows_multiple_texts(task):
         return {}
@@ -215,17 +217,17 @@ def find_common_languages(dataset: DetectedDataset, auxiliary: Sequence[Surveyed
 def build_text_tables(
     main: Mapping[str, Any], name: str, auxiliary: Sequence[SurveyedText], folder: Path, *, languages: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """The tables of all texts by their names, each with its languages.
+    """Build the recipe tables of all texts by name, each with its languages.
 
     Args:
-        main: the table of the main text.
-        name: of the main text.
-        auxiliary: the others.
-        folder: that of the recipe.
-        languages: what they are where no file calls them otherwise.
+        main: table of the main text.
+        name: name of the main text.
+        auxiliary: the auxiliary texts.
+        folder: folder of the recipe.
+        languages: the languages to use where a file does not name them.
 
     Raises:
-        RecipeError: files call one language by different names.
+        RecipeError: files use different names for one language.
     """
     tables = {name: dict(main), **{text.text.name: dict(text.to_table(folder)) for text in auxiliary}}
     for side in _LANGUAGE_KEYS:
@@ -241,11 +243,12 @@ def build_text_tables(
 
 
 def _select_language(languages: Mapping[str, str], side: str) -> dict[str, str]:
+    """Return the language key of one side; empty if it is unknown."""
     return {side: languages[side]} if side in languages else {}
 
 
 def derive_name(dataset: DetectedDataset) -> str:
-    """What a text is called by its files: the words with which their names begin, up to a dot."""
+    """Derive the name of a text from its files: the common beginning of their names, up to a dot."""
     stems = [path.name.partition(".")[0] for path in dataset.files[dataset.present_parts[0]]]
     words = [re.split("([-_])", stem) for stem in stems]
     common = "".join(column[0] for column in takewhile(lambda column: len({*column}) == 1, zip(*words, strict=False)))
@@ -253,7 +256,7 @@ def derive_name(dataset: DetectedDataset) -> str:
 
 
 def _make_unique(name: str, used_names: Sequence[str]) -> str:
-    """The name, with a number where another text has it."""
+    """Return the name, with a number appended if another text has it."""
     number, unique_name = 1, name
     while unique_name in used_names:
         number += 1
@@ -262,7 +265,7 @@ def _make_unique(name: str, used_names: Sequence[str]) -> str:
 
 
 def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
-    """Files that belong together: plain ones two by two, each other one alone."""
+    """Yield the files that belong together: plain texts in pairs, all other files alone."""
     remaining = list(files)
     while remaining:
         first = remaining.pop(0)
@@ -272,7 +275,8 @@ def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
             yield [first, remaining.pop(0)]
         else:
             raise RecipeError(
-                f"--also: {first.path}: {first.description}, where translations need two files; name its translation behind "
+                f"--also: {first.path}: {first.description}, where translations need two files; name its translation "
+                "behind "
                 "it, as in --also made.en made.de"
             )
 
@@ -280,7 +284,7 @@ def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
 def _propose_for_group(
     group: Sequence[FileSniff], task: str, languages: Sequence[LanguageInfo] | None, columns: Sequence[str]
 ) -> DatasetProposal:
-    """What a text is for; of a memory of many languages, those of the main text."""
+    """Recognize the text in a group of files; from a memory of many languages, choose those of the main text."""
     (shape, *_), path = [file.shape for file in group], group[0].path
     if isinstance(shape, TranslationFileShape):
         selected_columns = _select_memory_languages(path, shape.languages, languages) if shape.languages else ()
@@ -295,6 +299,7 @@ def _propose_for_group(
 def _select_memory_languages(
     path: Path, available: Sequence[str], languages: Sequence[LanguageInfo] | None
 ) -> Sequence[str]:
+    """Choose the two languages of the main text among those of a translation memory; empty if it has only two."""
     if languages is None:
         if len(available) == 2:
             return ()  # which has its own order
@@ -310,7 +315,7 @@ def _select_memory_languages(
 
 
 def _has_columns(file: FileSniff, columns: Sequence[str]) -> bool:
-    """Whether a table has all of some columns."""
+    """Whether a table has all of these columns."""
     if isinstance(file.shape, ParquetShape):
         return {*columns} <= {*file.shape.texts}
     if not isinstance(file.shape, TableShape | JsonObjectsShape):
@@ -322,7 +327,7 @@ def _has_columns(file: FileSniff, columns: Sequence[str]) -> bool:
 
 
 def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | None:
-    """The language that is read and the one that is written, where both can be told and differ."""
+    """Return source and target language if both are known and differ; otherwise None."""
     are_distinct = (
         len(dataset.languages) == 2 and all(dataset.languages) and dataset.languages[0] != dataset.languages[1]
     )
@@ -332,7 +337,7 @@ def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | No
 def _align_direction(
     dataset: DetectedParallelText, languages: Sequence[LanguageInfo] | None
 ) -> tuple[DetectedParallelText, Sequence[str]]:
-    """A text in the direction of the main one, and what is to be said of it."""
+    """Return a text in the direction of the main text, and notes about its languages."""
     own_languages = _get_languages(dataset)
     if own_languages is None or languages is None or list(own_languages) == list(languages):
         return dataset, ()
@@ -345,10 +350,10 @@ def _align_direction(
 
 
 def _fingerprint_sides(texts: Sequence[str]) -> Iterator[int]:
-    """Fingerprints of the sides of a pair; an empty one has none."""
+    """Yield the fingerprints of the non-empty sides of a pair."""
     yield from (hash_texts(str(side), text) for side, text in enumerate(texts) if text.strip())
 
 
 def _is_held_out(texts: Sequence[str], held_out: frozenset[int]) -> bool:
-    """Whether a side of a pair is one that is held out."""
+    """Whether a side of a pair is held out."""
     return any(side_fingerprint in held_out for side_fingerprint in _fingerprint_sides(texts))

@@ -1,4 +1,4 @@
-"""What every table of a recipe is: frozen, strict data that knows its own keys."""
+"""Base class of all recipe tables: frozen, strict pydantic models that describe their own keys."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
 
 
 class Config(BaseModel):
-    """A table of a recipe: immutable, without unknown keys, and strict.
+    """A table of a recipe: immutable, strict, and without unknown keys.
 
-    Strict means that nothing is converted but whole numbers where a number with a fraction is expected:
-    `"4"` is no number, `1` is no truth value, `4.0` is no whole number, and `inf` and `nan` are nothing at
-    all. Defaults are validated as well, because a default may contradict what was given (4 heads and
-    d_model = 250).
+    Strict means that values are not converted, except whole numbers where a number with a fraction is expected: `"4"`
+        is
+    not a number, `1` is not a truth value, `4.0` is not a whole number, and `inf` and `nan` are not accepted. Defaults
+    are
+    validated too, because a default may contradict a given value (4 heads and d_model = 250).
 
     Attributes:
-        shorthands: keys that set several others where these are not given; they are not stored.
+        shorthands: keys that set several other keys if these are not given; they are not stored.
     """
 
     model_config = ConfigDict(
@@ -69,7 +70,9 @@ class Config(BaseModel):
 
     @classmethod
     def describe_keys(cls) -> Mapping[str, str]:
-        """What is said of each key below it; read when it is asked for, which few commands do and takes a while."""
+        """Return the description of each key, read from the string below it in the source; read only on demand
+        because it takes time.
+        """
         inherited = (base.describe_keys() for base in reversed(cls.__bases__) if issubclass(base, Config))
         return {
             **dict(chain.from_iterable(descriptions.items() for descriptions in inherited)),
@@ -77,7 +80,7 @@ class Config(BaseModel):
         }
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """What differs from the defaults, and kinds; `heedful.recipes.load.dump` gives all keys."""
+        """Yield the values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all keys."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name in ("kind", "task") or field.is_required() or value != field.get_default():
@@ -85,20 +88,23 @@ class Config(BaseModel):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """What was done before there were the youngest keys, so that the tables of older runs mean what they meant.
+        """Return the values that newer keys have in the stored table of an older run, which was written before these
+        keys existed.
 
-        It may depend on the table of such a run, which holds all keys that there were when it began.
+        The values may depend on the other keys of that table.
         """
         return {}
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """What is allowed and likely to go wrong, in sentences; `prefix` is what stands before a key of this table."""
+        """Yield a sentence for each setting that is allowed but likely to go wrong; `prefix` stands before the keys
+        of this table.
+        """
         return iter(())
 
 
 @cache
 def _read_key_descriptions(config_class: type[Config]) -> Mapping[str, str]:
-    """Of the keys that it has itself; none of a class that was typed in, which no file holds."""
+    """Read the descriptions of the keys that a class defines itself; empty for a class without a source file."""
     try:
         source = inspect.getsource(config_class)
     except (OSError, TypeError):
@@ -117,6 +123,7 @@ def _read_key_descriptions(config_class: type[Config]) -> Mapping[str, str]:
 
 
 def _add_layers_to_schema(schema: dict[str, Any]) -> None:
+    """Add the shorthand `layers` to a JSON schema."""
     schema["properties"]["layers"] = {
         "description": "sets encoder_layers and decoder_layers where they are not given",
         "minimum": 1,
@@ -125,7 +132,7 @@ def _add_layers_to_schema(schema: dict[str, Any]) -> None:
 
 
 class LayeredConfig(Config):
-    """A model with an encoder and a decoder: `layers` stands for the layers of both."""
+    """Base of models with an encoder and a decoder: the shorthand `layers` sets the number of layers of both."""
 
     model_config = ConfigDict(json_schema_extra=_add_layers_to_schema)
     shorthands: ClassVar = {"layers": ("encoder_layers", "decoder_layers")}
@@ -133,6 +140,7 @@ class LayeredConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _expand_layers(cls, table: Any) -> Any:
+        """Replace `layers` by the two keys that it sets."""
         if not isinstance(table, dict) or "layers" not in table:
             return table
         layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
@@ -140,12 +148,14 @@ class LayeredConfig(Config):
 
 
 def config_error(key: str, message: str) -> PydanticCustomError:
-    """What a validator raises about another key than its own: `key` is complete, as in `model.tie`."""
+    """Build the error that a validator raises for a key other than its own; `key` is the full key, as in
+    `model.tie`.
+    """
     return PydanticCustomError("misfit", "{message}", {"key": key, "message": message})
 
 
 def add_inferred_kind(infer: Callable[[Mapping[str, Any]], str | None]) -> BeforeValidator:
-    """Adds the kind that `infer` reads from the other keys to tables that do not name theirs."""
+    """Build a validator that adds a kind to tables without one; `infer` derives it from the other keys."""
 
     def insert_kind(table: Any) -> Any:
         if not isinstance(table, Mapping) or "kind" in table:
@@ -157,19 +167,26 @@ def add_inferred_kind(infer: Callable[[Mapping[str, Any]], str | None]) -> Befor
 
 
 def add_default_kind(kind: str) -> BeforeValidator:
-    """Tables without a kind are of this one, never guessed from keys, so that no option changes it unseen."""
+    """Build a validator that adds this kind to tables without one, whatever their keys are."""
     return add_inferred_kind(lambda _: kind)
 
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """A length that tokens may not exceed: the key that sets it, complete, and its value."""
+    """Largest number of tokens that a model accepts.
+
+    Attributes:
+        key: full key that sets the limit.
+        tokens: value of the limit.
+    """
 
     key: str
     tokens: int
 
     def require_above(self, max_length: int, what: str) -> None:
-        """Raises where a text of data.max_length tokens, `what`, has no place for each with the one that begins it."""
+        """Raise an error unless a text of data.max_length tokens and its begin or end token fit; `what` names the
+        text.
+        """
         if self.tokens <= max_length:
             raise config_error(
                 self.key,
@@ -179,11 +196,11 @@ class LengthLimit:
 
 
 class RecipeRelative:
-    """Marks paths that are counted from the recipe's folder (on a command line from the current one)."""
+    """Marks paths that are relative to the folder of the recipe (on a command line, to the current folder)."""
 
 
 class FieldRole(Enum):
-    """What a key means for a run that has begun; tables hand it down to keys that have none of their own."""
+    """Role of a key in a run that has already started; tables pass their role on to keys that have none."""
 
     FREE = "may change between two sittings: how they begin, end or look"
     FIXED = "decides what is learned"
@@ -191,10 +208,12 @@ class FieldRole(Enum):
 
 
 _WINDOWS_ESCAPES: Final = re.compile(r"(^|[/\\])[A-Za-z]:[\x07\x08\t\n\x0b\x0c\r]")
-"""A drive before what a backslash and a letter are in double quotes; the path may have been made absolute."""
+"""A drive letter followed by a character that a backslash and a letter mean in double quotes; the path may have been
+made absolute."""
 
 
 def _check_path(path: Path) -> Path:
+    """Return the path if it can be used; raise `ValueError` otherwise."""
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("holds a character that no path written in UTF-8 can have; rename the file")
@@ -209,6 +228,7 @@ def _check_path(path: Path) -> Path:
 
 
 def _require_not_empty(value: Any) -> Any:
+    """Return the value unless it is an empty string; raise `ValueError` otherwise."""
     if value == "":
         raise ValueError("must not be empty")
     return value
@@ -220,6 +240,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 def _require_vectors(freeze: bool, info: ValidationInfo) -> bool:
+    """Raise `ValueError` if vectors are to be frozen but no file of vectors is given."""
     vector_keys = [key for key in ("vectors", "source_vectors", "target_vectors") if key in info.data]
     if freeze and not any(info.data[key] for key in vector_keys):
         raise ValueError(f"has nothing to keep: give {' or '.join(vector_keys)}, or leave it away")
@@ -227,13 +248,13 @@ def _require_vectors(freeze: bool, info: ValidationInfo) -> bool:
 
 
 FreezeVectors = Annotated[bool, AfterValidator(_require_vectors)]
-"""Stands behind the keys of files of word vectors."""
+"""Type of `freeze_vectors`; the field must come after the keys of the vector files."""
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
 @cache
 def get_key_annotations(config_class: type[Config]) -> Mapping[str, Any]:
-    """Each key that may stand in the table, with its annotation; shorthands take that of what they set."""
+    """Return each key that a table may have with its annotation; shorthands have that of the key that they set."""
     hints = get_type_hints(config_class, include_extras=True)
     annotations = {name: hints[name] for name in config_class.model_fields}
     annotations |= {name: annotations[names[0]] for name, names in config_class.shorthands.items()}
@@ -241,7 +262,7 @@ def get_key_annotations(config_class: type[Config]) -> Mapping[str, Any]:
 
 
 def find_keys_with_role(config_class: type[Config], role: FieldRole) -> set[str]:
-    """The keys of a table that have a mark."""
+    """Return the keys of a table that have a role."""
     return {
         name
         for name, annotation in get_key_annotations(config_class).items()
@@ -250,7 +271,7 @@ def find_keys_with_role(config_class: type[Config], role: FieldRole) -> set[str]
 
 
 def iter_fixed_keys(table: Any, *, role: FieldRole = FieldRole.FIXED, key: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys in a table that may not change once a run has begun, and their values."""
+    """Yield the dotted keys that must not change once a run has started, with their values."""
     prefix = f"{key}." if key else ""
     if isinstance(table, Config):
         annotations = get_key_annotations(type(table))
@@ -272,7 +293,7 @@ def iter_fixed_keys(table: Any, *, role: FieldRole = FieldRole.FIXED, key: str =
 
 
 def iter_annotation_parts(annotation: Any) -> Iterator[Any]:
-    """The plain types, literals and metadata that an annotation is put together from."""
+    """Yield the plain types, literals and metadata that make up an annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *metadata = get_args(annotation)
@@ -286,7 +307,7 @@ def iter_annotation_parts(annotation: Any) -> Iterator[Any]:
 
 
 def get_dict_value_annotation(annotation: Any) -> Any | None:
-    """What stands below each name in a table whose names are the user's own; None for every other annotation."""
+    """Return the annotation of the values of a dict with user-defined names; None for other annotations."""
     return next(
         (
             get_args(annotation_part)[1]
@@ -298,7 +319,7 @@ def get_dict_value_annotation(annotation: Any) -> Any | None:
 
 
 def get_config_classes(annotation: Any) -> tuple[type[Config], ...]:
-    """The tables that may stand where `annotation` does; none where a plain value is expected."""
+    """Return the config classes that an annotation allows; empty for plain values."""
     return tuple(
         annotation_part
         for annotation_part in iter_annotation_parts(annotation)
@@ -307,13 +328,13 @@ def get_config_classes(annotation: Any) -> tuple[type[Config], ...]:
 
 
 def get_kind(config_class: type[Config]) -> str | None:
-    """The word in `kind` that chooses this table; None for a table without alternatives."""
+    """Return the default value of `kind` that selects a config class; None for a class without alternatives."""
     field = config_class.model_fields.get("kind")
     return None if field is None else str(field.default)
 
 
 def list_kinds(config_class: type[Config]) -> tuple[str, ...]:
-    """All words in `kind` that choose this table, the default first; most tables have one."""
+    """Return all values of `kind` that select a config class, the default first."""
     default = get_kind(config_class)
     if default is None:
         return ()
@@ -326,7 +347,7 @@ def list_kinds(config_class: type[Config]) -> tuple[str, ...]:
 
 
 def add_kind(annotation: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table with its kind, where the annotation has a rule for the one it leaves out."""
+    """Return the table with its kind, if the annotation has a rule that infers a missing one."""
     for annotation_part in iter_annotation_parts(annotation):
         if isinstance(annotation_part, BeforeValidator):
             completed: Mapping[str, Any] = annotation_part.func(table)  # type: ignore[call-arg]  # ours take one argument
@@ -335,7 +356,7 @@ def add_kind(annotation: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def select_config_class(annotation: Any, table: Mapping[str, Any]) -> type[Config] | None:
-    """The one of `get_config_classes(annotation)` that a table is, by its kind; None if that cannot be told."""
+    """Return the config class of a table, chosen by its kind; None if it cannot be determined."""
     candidates = get_config_classes(annotation)
     if len(candidates) == 1:
         return candidates[0]

@@ -1,4 +1,4 @@
-"""What files may be for: the forms that tasks declare, held against what the files look like."""
+"""Tasks for which files can be used: the data forms of all tasks are matched against the files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from heedful.errors import DataError, RecipeError
 from heedful.registry import get_recipe_class, list_tasks, load_object, suggest_task
 
 MIN_CERTAINTY: Final = 0.8
-"""How sure a proposal must be to go without a word."""
+"""Certainty from which on a proposal is accepted without asking."""
 _MIN_ALTERNATIVE_CERTAINTY: Final = 0.3
-"""How sure another one must be to be told."""
+"""Certainty from which on an alternative is mentioned."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class DatasetProposal:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nobody needs to be asked."""
+        """Whether the user need not be asked."""
         return self.dataset.confidence >= MIN_CERTAINTY
 
 
 def get_forms(task: str) -> Sequence[DataFormat]:
-    """The forms of data that a task declares; none where it declares none."""
+    """Return the data forms that a task declares; empty if it declares none."""
     reference = get_recipe_class(task).forms
     forms: Sequence[DataFormat] = load_object(reference, context=f"task = {task!r}") if reference else ()
     return forms
@@ -40,16 +40,16 @@ def get_forms(task: str) -> Sequence[DataFormat]:
 def propose_datasets(
     files: Sequence[FileSniff], *, task: str | None = None, columns: Sequence[str] = ()
 ) -> list[DatasetProposal]:
-    """What files may be for, the most probable first, with one proposal for each task.
+    """Return what files can be used for, the most probable first, with one proposal for each task.
 
     Args:
-        files: as they look.
-        task: the only one that is asked, if one is.
-        columns: those that are to be read; the form finds them if there are none.
+        files: previews of the files.
+        task: the only task to consider; all tasks if None.
+        columns: the columns to read; the form chooses them if there are none.
 
     Raises:
-        RecipeError: no such task, or none of whose form heedful knows; or no such columns.
-        DataError: the files fit no form.
+        RecipeError: there is no such task, it has no data forms, or there are no such columns.
+        DataError: the files match no form.
     """
     if task is not None and task not in list_tasks():
         suggestion = suggest_task(task)
@@ -78,6 +78,7 @@ def propose_datasets(
 
 
 def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
+    """Yield each data form with the name of its task."""
     for name in list_tasks() if task is None else [task]:
         try:
             yield from ((name, form) for form in get_forms(name))
@@ -87,7 +88,7 @@ def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
 
 
 def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> DetectedDataset:
-    """What is one list of JSON is written anew, since a recipe reads an object on each line."""
+    """Mark a dataset for conversion if its file is one JSON list, because recipes read one object a line."""
     if dataset.conversion_reason or not any(
         isinstance(file.shape, JsonObjectsShape) and file.shape.is_list for file in files
     ):
@@ -96,7 +97,7 @@ def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> 
 
 
 def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Sequence[str]) -> str:
-    """What to say of files that are of no form."""
+    """Return the message about files that match no form."""
     if task is not None and not get_forms(task):
         return (
             f'no recipe is made for task = "{task}": copy one that comes with heedful (heedful recipes lists them) and '
@@ -106,7 +107,8 @@ def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Seq
     for_task = f' for task = "{task}"' if task else ""
     columns_text = f" with the columns {' '.join(columns)}" if columns else ""
     return (
-        f"cannot tell how to learn from {'this' if len(files) == 1 else 'these'}{for_task}{columns_text}:\n{file_descriptions}\n"
+        "cannot tell how to learn from "
+        f"{'this' if len(files) == 1 else 'these'}{for_task}{columns_text}:\n{file_descriptions}\n"
         "Name two files whose lines translate each other, or for each part (train, validation, test, by their names) "
         "one file of texts and labels, of tagged words, of questions, or of text; docs/new.md shows each form"
     )

@@ -1,4 +1,4 @@
-"""Data that are split by whole documents: empty lines end them, or a column of a table names them."""
+"""Splitting of data by whole documents, which end at empty lines or are named in a column."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from heedful.recipes.reference import list_keys
 
 
 def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column: str | None) -> DatasetProposal:
-    """The same data, of which a document is in one part.
+    """Return the proposal with data that are split by whole documents.
 
     Args:
-        proposal: what the files are for.
-        blank_lines: whether lines that are empty end documents.
-        column: that names them, of a table.
+        proposal: the proposed task and data.
+        blank_lines: whether empty lines end documents.
+        column: the column of a table that names the document.
 
     Raises:
-        RecipeError: this task or form of data has no documents of this kind.
+        RecipeError: this task or form of data has no such documents.
     """
     if not blank_lines and column is None:
         return proposal
@@ -48,7 +48,7 @@ def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column
 
 
 def list_document_options(dataset: DetectedDataset) -> list[str]:
-    """The options by which parts that were written are read by documents too."""
+    """Return the command-line options with which the written parts are read by documents again."""
     match dataset:
         case DetectedLineFiles(has_documents=True):
             return ["--documents"]
@@ -62,5 +62,6 @@ def list_document_options(dataset: DetectedDataset) -> list[str]:
 
 
 def _require_other_column(column: str, columns: Sequence[str]) -> None:
+    """Raise `RecipeError` if the document column is also a text column."""
     if column in columns:
         raise RecipeError(f"--document-column: {column} is what is translated; name another column")

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, in sentences: place, key, value, remedy."""
+"""Messages about problems of a recipe: source, key, value and remedy in one sentence."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _BOUNDS = {
 }
 _MAX_VALUE_LENGTH = 60
 _MAX_MESSAGES = 50
-"""Problems that are told at a time."""
+"""Largest number of problems in one message."""
 _MAX_SUGGESTIONS = 3
-"""Keys that are named where several are meant."""
+"""Largest number of suggested keys."""
 _MIN_SIMILARITY = 0.8
-"""How like a name must be to one of another table."""
+"""Smallest similarity of a name to a name of another table."""
 
 
 def describe_errors(
@@ -55,7 +55,7 @@ def describe_errors(
     source: str,
     flags: Sequence[str],
 ) -> list[str]:
-    """One sentence for each problem of `content`, the table that was refused.
+    """Describe each problem of the rejected table `content` in one sentence.
 
     `flags` are the dotted keys that come from the command line; all others come from `source`.
     """
@@ -77,7 +77,7 @@ def describe_errors(
 
 
 def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
-    """What a recipe allows and is likely to go wrong, one sentence each."""
+    """Yield a sentence for each setting of a recipe that is allowed but likely to go wrong."""
     yield from config.find_risks(prefix)
     for name in type(config).model_fields:
         value = getattr(config, name)
@@ -88,7 +88,7 @@ def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
 
 
 def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping[str, Any]) -> Sequence[str]:
-    """The key with the shorthand that was really given in the place of what it stands for."""
+    """Return the key with the shorthand that was actually given instead of the key that it sets."""
     *tables, last = path
     table: Any = content
     config_class: type[Config] | None = root
@@ -117,6 +117,7 @@ def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping
 def _describe_error(
     detail: ErrorDetails, root: type[Config], table_content: Mapping[str, Any]
 ) -> tuple[list[str], str]:
+    """Return the path and the message of one validation error."""
     if detail["type"] == "misfit":
         return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
     path, config_class, annotation = _locate_key(detail["loc"], root)
@@ -137,9 +138,9 @@ def _describe_error(
 
 
 def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str], type[Config], Any]:
-    """The dotted key, the table it stands in and its annotation.
+    """Return the path of a key, the config class of its table, and its annotation.
 
-    Behind the name of a table with alternatives pydantic names the chosen kind, which is no part of the key.
+    After the name of a table with alternatives, pydantic names the chosen kind, which is not part of the key.
     """
     waiting = [str(part) for part in loc]
     path: list[str] = []
@@ -158,6 +159,7 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
 
 
 def _describe_expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str:
+    """Describe the expected value."""
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
@@ -180,7 +182,7 @@ def _describe_expected(detail: ErrorDetails, annotation: Any, path: Sequence[str
 
 
 def describe_bound(detail: ErrorDetails) -> str | None:
-    """What a number must be, where one is too large or too small."""
+    """Return the bound that a number violates, in words; None for other errors."""
     if detail["type"] not in _BOUNDS:
         return None
     words, name = _BOUNDS[detail["type"]]
@@ -188,7 +190,7 @@ def describe_bound(detail: ErrorDetails) -> str | None:
 
 
 def _format_value(value: Any) -> str:
-    """`= value ` in the words of TOML; nothing for tables and lists, which are long, or without a value."""
+    """Format a value as `= value ` in TOML; empty for tables and lists, and without a value."""
     if not isinstance(value, str | bool | int | float):
         return ""
     text = toml.format_value(value)
@@ -196,6 +198,7 @@ def _format_value(value: Any) -> str:
 
 
 def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
+    """Describe the allowed choices, with a suggestion for a similar word."""
     words = [toml.format_value(choice) for choice in choices]
     choice_texts = [str(choice) for choice in choices]
     synonyms_found = (word for word in synonyms.VALUE_SYNONYMS.get(str(value).lower(), ()) if word in choice_texts)
@@ -205,7 +208,7 @@ def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
 
 
 def _describe_kinds(annotation: Any) -> str:
-    """The keys that each kind cannot do without."""
+    """Describe each kind of a table by its required keys."""
     descriptions = []
     for config_class in get_config_classes(annotation):
         required_keys = [name for name, field in config_class.model_fields.items() if field.is_required()]
@@ -214,7 +217,7 @@ def _describe_kinds(annotation: Any) -> str:
 
 
 def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Config], table: Mapping[str, Any]) -> str:
-    """Where an unknown key belongs, as far as that can be guessed."""
+    """Suggest the key that an unknown key may stand for."""
     *tables, name = path
     alternatives = _find_alternatives(tables, root)
     kinds = {key: section for section, _ in alternatives for key in get_key_annotations(section)}
@@ -239,7 +242,7 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
 
 
 def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
-    """The key of this name elsewhere, or of this meaning; empty where there is none."""
+    """Return a suggestion for a key with this name or meaning in another table; empty if there is none."""
     if name in synonyms.TRAIN_OPTIONS:
         return f"where to compute is said by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
     meaning, candidate_keys = synonyms.KEY_SYNONYMS.get(name, ("", ()))
@@ -247,19 +250,20 @@ def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], t
     if matching_key is not None:
         return f"{meaning} is {matching_key}{_describe_requirement(matching_key, root, table)}"
     if same_name := [key for key in all_keys if key.rpartition(".")[2] == name]:
-        return f"did you mean {_join_shallowest(same_name)}{_describe_requirement(same_name[0], root, table) if len(same_name) == 1 else ''}?"
+        requirement = _describe_requirement(same_name[0], root, table) if len(same_name) == 1 else ""
+        return f"did you mean {_join_shallowest(same_name)}{requirement}?"
     return ""
 
 
 def _join_shallowest(keys: Iterable[str]) -> str:
-    """The shallowest of some keys."""
+    """Join the shallowest keys with "or"."""
     return " or ".join(sorted(keys, key=lambda key: key.count("."))[:_MAX_SUGGESTIONS])
 
 
 def _describe_needed_kind(
     tables: Sequence[str], name: str, alternatives: Sequence[tuple[type[Config], tuple[str, str | None]]]
 ) -> str:
-    """Which kind of a table has a key."""
+    """Describe which kind of a table has a key."""
     choices = dict.fromkeys(
         choice for config_class, choice in alternatives if name in get_key_annotations(config_class)
     )
@@ -269,7 +273,7 @@ def _describe_needed_kind(
 
 
 def _describe_requirement(key: str, root: type[Config], content: Mapping[str, Any]) -> str:
-    """Which kind must be chosen before there is such a key in this recipe; empty where nothing must."""
+    """Describe which kind must be chosen before a recipe can have a key; empty if none must."""
     *tables, name = key.split(".")
     config_class, table, path = root, content, []
     for part in tables:
@@ -296,14 +300,16 @@ def _describe_requirement(key: str, root: type[Config], content: Mapping[str, An
 
 
 def _default_kind(config_class: type[Config], name: str) -> Mapping[str, Any]:
-    """The kind that a table has where nothing is said of it."""
+    """Return the table with the default kind of a key; empty if it has none."""
     default = config_class.model_fields[name].default if name in config_class.model_fields else None
     kind = getattr(default, "kind", None)
     return {} if kind is None else {"kind": kind}
 
 
 def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[type[Config], tuple[str, str | None]]]:
-    """All tables that might stand at a dotted key, each with the nearest key that chooses it and the word for it."""
+    """Return the config classes that a dotted key may have, each with the nearest key that selects it and the word
+    for it.
+    """
     candidates: list[tuple[type[Config], tuple[str, str | None]]] = [(root, ("", None))]
     remaining = list(tables)
     while remaining:
@@ -325,7 +331,7 @@ def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[
 
 
 def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
-    """The table that has a kind like this word, where the table that it was given for has none; empty if none has."""
+    """Suggest a similar kind of another table; empty if there is none."""
     keys_of_kinds: dict[str, str] = {}
     for key in _iter_all_keys(root):
         for config_class, _ in _find_alternatives(key.split("."), root):
@@ -340,7 +346,7 @@ def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
 
 
 def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
-    """Every key that there may be, whatever the kinds of tables."""
+    """Yield every possible key, of all kinds of tables."""
     for name, annotation in get_key_annotations(config_class).items():
         yield prefix + name
         value_annotation = get_dict_value_annotation(annotation)

@@ -1,4 +1,4 @@
-"""How a model answers, as data: search or sampling, and when it must end."""
+"""Configs of generation: search, sampling, and length limits."""
 
 from __future__ import annotations
 
@@ -13,85 +13,90 @@ StopString = NonEmptyText
 
 
 class RepetitionConfig(Config):
-    """What is held against repetition; abstract."""
+    """Settings against repetition; abstract."""
 
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    """what the logits of tokens that were there before are divided by, or multiplied where they are negative (Keskar et
-    al. 2019): above 1 against repetition, 1 for nothing"""
+    """divisor of the logits of tokens that occurred before, or factor if these are negative (Keskar et al. 2019): above
+    1 reduces repetition, 1 has no effect"""
     no_repeat_ngram: Annotated[int, Field(ge=1)] | None = None
-    """no so many tokens follow each other twice (Paulus et al. 2018); 1 allows each token once"""
+    """no n-gram of this many tokens may occur twice (Paulus et al. 2018); 1 allows each token once"""
 
 
 class LengthLimitedConfig(RepetitionConfig):
-    """Answers hold at most max_ratio * (source tokens) + max_extra tokens; abstract."""
+    """Settings of the output length: at most max_ratio * (source tokens) + max_extra tokens; abstract."""
 
     kind: str
     max_ratio: Annotated[float, Field(ge=0, le=1000)] = 1.0
-    """longest answer, as a multiple of the source"""
+    """maximum output length, as a multiple of the source length"""
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = 50
-    """tokens granted on top of that"""
+    """number of tokens added to that"""
     min_ratio: Annotated[float, Field(ge=0, le=1000)] = 0.0
-    """shortest answer, as a multiple of the source; what is longest goes before"""
+    """minimum output length, as a multiple of the source length; the maximum takes precedence"""
     min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """shortest answer in tokens, likewise"""
+    """minimum output length in tokens, likewise"""
     forbid: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
-    """words that are not written, however they are cut into tokens; one in lower case is meant in any case, and one
-    with a star at its end also where a longer word begins so"""
+    """words that must not be written, in any tokenization; a word in lower case matches any case, and a word with * at
+    its end also matches longer words that start with it"""
 
     @field_validator("max_extra")
     @classmethod
     def _check_max_extra(cls, max_extra: int, info: ValidationInfo) -> int:
+        """Raise `ValueError` if the limits allow only empty outputs."""
         if max_extra == 0 and info.data.get("max_ratio") == 0:
             raise ValueError("must be above 0 when generation.max_ratio = 0, or every answer is empty")
         return max_extra
 
 
 class MinimumRiskConfig(LengthLimitedConfig):
-    """What is found is compared before one of it is the answer; abstract."""
+    """Settings of minimum Bayes risk decoding: candidates are compared with each other before one is chosen;
+    abstract.
+    """
 
     risk: Literal["chrf", "bleu"] | None = None
-    """the answer is what is most like all that was found, by this measure: minimum Bayes risk (Eikema and Aziz 2020);
-    samples count alike, and what a beam found by its score"""
+    """choose the candidate that is most similar to all others by this measure: minimum Bayes risk (Eikema and Aziz
+    2020); samples have equal weight, beam hypotheses count by their score"""
     candidates: Annotated[int, Field(ge=1)] | None = None
-    """with risk: how many are found and compared; 32 samples, or all that a beam holds, unless given"""
+    """with risk: number of candidates to compare; if not given, 32 samples, or all hypotheses of the beam"""
 
     @field_validator("candidates")
     @classmethod
     def _check_candidates(cls, candidates: int | None, info: ValidationInfo) -> int | None:
+        """Raise `ValueError` if `candidates` is given without `risk`."""
         if candidates is not None and info.data.get("risk") is None:
             raise ValueError('is for generation.risk, which is not given; add risk = "chrf", or leave it out')
         return candidates
 
 
 class GreedyConfig(LengthLimitedConfig):
-    """Always the most probable token."""
+    """Greedy search: always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
 
 class BeamConfig(MinimumRiskConfig):
-    """The best of `width` hypotheses that grow side by side."""
+    """Beam search with `width` hypotheses."""
 
     kind: Literal["beam"] = "beam"
     width: Annotated[int, Field(ge=1, le=500)] = 5
     """hypotheses of each sentence"""
     length_penalty: Annotated[float, Field(ge=0)] = 0.6
-    """alpha of Wu et al. 2016, equation 14: 0 prefers short answers, 1 divides by the length"""
+    """alpha of Wu et al. 2016, equation 14: 0 prefers short outputs, 1 divides by the length"""
     normalisation: Literal["wu", "power"] = "wu"
-    """what log-probabilities are divided by: Wu's ((5 + length) / 6)^alpha, or length^alpha as in transformers"""
+    """divisor of log-probabilities: Wu's ((5 + length) / 6)^alpha, or length^alpha as in transformers"""
     groups: Annotated[int, Field(ge=1)] = 1
-    """groups that share the beam evenly and avoid each other's tokens (Vijayakumar et al. 2018), for lists of answers
-    that differ"""
+    """groups that share the beam evenly and avoid each other's tokens (Vijayakumar et al. 2018), for lists of diverse
+    outputs"""
     diversity: Annotated[float, Field(ge=0)] | None = None
-    """with groups: what is taken off a token's log-probability for each hypothesis of an earlier group that took it at
-    the same step; 0.5 unless given"""
+    """with groups: penalty on a token's log-probability for each hypothesis of an earlier group that chose it at the
+    same step; 0.5 if not given"""
     coverage: Annotated[float, Field(ge=0)] = 0.0
-    """beta of Wu et al. 2016, equation 14: how much it counts, when what the beam found is ranked, that the whole
-    source was attended to; for translation"""
+    """beta of Wu et al. 2016, equation 14: weight of the coverage of the source by attention in the final ranking of
+    the beam; for translation"""
 
     @field_validator("groups")
     @classmethod
     def _check_groups(cls, groups: int, info: ValidationInfo) -> int:
+        """Raise `ValueError` if the groups cannot share the beam evenly."""
         if (width := info.data.get("width")) is not None and width % groups:
             raise ValueError(f"cannot share a beam of {width} evenly; give a width that it divides")
         return groups
@@ -99,6 +104,7 @@ class BeamConfig(MinimumRiskConfig):
     @field_validator("diversity")
     @classmethod
     def _check_diversity(cls, diversity: float | None, info: ValidationInfo) -> float | None:
+        """Raise `ValueError` if `diversity` is given without groups."""
         if diversity is not None and info.data.get("groups") == 1:
             raise ValueError("is between groups, and there is one; give 2 groups or more")
         return diversity
@@ -106,26 +112,28 @@ class BeamConfig(MinimumRiskConfig):
     @field_validator("coverage")
     @classmethod
     def _check_coverage(cls, coverage: float, info: ValidationInfo) -> float:
+        """Raise `ValueError` if both `coverage` and `risk` are given."""
         if coverage and info.data.get("risk") is not None:
             raise ValueError("and risk both rank what was found; leave one of them out")
         return coverage
 
 
 class TokenSamplingConfig(Config):
-    """How tokens are drawn at random; abstract."""
+    """Settings of random sampling of tokens; abstract."""
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
-    """what the logits are divided by: below 1 favours probable tokens, above 1 is more varied"""
+    """divisor of the logits: below 1 favours probable tokens, above 1 is more varied"""
     top_k: Annotated[int, Field(ge=1)] | None = None
-    """draw from this many most probable tokens only"""
+    """sample only from this many most probable tokens"""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw from the fewest tokens that together have this probability (Holtzman et al. 2020)"""
+    """sample only from the smallest set of tokens with this total probability (Holtzman et al. 2020)"""
     min_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw only tokens that are at least so many times as probable as the most probable one (Nguyen et al. 2024)"""
+    """sample only tokens with at least this fraction of the probability of the most probable one (Nguyen et al.
+    2024)"""
 
 
 class SamplingConfig(TokenSamplingConfig, MinimumRiskConfig):
-    """Tokens drawn at random."""
+    """Random sampling of tokens."""
 
     kind: Literal["sampling"] = "sampling"
 
@@ -136,23 +144,25 @@ GenerationConfig = Annotated[
 
 
 class ContinuationBaseConfig(RepetitionConfig):
-    """What all ways to write share; abstract."""
+    """Settings that all ways to continue a prompt share; abstract."""
 
     kind: str
     tokens: Annotated[PositiveInt, Field(le=1_000_000)] = 200
-    """longest continuation"""
+    """maximum number of new tokens"""
     stop: Annotated[tuple[StopString, ...], Field(strict=False)] = ()
     """strings before which a continuation ends"""
 
 
 class GreedyContinuationConfig(ContinuationBaseConfig):
-    """Always the most probable token."""
+    """Greedy continuation: always the most probable token."""
 
     kind: Literal["greedy"] = "greedy"
 
 
 class SampledContinuationConfig(TokenSamplingConfig, ContinuationBaseConfig):
-    """Tokens drawn at random: after the penalty and the temperature, top_k, top_p and min_p leave tokens out."""
+    """Random sampling of tokens: penalty and temperature are applied first, then top_k, top_p and min_p exclude
+    tokens.
+    """
 
     kind: Literal["sampling"] = "sampling"
 

@@ -1,4 +1,4 @@
-"""A recipe's way to answer, changed by what somebody asks for: options of a command, or fields of a request."""
+"""Changes of a recipe's generation config by command options or request fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS_OF_KIND: Final = {
     "sampling": frozenset({"temperature", "top_k", "top_p", "min_p"}),
     "beam": frozenset({"width", "length_penalty", "groups", "diversity", "coverage"}),
 }
-"""Which kind of search is meant where it was not said, by the keys that it alone has."""
+"""Keys that only one kind of search has; they imply the kind if it is not given."""
 
 
 def override_generation(
@@ -27,18 +27,19 @@ def override_generation(
     format_key: Callable[[str], str],
     help_hint: str,
 ) -> Any:
-    """The same with what was given; where the kind of search changes, nothing of it but what is common is kept.
+    """Return the generation config with the given keys changed; if the kind of search changes, only the common keys
+    are kept.
 
     Args:
-        generation: one of the kinds of `config_type`.
+        generation: the current config, of one of the kinds of `config_type`.
         config_type: the union of all kinds.
-        overrides: keys of it, those that were asked for.
-        common_class: has the keys of all kinds.
-        format_key: what whoever asks calls a key.
-        help_hint: where all of them are listed, for who asks for one that is none.
+        overrides: the requested keys and values.
+        common_class: class with the keys that all kinds have.
+        format_key: formats a key as the user writes it.
+        help_hint: where all keys are listed, for messages about unknown keys.
 
     Raises:
-        RecipeError: something does not belong to the kind of search, or is out of range.
+        RecipeError: a key does not belong to the kind of search, or its value is out of range.
     """
     implied_kinds = (kind for kind, names in _KEYS_OF_KIND.items() if not names.isdisjoint(overrides))
     kind = overrides.get("kind") or next(implied_kinds, generation.kind)

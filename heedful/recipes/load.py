@@ -1,4 +1,4 @@
-"""A whole run as data, and the one way from files and command lines to it."""
+"""Loading of recipes from TOML files, command lines and stored runs, and writing them back."""
 
 from __future__ import annotations
 
@@ -29,28 +29,30 @@ from heedful.recipes.recipe import FORMAT, Recipe
 from heedful.registry import DEFAULT_TASK, get_recipe_class, list_tasks, suggest_task
 
 _STDIN: Final = Path("-")
-"""Standard input."""
+"""Path that means standard input."""
 _PIPE_PREFIXES: Final = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""What a shell writes for a pipe, as in <(command)."""
+"""Paths that a shell passes for a pipe, as in <(command)."""
 _UNKNOWN_KEY_ERRORS: Final = frozenset({"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid"})
 _SELECTING_KEYS: Final = frozenset({"task", "kind"})
-"""Keys that say of which form a table is, whether they were given or not."""
+"""Keys that select the type of a table; they are always stored."""
 _MAX_SUGGESTED_TASKS: Final = 3
-"""Tasks that a recipe without one may be for, at most, to be told."""
+"""Largest number of tasks to suggest for a recipe without one."""
 
 _MAX_INT: Final = 2**48
-"""Of the whole numbers in a recipe: products of them must have room in 64 bits."""
+"""Largest whole number in a recipe; products of such numbers must fit in 64 bits."""
 _MAX_ERRORS: Final = 200
-"""Problems of a table that is a recipe of no task."""
+"""Number of errors above which a table is taken to be a recipe of no task."""
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
 def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe in a TOML file (`-` is standard input), changed by `overrides` such as `["--training.steps", "2000"]`.
+    """Load the recipe in a TOML file (`-` is standard input), changed by `overrides` such as `["--training.steps",
+    "2000"]`.
 
-    Paths in the file are counted from its folder, paths in `overrides` from the current one; `output`
-    always from the current one. RecipeError with one sentence a line for everything that is wrong.
+    Paths in the file are relative to its folder, paths in `overrides` to the current folder; `output` is always
+    relative to
+    the current folder. Raises RecipeError with one line for each problem.
     """
     require_path(path, name="recipe")
     overrides = to_text_list(overrides, name="overrides")
@@ -67,17 +69,17 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
 
 
 def build_recipe(table: Mapping[str, Any], *, source: str) -> Recipe:
-    """The recipe in a nest of plain values, as JSON and TOML hold them; a RecipeError names `source`."""
+    """Build the recipe in a nested table of plain values, as read from JSON or TOML; a RecipeError names `source`."""
     return _validate(table, _find_recipe_class(table, source=source), source=source, flags=())
 
 
 def build_stored_recipe(table: Mapping[str, Any], *, source: str) -> Recipe:
-    """`build_recipe` of the table that a run keeps, which may be older than some keys."""
+    """Build the recipe from the table stored in a run, which may be older than some keys."""
     return build_recipe(fill_missing_keys(table, _find_recipe_class(table, source=source)), source=source)
 
 
 def dump_explicit(table: Any) -> Any:
-    """What was given of a recipe, or of a table in it, as plain values: what was left to defaults is left away."""
+    """Dump the keys of a recipe or table that were given explicitly as plain values, without those left to defaults."""
     if isinstance(table, Mapping):
         return {name: dump_explicit(value) for name, value in table.items()}
     if not isinstance(table, Config):
@@ -94,12 +96,12 @@ def dump_explicit(table: Any) -> Any:
 
 
 def is_unset(recipe: Config, key: str) -> bool:
-    """Whether there is such a key, dotted, that was not given."""
+    """Whether a recipe has this dotted key and it was not given."""
     return _is_unset(recipe, key.split("."))
 
 
 def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: str) -> AnyRecipe:
-    """A recipe with some values, by their dotted keys, as if they had been given; a RecipeError names `source`."""
+    """Return a recipe with values for some dotted keys, as if they had been given; a RecipeError names `source`."""
     table: dict[str, Any] = dump_explicit(recipe)
     for key, value in settings.items():
         table = _set_key(table, key.split("."), value)
@@ -109,9 +111,14 @@ def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: st
 
 
 def resume_recipe(recipe: Recipe, stored: Mapping[str, Any], *, has_checkpoint: bool) -> Recipe:
-    """A recipe as it goes on with the run that keeps `stored`: where neither says a word, all stays as it began.
+    """Return a recipe adjusted to the run that it resumes: keys that it does not give keep the values of the run.
 
-    A run of which nothing was trained, `has_checkpoint`, says no more than what was fitted to its data.
+    For a run without a checkpoint, only the values that were fitted to its data are kept.
+
+    Args:
+        recipe: the recipe as given.
+        stored: the stored table of the run.
+        has_checkpoint: whether the run has a checkpoint.
     """
     table = merge_stored_settings(recipe, stored, has_checkpoint=has_checkpoint)
     try:
@@ -123,9 +130,9 @@ def resume_recipe(recipe: Recipe, stored: Mapping[str, Any], *, has_checkpoint: 
 def iter_missing_keys(
     table: Mapping[str, Any], config_class: type[Config], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The path of each key that the recipe of a run lacks because it is older, and what was done before there was one.
+    """Yield the path of each key that the stored recipe of an older run lacks, with the value that it had implicitly.
 
-    There is none in a recipe that was stored today.
+    Yields nothing for a recipe that was stored with this version.
     """
     for name, value in config_class.migrate(table).items():
         if name not in table:
@@ -141,7 +148,7 @@ def iter_missing_keys(
 
 
 def fill_missing_keys(table: Mapping[str, Any], config_class: type[Config]) -> dict[str, Any]:
-    """The recipe of a run with what it meant by the keys that it lacks."""
+    """Return the stored recipe of a run with the implicit values of the keys that it lacks."""
     table_with_keys = dict(table)
     for path, implicit_value in iter_missing_keys(table, config_class):
         table_with_keys = _set_key(table_with_keys, path, implicit_value)
@@ -151,15 +158,15 @@ def fill_missing_keys(table: Mapping[str, Any], config_class: type[Config]) -> d
 def merge_stored_settings(
     recipe: Config, stored: Mapping[str, Any], *, has_checkpoint: bool = True
 ) -> dict[str, Any] | None:
-    """A recipe that is to go on with a run, as a table; None where that changes nothing.
+    """Return a recipe that resumes a run as a table with the run's implicit and fitted values; None if nothing changes.
 
-    Keys that the run lacks, and that nobody sets, mean what they meant when it began; those that were fitted to its
-    data keep their values.
+    Keys that the run lacks and the recipe does not set keep the meaning that they had when the run started; keys that
+    were fitted to its data keep their values.
 
     Args:
-        recipe: as it was given.
-        stored: that of the run, as it lies in its folder.
-        has_checkpoint: whether anything was trained there.
+        recipe: the recipe as given.
+        stored: the table in the run folder.
+        has_checkpoint: whether the run has a checkpoint.
     """
     stored_values = {
         path: stored_value
@@ -179,16 +186,17 @@ def merge_stored_settings(
 
 
 def dump(recipe: Recipe) -> str:
-    """The recipe as TOML, with what was left to defaults written out; loading it gives the same recipe."""
+    """Write a recipe as TOML with all defaults; loading it gives the same recipe."""
     return toml.format_document(recipe.model_dump(mode="json", exclude_none=True))
 
 
 def json_schema(task: str = DEFAULT_TASK) -> str:
-    """The JSON Schema (2020-12) of a task's recipes, for editors and documentation."""
+    """Return the JSON Schema (2020-12) of a task's recipes, for editors and documentation."""
     return json.dumps(get_recipe_class(task).model_json_schema(), indent=2) + "\n"
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    """Read the table in a TOML file; raise `RecipeError` if it cannot be read."""
     text = ""
     try:
         text = _read_recipe_bytes(path).decode("utf-8-sig")
@@ -204,10 +212,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _read_recipe_bytes(path: Path) -> bytes:
-    """What stands in a file, or comes by a pipe that the command line names: standard input, or a shell's <(...).
+    """Read the bytes of a file, of standard input, or of a pipe such as a shell's <(...).
 
     Raises:
-        OSError: it is not there, is no regular file, or is larger than recipes are.
+        OSError: the file is missing, is not a regular file, or is larger than recipes may be.
     """
     if path != _STDIN and not str(path).startswith(_PIPE_PREFIXES):
         return read_bytes(path, max_bytes=LARGEST_RECIPE)
@@ -219,18 +227,20 @@ def _read_recipe_bytes(path: Path) -> bytes:
 
 
 def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]:
+    """Return the recipe class of a table's task; raise `RecipeError` for an unknown task."""
     task = table.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in list_tasks():
         suggestion = suggest_task(str(task))
         hint = f"; did you mean {toml.format_value(suggestion)}?" if suggestion else ""
         raise RecipeError(
-            f"{source}: task = {task!r} is no task; choose one of {', '.join(map(toml.format_value, list_tasks()))}{hint}"
+            f"{source}: task = {task!r} is no task; choose one of "
+            f"{', '.join(map(toml.format_value, list_tasks()))}{hint}"
         )
     return get_recipe_class(task)
 
 
 def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *, source: str) -> None:
-    """A recipe's tables are those of its task, which no option changes."""
+    """Raise `RecipeError` if an option changes the task, because the tables of a recipe belong to one task."""
     task = merged.get("task", DEFAULT_TASK)
     if task != content.get("task", DEFAULT_TASK):
         suggestion = task if task in list_tasks() else suggest_task(str(task)) or task
@@ -241,6 +251,7 @@ def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *,
 
 
 def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: str, flags: Sequence[str]) -> Recipe:
+    """Validate a table and return the recipe; raise `RecipeError` with one line for each problem."""
     version = table.get("format", FORMAT)
     if version != FORMAT or isinstance(version, bool):
         source = "command line" if "format" in flags else source
@@ -267,7 +278,7 @@ def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: s
 
 
 def _find_too_large_number(table: Any, key: str = "") -> str | None:
-    """The dotted key of a whole number above `_MAX_INT`; None where there is none."""
+    """Return the dotted key of a whole number above `_MAX_INT`; None if there is none."""
     if type(table) is int:
         return key if abs(table) > _MAX_INT else None
     entries: Iterator[tuple[str, Any]] = iter(())
@@ -286,7 +297,7 @@ def _find_too_large_number(table: Any, key: str = "") -> str | None:
 
 
 def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
-    """The tasks in whose recipes fewer than so many keys are strange, in words; empty where there is none."""
+    """Return the tasks whose recipes have fewer unknown keys than `num_unknown`, in words; empty if there are none."""
     counts = {}
     for task in list_tasks():
         try:
@@ -302,10 +313,10 @@ def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
 
 
 def _count_unknown_keys(error: ValidationError) -> int:
-    """How many keys are unknown or missing, or do not say which table they stand in.
+    """Count the keys that are unknown, missing, or do not select a table.
 
-    A `kind` that is none is strange both where there are several and where there is one, or a mistyped word would
-    speak for the tasks that have one.
+    An invalid `kind` counts both in tables with several kinds and in tables with one; otherwise a typing error would
+    suggest tasks whose table has only one kind.
     """
     return sum(
         detail["type"] in _UNKNOWN_KEY_ERRORS or (detail["type"] == "literal_error" and detail["loc"][-1:] == ("kind",))
@@ -314,7 +325,7 @@ def _count_unknown_keys(error: ValidationError) -> int:
 
 
 def _iter_entries(table: Mapping[str, Any], config_class: type[Config]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """What stands in a table: the path of each value from there, its annotation and the value."""
+    """Yield the values of a table: path within the table, annotation, and value."""
     for name, annotation in get_key_annotations(config_class).items():
         value, value_annotation = table.get(name), get_dict_value_annotation(annotation)
         if value_annotation is None:
@@ -324,7 +335,7 @@ def _iter_entries(table: Mapping[str, Any], config_class: type[Config]) -> Itera
 
 
 def _is_unset(recipe: Config, path: Sequence[str]) -> bool:
-    """Whether there is such a key that was not given."""
+    """Whether there is such a key and it was not given."""
     *tables, name = path
     table: Any = recipe
     for key in tables:
@@ -333,12 +344,13 @@ def _is_unset(recipe: Config, path: Sequence[str]) -> bool:
 
 
 def _set_key(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return a nested table with the value at a path."""
     name, *rest = path
     return {**table, name: _set_key(table.get(name, {}), rest, value) if rest else value}
 
 
 def _get_key(table: Any, path: Sequence[str]) -> Any:
-    """What stands there; None where nothing does."""
+    """Return the value at a path of a nested table; None if there is none."""
     for name in path:
         table = table.get(name) if isinstance(table, Mapping) else None
     return table

@@ -1,4 +1,4 @@
-"""Options and their values among the words of a command line."""
+"""Splitting of command-line words into options and their values."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 def group_options(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Each word alone, but `--name` with the word behind it, its value, unless that is an option too.
+    """Yield each word alone, but an option `--name` together with the next word as its value, unless that is an option
+    too.
 
-    What `--` begins is one group, because no option is among it.
+    All words from `--` on form one group, because they cannot be options.
     """
     remaining = list(words)
     while remaining:
@@ -21,7 +22,9 @@ def group_options(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def split_options(words: Sequence[str], *, is_foreign: Callable[[str], bool]) -> tuple[list[str], list[str]]:
-    """The words of a command, and the options that belong to others by their names, each with its value."""
+    """Split words into those of the command itself and the foreign options, each with its value; `is_foreign`
+    decides by an option's name.
+    """
     own_words: list[str] = []
     foreign_words: list[str] = []
     for group in group_options(words):

@@ -1,10 +1,10 @@
-"""What the command line says about a recipe, merged into its tables before anything is checked.
+"""Command-line overrides of a recipe, merged into its tables before validation.
 
-`--training.steps 2000` and `--training.steps=2000` set one key; `-` and `_` are the same in a key. A value
-is read as TOML where that is possible and as text otherwise, except that keys whose value is text never
-become anything else (`--output 2024`). `none` takes a value away that the recipe may do without. A truth
-value may stand alone (`--training.tensorboard`). Paths are counted from the current folder, as all else on
-a command line is.
+`--training.steps 2000` and `--training.steps=2000` set one key; `-` and `_` are the same in a key. A value is parsed as
+TOML where that is possible and is text otherwise; values of text keys are always text (`--output 2024`). `none` removes
+an
+optional value. A truth value may stand alone (`--training.tensorboard`). Paths are relative to the current folder, like
+all others on a command line.
 """
 
 from __future__ import annotations
@@ -32,14 +32,20 @@ from heedful.recipes.option_words import group_options
 
 NestedTable = dict[str, Any]
 _MAX_OVERRIDES = 1000
-"""Options that change a recipe; it has some hundred keys."""
+"""Largest number of options that change a recipe; a recipe has some hundred keys."""
 _MAX_SHOWN = 40
-"""Characters of a key that is too long."""
+"""Number of characters shown of a key that is too long."""
 
 
 @dataclass(frozen=True)
 class Override:
-    """One `--a.b value`: `text` is None where a flag stands alone, `typed_path` the path before `-` became `_`."""
+    """One option `--a.b value`.
+
+    Attributes:
+        path: the key, with `_`.
+        text: its value; None for a flag that stands alone.
+        typed_path: the key as typed, before `-` became `_`.
+    """
 
     path: tuple[str, ...]
     text: str | None
@@ -47,12 +53,12 @@ class Override:
 
     @property
     def flag(self) -> str:
-        """The key as one types it."""
+        """The option as one types it."""
         return "--" + ".".join(self.path)
 
 
 def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
-    """The overrides in a list of arguments; RecipeError for anything that is none."""
+    """Parse the overrides in a list of arguments; raise RecipeError for anything else."""
     overrides: list[Override] = []
     for word, *value in group_options(arguments):
         name, equals, text = word.partition("=")
@@ -64,7 +70,8 @@ def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
             )
         if len(path) > MAX_TOML_DEPTH:
             raise RecipeError(
-                f"command line: {name[:_MAX_SHOWN]}... is a key of {len(path):,} parts, and {MAX_TOML_DEPTH} are the most"
+                f"command line: {name[:_MAX_SHOWN]}... is a key of {len(path):,} parts, and {MAX_TOML_DEPTH} are the "
+                "most"
             )
         overrides.append(Override(path, text if equals else next(iter(value), None), typed_path))
         if len(overrides) > _MAX_OVERRIDES:
@@ -73,12 +80,13 @@ def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
 
 
 def resolve_paths(table: Mapping[str, Any], config_class: type[Config], folder: Path) -> NestedTable:
-    """The table with each path that is counted from somewhere counted from `folder`, absolute."""
+    """Return the table with its recipe-relative paths made absolute, relative to `folder`."""
     annotations = get_key_annotations(config_class)
     return {key: _resolve_value(value, annotations.get(key), folder) for key, value in table.items()}
 
 
 def _resolve_value(value: Any, annotation: Any, folder: Path) -> Any:
+    """Resolve the recipe-relative paths in a value."""
     if isinstance(value, Mapping):
         if (value_annotation := get_dict_value_annotation(annotation)) is not None:
             return {name: _resolve_value(entry, value_annotation, folder) for name, entry in value.items()}
@@ -90,14 +98,15 @@ def _resolve_value(value: Any, annotation: Any, folder: Path) -> Any:
 
 
 def _is_path(annotation: Any) -> bool:
+    """Whether an annotation marks a recipe-relative path."""
     return any(isinstance(metadata, RecipeRelative) for metadata in iter_annotation_parts(annotation))
 
 
 def merge_overrides(table: Mapping[str, Any], overrides: Sequence[Override], root: type[Config]) -> NestedTable:
-    """The table with the overrides in it; unknown keys go in as well, for the validator to complain about.
+    """Return the table with the overrides applied; unknown keys are kept for the validator to report.
 
-    Kinds go first and shorthands second, whatever the order on the command line, so that other options
-    speak about the tables that will be there. A new kind keeps the keys that it shares with the old one.
+    Kinds are applied first and shorthands second, in any order on the command line, so that other options apply to the
+    final tables. A new kind keeps the keys that it shares with the old one.
     """
     result = dict(table)
     for override in sorted(overrides, key=lambda override: _sort_key(override, root)):
@@ -106,6 +115,7 @@ def merge_overrides(table: Mapping[str, Any], overrides: Sequence[Override], roo
 
 
 def _sort_key(override: Override, root: type[Config]) -> tuple[int, int]:
+    """Return the key by which overrides are sorted: kinds, then shorthands, then all others."""
     *tables, last = override.path
     if last == "kind":
         return 0, len(tables)
@@ -119,6 +129,7 @@ def _sort_key(override: Override, root: type[Config]) -> tuple[int, int]:
 def _set_value(
     table: NestedTable, config_class: type[Config] | None, override: Override, path: tuple[str, ...]
 ) -> NestedTable:
+    """Return a table with an override applied at a path."""
     name, *rest = path
     annotation = get_key_annotations(config_class).get(name) if config_class else None
     if not rest:
@@ -129,7 +140,7 @@ def _set_value(
 
 
 def _set_nested_value(table: Any, annotation: Any, override: Override, path: tuple[str, ...]) -> NestedTable:
-    """What stands where `annotation` does, with the override in it at `path`."""
+    """Return the nested table that an annotation describes, with an override applied at a path."""
     if not isinstance(table, Mapping):
         key = override.path[: -len(path)]
         raise RecipeError(f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe")
@@ -148,7 +159,7 @@ def _set_nested_value(table: Any, annotation: Any, override: Override, path: tup
 
 
 def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[str, ...]) -> str:
-    """A name of the user's own as the recipe has it, or as it was typed where the recipe has none like it."""
+    """Return a user-defined name as the recipe spells it, or as typed if the recipe has no such name."""
     typed_name = override.typed_path[-len(path)]
     return (
         typed_name
@@ -158,7 +169,7 @@ def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[s
 
 
 def _convert_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> NestedTable:
-    """What a table keeps when its kind changes: keys of the new kind, and those that neither kind knows."""
+    """Return what a table keeps when its kind changes: keys of the new kind and keys that neither kind knows."""
     old_class = select_config_class(annotation, table)
     new_class = next((section for section in get_config_classes(annotation) if kind in list_kinds(section)), None)
     if old_class is None or new_class is None:
@@ -169,6 +180,7 @@ def _convert_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> Neste
 
 
 def _parse_value(override: Override, annotation: Any) -> Any:
+    """Parse the value of an override for an annotation."""
     types = tuple(iter_annotation_parts(annotation))
     if override.text is None:
         if bool in types:
@@ -183,10 +195,12 @@ def _parse_value(override: Override, annotation: Any) -> Any:
 
 
 def _is_text(value_type: Any) -> bool:
+    """Whether a type is text: a string, a path, or a choice of words."""
     return value_type in (str, Path) or (get_origin(value_type) is Literal and isinstance(get_args(value_type)[0], str))
 
 
 def _parse_toml_value(text: str) -> Any:
+    """Parse text as a TOML value; return the text itself if it is not one."""
     try:
         table = parse_toml(f"value = {text}")
     except ValueError:

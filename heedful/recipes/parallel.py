@@ -1,4 +1,4 @@
-"""Parallel text as data: sentences and what they become or belong to, in files of several forms."""
+"""Configs of parallel text in several file formats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def require_different_from(key: str, what: str) -> AfterValidator:
-    """Both languages do not stand in one place."""
+    """Build a validator that rejects a value equal to that of another key; `what` names the value in the message."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
+        """Raise `ValueError` if both values are equal."""
         if value is not None and value == info.data.get(key):
             raise ValueError(f"must be another {what} than {key}")
         return value
@@ -28,7 +29,7 @@ def require_different_from(key: str, what: str) -> AfterValidator:
 
 
 class LinesConfig(Config):
-    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
+    """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
 
     kind: Literal["lines"] = "lines"
     source: InputPath
@@ -37,7 +38,7 @@ class LinesConfig(Config):
     """the file of their translations, one a line"""
 
     def reader(self) -> ExampleReader[SentencePair]:
-        """Line by line."""
+        """Return the reader of the pairs, line by line."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.readers import LineAlignedReader
 
@@ -45,7 +46,7 @@ class LinesConfig(Config):
 
 
 class TsvConfig(Config):
-    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
+    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
 
     kind: Literal["tsv"] = "tsv"
     path: InputPath
@@ -56,7 +57,7 @@ class TsvConfig(Config):
     """column of their translations, counted from 0"""
 
     def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
-        """A pair for each line; `document_column` may say of which document it is."""
+        """Return the reader of a pair for each line; `document_column` may name its document."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.readers import TsvPairReader
 
@@ -67,7 +68,7 @@ class TsvConfig(Config):
 
 
 class JsonlConfig(Config):
-    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
+    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
 
     kind: Literal["jsonl"] = "jsonl"
     path: InputPath
@@ -78,7 +79,7 @@ class JsonlConfig(Config):
     """name of the field that holds its translation"""
 
     def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
-        """A pair for each line; `document_field` may say of which document it is."""
+        """Return the reader of a pair for each line; `document_field` may name its document."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.readers import JsonlPairReader
 
@@ -89,7 +90,9 @@ class JsonlConfig(Config):
 
 
 class ParquetConfig(Config):
-    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
+    several files.
+    """
 
     kind: Literal["parquet"] = "parquet"
     path: InputPath
@@ -100,7 +103,7 @@ class ParquetConfig(Config):
     """name of the column that holds its translation"""
 
     def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
-        """A pair for each row; `document_field` may say of which document it is."""
+        """Return the reader of a pair for each row; `document_field` may name its document."""
         from heedful.data.parquet import ParquetPairReader
         from heedful.data.reader_transforms import open_matching_files
 
@@ -111,18 +114,18 @@ class ParquetConfig(Config):
 
 
 class TmxConfig(Config):
-    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
+    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
 
     kind: Literal["tmx"] = "tmx"
     path: InputPath
     """the file"""
     source_language: NonEmptyName
-    """the language that is read, as the file calls it; `en` also finds `en-GB`"""
+    """the source language, as the file names it; `en` also matches `en-GB`"""
     target_language: Annotated[NonEmptyName, require_different_from("source_language", "language")]
-    """the language that is written, likewise"""
+    """the target language, likewise"""
 
     def reader(self) -> ExampleReader[SentencePair]:
-        """Units that both languages have."""
+        """Return the reader of the units that have both languages."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.translation_files import ConfirmedTranslations
 
@@ -133,14 +136,14 @@ class TmxConfig(Config):
 
 
 class PoConfig(Config):
-    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
+    """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
 
     kind: Literal["po"] = "po"
     path: InputPath
-    """the file; what is fuzzy, obsolete or not translated is left out"""
+    """the file; fuzzy, obsolete and untranslated messages are left out"""
 
     def reader(self) -> ExampleReader[SentencePair]:
-        """A pair for each message and plural form."""
+        """Return the reader of a pair for each message and plural form."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.translation_files import ConfirmedTranslations
 
@@ -148,14 +151,16 @@ class PoConfig(Config):
 
 
 class XliffConfig(Config):
-    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
+    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
+    files.
+    """
 
     kind: Literal["xliff"] = "xliff"
     path: InputPath
-    """the file; what has no target, or one that needs review, is left out"""
+    """the file; segments without a target, or with one that needs review, are left out"""
 
     def reader(self) -> ExampleReader[SentencePair]:
-        """A pair for each segment."""
+        """Return the reader of a pair for each segment."""
         from heedful.data.reader_transforms import open_matching_files
         from heedful.data.translation_files import ConfirmedTranslations
 
@@ -175,7 +180,9 @@ _KIND_BY_SUFFIX = {
 
 
 def infer_text_kind(table: Mapping[str, Any]) -> str | None:
-    """The kind that the keys belong to; a file's name tells it where only `path` is given, TSV if nothing else."""
+    """Infer the kind of parallel text from the keys of its table; if only `path` is given, from the file name, TSV
+    by default.
+    """
     if "source" in table or "target" in table:
         return "lines"
     if "source_field" in table or "target_field" in table:

@@ -1,4 +1,4 @@
-"""Parallel text to translate: from which language into which, with tags, and several texts as one."""
+"""Parallel texts for translation: languages, directions, tags, and mixtures of several texts."""
 
 from __future__ import annotations
 
@@ -34,23 +34,28 @@ _RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
 
 
 def format_language_tag(language: str) -> str:
-    """What stands before a source to ask for a language, where a model writes several (Johnson et al. 2017)."""
+    """Return the tag that stands before a source to select the target language of a multilingual model (Johnson et
+    al. 2017).
+    """
     return f"<2{language}>"
 
 
 def _check_tag(text: str) -> str:
+    """Return the tag if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
         raise ValueError(f"{text!r} must be one word in angle brackets, as in <captions>, and none of a model's own")
     return text
 
 
 def _check_language(text: str) -> str:
+    """Return the language if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(f"<{text}>"):
         raise ValueError("must be one word without angle brackets, as in de or pt-BR")
     return text
 
 
 def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
+    """Raise `ValueError` if a file of factors is given for a text that is read in both directions."""
     if path is not None and info.data.get("both_ways"):
         raise ValueError("knows the words of one language; leave both_ways away")
     return path
@@ -61,43 +66,44 @@ LanguageCode = Annotated[str, AfterValidator(_check_language)]
 
 
 class TranslationDirection(NamedTuple):
-    """From which language into which; None where a recipe does not say."""
+    """Source and target language of a translation; None for a language that the recipe does not name."""
 
     source: str | None
     target: str | None
 
 
 class TranslationTextConfig(Config):
-    """What is said of a text that is translated.
+    """Keys of a text for translation that do not depend on its file format.
 
-    Abstract: a form of text says where it lies.
+    Abstract: subclasses define the file format.
     """
 
     source_language: LanguageCode | None = None
-    """the language of the source sentences, such as en"""
+    """language of the source sentences, such as en"""
     target_language: Annotated[LanguageCode | None, require_different_from("source_language", "language")] = None
-    """the language of their translations; where the texts of a run have several, a tag such as <2de> before each source
-    asks for it"""
+    """language of the translations; if the texts of a run have several, a tag such as <2de> before each source selects
+    it"""
     both_ways: bool = False
-    """whether translations are turned back into their sources too; needs both languages"""
+    """whether the text is also read in the opposite direction; needs both languages"""
     tags: Annotated[tuple[SourceTag, ...], Field(strict=False)] = ()
-    """pieces that stand before each source, as in ["<captions>"]: what words do not say of a text, such as what it is
-    about, or that a machine wrote its sources"""
+    """pieces before each source, as in ["<captions>"]: properties of the text that its words do not show, such as its
+    domain, or that its sources were written by a machine"""
 
     alignments: InputPath | None = None
-    """file of links between its words, `0-0 1-2`, a line for each pair, plain or gzipped; see `training.guided`"""
+    """file of word alignments, `0-0 1-2`, one line for each pair, plain or gzipped; see `training.guided`"""
     factors: Annotated[InputPath | None, AfterValidator(_reject_both_ways)] = None
-    """file with a label for each word of a source, a line for each pair, plain or gzipped; see the table [factors]"""
+    """file with a label for each word of a source, one line for each pair, plain or gzipped; see the table [factors]"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Nothing was said of languages, directions and tags."""
+        """Return the values of older runs: no languages, directions and tags."""
         languages = dict.fromkeys(("source_language", "target_language"))
         return {**languages, "both_ways": False, "tags": (), "alignments": None, "factors": None}
 
     @field_validator("both_ways")
     @classmethod
     def _check_both_ways(cls, both_ways: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if `both_ways` is set and a language is missing."""
         if both_ways and not (info.data.get("source_language") and info.data.get("target_language")):
             raise ValueError("needs source_language and target_language, so that each of them can be asked for")
         return both_ways
@@ -105,23 +111,23 @@ class TranslationTextConfig(Config):
     if TYPE_CHECKING:  # each form of text has its own
 
         def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
-            """The pairs as they stand; `documents` are the keys of the table that say of which document each is."""
+            """Return the reader of the pairs; `documents` are the keys that name the document of each pair."""
 
     @property
     def directions(self) -> tuple[TranslationDirection, ...]:
-        """The ways in which it is translated."""
+        """The directions in which the text is translated."""
         forward = TranslationDirection(self.source_language, self.target_language)
         return (forward, TranslationDirection(forward.target, forward.source)) if self.both_ways else (forward,)
 
     def build_readers(
         self, key: str, *, add_language_tag: bool, context: int = 0
     ) -> Mapping[str, ExampleReader[SentencePair]]:
-        """The pairs of each direction, by the table's key and the direction where there are both.
+        """Build a reader for each direction, by the key of the table and, with two directions, their languages.
 
         Args:
-            key: of this table.
-            add_language_tag: whether a tag asks for the language.
-            context: sentences before a source that are read with it.
+            key: key of this table.
+            add_language_tag: whether a tag before each source selects the target language.
+            context: number of previous source sentences to read with each sentence.
         """
         from heedful.data.reader_transforms import ReversedPairs, TaggedPairs
 
@@ -137,11 +143,12 @@ class TranslationTextConfig(Config):
 
     @property
     def document_keys(self) -> Mapping[str, int | str]:
-        """What says in this form of which document a pair is, where it was given: its key, and the value of that."""
+        """The given key that names the document of each pair, with its value."""
         values = {key: getattr(self, key, None) for key in _DOCUMENT_KEYS}
         return {key: value for key, value in values.items() if value is not None}
 
     def _read_with_factors(self) -> ExampleReader[SentencePair]:
+        """Build the reader of the pairs with factors, if a file of factors is given."""
         if self.factors is None:
             return self._read_with_alignments()
         from heedful.data.factors import FactoredPairs
@@ -149,6 +156,7 @@ class TranslationTextConfig(Config):
         return FactoredPairs(self._read_with_alignments(), self.factors)
 
     def _read_with_alignments(self) -> ExampleReader[SentencePair]:
+        """Build the reader of the pairs with word alignments, if a file of alignments is given."""
         reader = self.reader(**self.document_keys)
         if self.alignments is None:
             return reader
@@ -158,61 +166,65 @@ class TranslationTextConfig(Config):
 
 
 class DirectedLinesConfig(TranslationTextConfig, LinesConfig):
-    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
+    """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
 
 
 class DirectedTsvConfig(TranslationTextConfig, TsvConfig):
-    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
+    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
 
     document_column: ColumnIndex | None = None
     """column that names the document of each pair, counted from 0; for `data.context`"""
 
     @classmethod
     def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Nothing was said of documents."""
+        """Return the values of older runs: no document names."""
         return {**super().migrate(table), "document_column": None}
 
 
 class DirectedJsonlConfig(TranslationTextConfig, JsonlConfig):
-    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
+    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
 
     document_field: NonEmptyName | None = None
     """name of the field that names the document of each pair; for `data.context`"""
 
     @classmethod
     def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Nothing was said of documents."""
+        """Return the values of older runs: no document names."""
         return {**super().migrate(table), "document_field": None}
 
 
 class DirectedParquetConfig(TranslationTextConfig, ParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
+    several files.
+    """
 
     document_field: NonEmptyName | None = None
     """name of the column that names the document of each pair; for `data.context`"""
 
     @classmethod
     def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Nothing was said of documents."""
+        """Return the values of older runs: no document names."""
         return {**super().migrate(table), "document_field": None}
 
 
 class DirectedTmxConfig(TranslationTextConfig, TmxConfig):
-    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
+    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
 
     source_language: LanguageCode
-    """the language that is read, as the file calls it; `en` also finds `en-GB`"""
+    """the source language, as the file names it; `en` also matches `en-GB`"""
     target_language: Annotated[LanguageCode, require_different_from("source_language", "language")]
-    """the language that is written, likewise; where the texts of a run have several, a tag such as <2de> before each
-    source asks for it"""
+    """the target language, likewise; if the texts of a run have several, a tag such as <2de> before each source selects
+    it"""
 
 
 class DirectedPoConfig(TranslationTextConfig, PoConfig):
-    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
+    """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
 
 
 class DirectedXliffConfig(TranslationTextConfig, XliffConfig):
-    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
+    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
+    files.
+    """
 
 
 _FORM_CONFIGS = (
@@ -227,7 +239,9 @@ _FORM_CONFIGS = (
 
 
 def _infer_form(table: Mapping[str, Any]) -> str | None:
-    """As of text that is not directed; languages tell nothing, since each form may have them."""
+    """Infer the kind of a table as for other parallel text; the language keys do not count, since every kind may
+    have them.
+    """
     return infer_text_kind({key: value for key, value in table.items() if not key.endswith("_language")})
 
 
@@ -235,20 +249,21 @@ DirectedFormConfig = Annotated[_FORM_CONFIGS, Field(discriminator="kind"), add_i
 
 
 class SeveralTextsConfig(Config):
-    """Several texts, one after the other; in training they are mixed."""
+    """Several texts, read one after the other; in training they are mixed."""
 
     kind: Literal["several"] = "several"
     texts: Annotated[dict[str, DirectedFormConfig], Field(min_length=1)]
     """a table for each text, such as [data.train.texts.captions]; the names are free"""
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
-    """how many times as often as others a text is read, by its name; 1 where none is given"""
+    """relative frequency of each text, by its name; 1 if not given"""
     temperature: Annotated[float, Field(ge=1)] = 1.0
-    """T: texts are read as often as their tokens to the power of 1 / T say, so that above 1 small ones come more often
-    than there is of them; an epoch has as many tokens as all texts together"""
+    """T: texts are read in proportion to their tokens to the power of 1 / T, so that with T above 1 small texts are
+    read more often than their size would give; an epoch has as many tokens as all texts together"""
 
     @field_validator("weights")
     @classmethod
     def _check_weight_names(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        """Raise `ValueError` if a weight names an unknown text."""
         texts = info.data.get("texts", weights)
         if unknown := sorted(set(weights) - set(texts)):
             raise ValueError(f"names {', '.join(unknown)}, but the texts are {', '.join(texts)}")
@@ -256,31 +271,35 @@ class SeveralTextsConfig(Config):
 
 
 class MixedLinesConfig(MixInConfig, DirectedLinesConfig):
-    """Two files whose lines translate each other, plain or gzipped; names with stars stand for several."""
+    """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
 
 
 class MixedTsvConfig(MixInConfig, DirectedTsvConfig):
-    """One file of tab-separated columns, plain or gzipped; a name with stars stands for several."""
+    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
 
 
 class MixedJsonlConfig(MixInConfig, DirectedJsonlConfig):
-    """One file with a JSON object on each line, plain or gzipped; a name with stars stands for several."""
+    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
 
 
 class MixedParquetConfig(MixInConfig, DirectedParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); stars stand for several."""
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
+    several files.
+    """
 
 
 class MixedTmxConfig(MixInConfig, DirectedTmxConfig):
-    """A translation memory in TMX, plain or gzipped; a name with stars stands for several."""
+    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
 
 
 class MixedPoConfig(MixInConfig, DirectedPoConfig):
-    """Messages with translations in a PO file of gettext, plain or gzipped; a name with stars stands for several."""
+    """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
 
 
 class MixedXliffConfig(MixInConfig, DirectedXliffConfig):
-    """Segments with translations in an XLIFF, 1.2 or 2.0, plain or gzipped; a name with stars stands for several."""
+    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
+    files.
+    """
 
 
 DirectedTextConfig = Annotated[
@@ -304,14 +323,15 @@ MixedTextConfig = Annotated[
 def list_texts(
     table: TranslationTextConfig | SeveralTextsConfig | None, key: str
 ) -> Mapping[str, TranslationTextConfig]:
-    """The texts of a table, by their keys; none where there is no table."""
+    """Return the texts of a table by their full keys; empty if there is no table."""
     if isinstance(table, SeveralTextsConfig):
         return {f"{key}.texts.{name}": text for name, text in table.texts.items()}
     return {} if table is None else {key: table}
 
 
 def compute_epoch_tokens(table: TranslationTextConfig | SeveralTextsConfig, tokens: Sequence[int]) -> Sequence[float]:
-    """Tokens of each direction of each text in an epoch, given how many there are; by w n^(1/T), all together the same.
+    """Return the number of tokens per epoch of each direction of each text: proportional to w n^(1/T), with the same
+    total.
 
     Temperature as in Arivazhagan et al. 2019, section 4.2.
     """
@@ -323,6 +343,7 @@ def compute_epoch_tokens(table: TranslationTextConfig | SeveralTextsConfig, toke
 
 
 def _add_context(reader: ExampleReader[SentencePair], sentences: int) -> ExampleReader[SentencePair]:
+    """Wrap a reader so that each source is read with its previous sentences."""
     from heedful.data.context import ContextReader  # it waits for torch, which recipes without documents need not
 
     return ContextReader(reader, max_sentences=sentences)

@@ -1,4 +1,4 @@
-"""What every recipe has, whatever is learned."""
+"""Base classes of recipes: the keys that the recipes of all tasks have."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _SIZE_KEYS: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_la
 PARTS: Final = ("train", "validation", "test")
 
 EngineName: TypeAlias = Literal["torch", "int8", "native", "auto"]
-"""What computes a trained model. `torch`: in floating point, as it was trained; `int8`: large matrices are bytes;
-`native`: these, with products and whole Transformers in native code; `auto`: what is faster here."""
+"""Engine that computes a trained model. `torch`: floating point, as in training; `int8`: large matrices in 8 bits;
+`native`: these, with products and whole Transformers in native code; `auto`: the fastest on this machine."""
 
 
 class ArchitectureConfig(Config):
-    """A family of models.
+    """Config of a model family.
 
-    Abstract: each family says what it is made of, and builds it.
+    Abstract: each family defines its sizes and how it is built.
 
     Attributes:
-        kind: its name in recipes.
-        d_model: width of what stands between the layers.
-        built_by: the function that makes a freshly initialised model of it, as "module:name"; it needs torch.
+        kind: name of the family in recipes.
+        d_model: width of the representations between layers.
+        built_by: the function that builds a freshly initialized model, as "module:name"; it needs torch.
     """
 
     built_by: ClassVar[str]
@@ -55,49 +55,53 @@ class ArchitectureConfig(Config):
 
         @property
         def d_model(self) -> int:
-            """See above."""
+            """Width of the representations between layers."""
 
     @property
     def has_size(self) -> bool:
-        """Whether somebody has said how large it is; all else that is not given is then as documented."""
+        """Whether any size was given; keys that are not given then have their documented defaults."""
         return not _SIZE_KEYS.isdisjoint(self.model_fields_set)
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """How many places its positions have; None where they have no end."""
+        """Limit that the positions set on the length; None if there is none."""
         return None
 
     @property
     def word_vectors(self) -> Mapping[str, Path]:
-        """The files of word vectors that embeddings start from, by their keys."""
+        """Files of the word vectors that initialize embeddings, by key."""
         return {}
 
     @property
     def freezes_vectors(self) -> bool:
-        """Whether words that have such a vector keep it."""
+        """Whether the words that have such a vector keep it in training."""
         return False
 
     def drop_initial_vectors(self) -> Self:
-        """As weights have it that were trained: word vectors that they began with have learned on."""
+        """Return the architecture for already trained weights: without the files of word vectors that embeddings
+        started from.
+        """
         return self
 
 
 class MixInConfig(Config):
-    """Abstract: a text that is mixed into another one."""
+    """Base of texts that are mixed into another text."""
 
     share: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """share of the tokens of each epoch that are of this text; its examples take turns, so each epoch has others"""
+    """share of the tokens of each epoch that come from this text; its examples take turns, so each epoch has others"""
 
     if TYPE_CHECKING:  # each form of text has its own
 
         def reader(self, **how: Any) -> ExampleReader[Any]:
-            """Its examples, to be read as often as one likes; `DataError` where a file is missing."""
+            """Return the reader of the examples, which can be iterated repeatedly; raise `DataError` if a file is
+            missing.
+            """
 
 
 class DataConfig(Config):
-    """What is learned from, and what is measured on.
+    """Data for training and evaluation.
 
-    Abstract: each task says what files hold, and how long an example may be.
+    Abstract: each task defines the content of the files and the maximum length of an example.
     """
 
     if TYPE_CHECKING:  # each task has its own
@@ -106,43 +110,45 @@ class DataConfig(Config):
         test: Config | None
 
     def reader(self, part: str) -> ExampleReader[Any]:
-        """The examples of a part, to be read as often as one likes; `DataError` where a file is missing."""
+        """Return the reader of a part (train, validation or test), which can be iterated repeatedly; raise
+        `DataError` if a file is missing.
+        """
         reader: ExampleReader[Any] = getattr(self, part).reader()
         return reader
 
     def get_tables(self, part: str) -> Mapping[str, Config]:
-        """The tables that say what a part is, by their keys; most parts have their own alone."""
+        """Return the tables that define a part, by key; usually there is one."""
         return {part: getattr(self, part)}
 
     def readers(self, part: str) -> Mapping[str, ExampleReader[Any]]:
-        """Every text of a part, by the key of its table; `DataError` where a file is missing."""
+        """Return a reader for each text of a part, by the key of its table; raise `DataError` if a file is missing."""
         return {part: self.reader(part)}
 
     def compute_epoch_tokens(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
-        """How many tokens of each of the `readers` an epoch has, given how many there are."""
+        """Return how many tokens of each of the `readers` an epoch has, given their sizes in tokens."""
         return tokens
 
     def list_settings(self, part: str) -> Sequence[str]:
-        """What decides how the texts of a part are read, besides what is in their files."""
+        """Return the settings that decide how the texts of a part are read, apart from the content of the files."""
         return list(map(dump_text_settings, self.get_tables(part).values()))
 
     @property
     def evaluation_part(self) -> str:
-        """The part that a finished model is measured on."""
+        """The part on which a finished model is evaluated: test, or validation if there is no test part."""
         return "validation" if self.test is None else "test"
 
 
 class Recipe(Config):
-    """Everything that decides a run: the same recipe, data and software give the same model.
+    """Everything that determines a run: the same recipe, data and software give the same model.
 
-    Abstract: what is learned from, the architecture and what is minimised belong to the task.
+    Abstract: data, architecture and training objective belong to the task.
 
     Attributes:
-        made_by: where the task's `Task` is, as "module:NAME"; it needs torch, a recipe does not.
-        shown_by: where its `Demonstration` is, likewise; empty where it has none.
-        forms: where the forms of data are that `heedful new` knows it by, likewise, and without torch; empty where
-            there are none.
-        auto_keys: keys that the task chooses by the data and the time where nobody gives them (`Task.choose_settings`).
+        made_by: location of the task's implementation, as "module:NAME"; it needs torch, a recipe does not.
+        shown_by: location of its `Demonstration`, likewise; empty if it has none.
+        forms: location of the data forms that `heedful new` recognizes, likewise, and without torch; empty if there are
+            none.
+        auto_keys: keys that the task chooses from the data and the time if they are not given (`Task.fit`).
     """
 
     made_by: ClassVar[str]
@@ -155,11 +161,12 @@ class Recipe(Config):
     task: str
     """what is learned"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
-    """where all randomness starts"""
+    """seed of all random numbers"""
     output: Annotated[AnyPath, FieldRole.FREE]
-    """the run folder, counted from the current folder; runs/<name of the recipe file> if not given"""
+    """run folder, relative to the current folder; runs/<name of the recipe file> if not given"""
     engine: Annotated[EngineName | None, FieldRole.FREE] = None
-    """what computes the finished model on a CPU, when it is measured and used, unless a command is told otherwise"""
+    """engine that computes the finished model on a CPU, in evaluation and use, unless a command option says
+    otherwise"""
 
     if TYPE_CHECKING:  # every recipe has them, each of its task, in an order in which they can be checked
         data: DataConfig
@@ -170,6 +177,7 @@ class Recipe(Config):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_weight_decay(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+        """Raise an error if weight decay would shrink frozen word vectors."""
         model, decay = info.data.get("model"), training.optimizer.weight_decay
         if model is not None and model.freezes_vectors and decay:
             raise config_error(
@@ -180,23 +188,23 @@ class Recipe(Config):
 
     @property
     def datasets(self) -> Mapping[str, DataConfig]:
-        """What is learned from, by the name of the task where there are several; without a name where there is one."""
+        """The data configs, by task name if the run has several tasks; otherwise one with an empty name."""
         return {"": self.data}
 
     @property
     def needs_fitting(self) -> bool:
-        """Whether the task chooses what is not given among the keys of `auto_keys`."""
+        """Whether the task chooses values for keys of `auto_keys` that are not given."""
         return False
 
     def get_sample_size(self, part: str) -> int | None:
-        """How many of the examples of a part are taken, by chance; None where all are."""
+        """Return how many examples of a part are drawn at random; None if all are used."""
         return None
 
 
 class MemoryRecipe(Recipe):
-    """A run whose `model.decoder` writes of a memory.
+    """Recipe of a run whose `model.decoder` attends to a memory.
 
-    Abstract: who makes the memory belongs to the task.
+    Abstract: the task defines what encodes the memory.
     """
 
     if TYPE_CHECKING:
@@ -205,6 +213,7 @@ class MemoryRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _fit_training(cls, training: DecoderTrainingConfig, info: ValidationInfo) -> DecoderTrainingConfig:
+        """Adapt the training config to decoders whose attention is sampled."""
         model: Any = info.data.get("model")
         if model is None:
             return training
@@ -214,6 +223,7 @@ class MemoryRecipe(Recipe):
     @field_validator("generation", check_fields=False)
     @classmethod
     def _reject_coverage(cls, generation: GenerationConfig) -> GenerationConfig:
+        """Raise an error if a coverage penalty is given, which only translation supports."""
         if getattr(generation, "coverage", 0):
             raise config_error(
                 "generation.coverage", "asks what was attended to in a sentence; leave it out of this task"
@@ -222,15 +232,16 @@ class MemoryRecipe(Recipe):
 
 
 class FineTunableRecipe(Recipe):
-    """A run that may begin with another model.
+    """Recipe of a run that may start from another model.
 
-    Abstract: each task says what its model and that one have in common.
+    Abstract: each task defines what its model and the other one have in common.
 
     Attributes:
-        body: attribute of the part that both have; empty where it is all of them.
-        heads: attributes of further parts that are taken over where the other one has them.
-        required_init: what the other one must be, in words.
-        allows_new_vocabulary: whether a vocabulary may be learned anew, in which pieces begin with what the other one knows of them.
+        body: attribute of the part that both models have; empty if it is the whole model.
+        heads: attributes of further parts that are copied if the other model has them.
+        required_init: what the other model must be, in words.
+        allows_new_vocabulary: whether a new vocabulary may be learned, whose pieces are initialized from those of the
+            other model.
     """
 
     body: ClassVar[str]
@@ -245,6 +256,7 @@ class FineTunableRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_adapter(cls, training: FineTunableTrainingConfig, info: ValidationInfo) -> FineTunableTrainingConfig:
+        """Raise an error if an adapter is given without `init`."""
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
                 "training.adapter", "needs init, the folder of the model whose weights stay as they are: give that too"
@@ -254,16 +266,18 @@ class FineTunableRecipe(Recipe):
     @classmethod
     @abstractmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Whether weights of such a model may be begun with."""
+        """Whether a model can start from the weights of such an architecture."""
 
     @classmethod
     def wrap_architecture(cls, model: ArchitectureConfig) -> ArchitectureConfig:
-        """The architecture that is made of that of the other model; itself, unless it becomes a part of another one."""
+        """Return the architecture built from that of the other model; the same one, unless that becomes a part of a
+        larger model.
+        """
         return model
 
 
 def dump_text_settings(config: Config) -> str:
-    """What a table says of a text besides where it lies."""
+    """Dump the settings of a text as JSON, without the paths of its files."""
     annotations, old_defaults = get_key_annotations(type(config)), type(config).migrate({})
     path_keys = {
         key
@@ -277,10 +291,10 @@ def dump_text_settings(config: Config) -> str:
 
 
 def format_data_key(name: str) -> str:
-    """The table that one of a recipe's `datasets` stands in."""
+    """Return the full key of the table of one of a recipe's `datasets`."""
     return f"tasks.{name}.data" if name else "data"
 
 
 def is_model_known(info: ValidationInfo) -> bool:
-    """Whether the table [model] is complete, or waits for the model that `init` names."""
+    """Whether the table [model] is complete; it is not while it waits for the model that `init` names."""
     return info.data.get("init") is None or isinstance(info.data.get("tokenizer"), GivenTokenizerConfig)

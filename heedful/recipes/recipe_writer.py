@@ -1,4 +1,4 @@
-"""A recipe for somebody's own files, with comments that tell what was seen in them."""
+"""Writes a recipe for the user's own files, with comments about their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heedful.registry import get_recipe_class
 
 _WIDTH: Final = 110
 _MAX_INLINE_KEYS: Final = 3
-"""Keys that the table of a text with languages has at most to stand on one line."""
+"""Largest number of keys of a text table with languages that is written on one line."""
 _SUGGESTED_KEYS: Final = (
     "init",
     "model.kind",
@@ -30,23 +30,23 @@ _SUGGESTED_KEYS: Final = (
     "training.batch_tokens",
     "generation.kind",
 )
-"""Keys that one may want to set next, in recipes that have them."""
+"""Keys that a user may want to set next, if the recipe has them."""
 
 
 @dataclass(frozen=True)
 class RecipeDraft:
-    """What is to stand in a recipe.
+    """Content of a new recipe.
 
     Attributes:
-        command: what it was made by, as a shell reads it.
-        task: what is learned.
-        observations: what was seen, a line each.
-        data: the table of each part.
-        keys: other keys of the table [data].
-        max_length: tokens that are read, where it is not the usual number.
-        minutes: time for training.
-        init: the model that training begins with.
-        texts: the tables of all texts for training by their names, where there are several; `data` then has none.
+        command: the shell command that made it.
+        task: the task.
+        observations: observations about the files, one line each.
+        data: table of each part.
+        keys: further keys of the table [data].
+        max_length: maximum tokens of an example, if it differs from the default.
+        minutes: training time.
+        init: the model that training starts from.
+        texts: tables of all training texts by name, if there are several; `data` then has no training part.
     """
 
     command: str
@@ -60,14 +60,16 @@ class RecipeDraft:
     texts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_toml(self) -> str:
-        """The file."""
+        """Return the recipe as TOML."""
         return "\n".join(self._iter_lines()) + "\n"
 
     @property
     def _default_length(self) -> int | None:
+        """Default maximum of tokens of an example."""
         return get_default_length(self.task)
 
     def _iter_lines(self) -> Iterator[str]:
+        """Yield the lines of the recipe."""
         yield from _format_comment(f"Written by: {self.command}", "What it saw:")
         yield from _format_comment(*(f"- {line}" for line in self.observations))
         yield ""
@@ -91,7 +93,9 @@ class RecipeDraft:
         for key, value in self.keys.items():
             yield f"{key} = {toml.format_value(value)}"
         if self.max_length is not None:
-            yield f"max_length = {self.max_length}  # too many are longer than the default, {self._default_length} tokens"
+            yield (
+                f"max_length = {self.max_length}  # too many are longer than the default, {self._default_length} tokens"
+            )
         yield ""
         for part_name in multiline_parts:
             yield f"[data.{part_name}]"
@@ -115,6 +119,7 @@ class RecipeDraft:
             yield from _format_comment(f"  {name:<{width}}  {description}")
 
     def _iter_text_tables(self) -> Iterator[str]:
+        """Yield the lines of the tables of several training texts."""
         if not self.texts:
             return
         yield "[data.train]"
@@ -130,11 +135,12 @@ class RecipeDraft:
 
 
 def _describe_key(key: RecipeKey) -> str:
-    """What a key means, or the words that may stand behind a kind."""
+    """Describe a key; for a kind, list its choices."""
     return f"one of {key.type.replace('`', '')}" if key.path.endswith(".kind") else key.description
 
 
 def _format_comment(*lines: str) -> Iterator[str]:
+    """Yield lines as wrapped TOML comments."""
     for line in lines:
         printable = "".join(letter if letter.isprintable() else " " for letter in line)
         yield from textwrap.wrap(
@@ -149,7 +155,7 @@ def _format_comment(*lines: str) -> Iterator[str]:
 
 
 def get_default_length(task: str) -> int | None:
-    """Tokens that are read of an example unless a recipe says otherwise; None where there is no such key."""
+    """Return the default maximum of tokens of an example; None if the task has no such key."""
     data: Any = get_recipe_class(task).model_fields["data"].annotation
     field = data.model_fields.get("max_length")
     return None if field is None else int(field.default)
@@ -161,16 +167,16 @@ def supports_init(task: str) -> bool:
 
 
 def format_path(path: Path, folder: Path) -> str:
-    """A path as a recipe in a folder names it: counted from there, unless it was given from the root."""
+    """Format a path for a recipe in a folder: relative to the folder, unless it is absolute."""
     return path.as_posix() if path.is_absolute() else Path(os.path.relpath(path, folder)).as_posix()
 
 
 def check_recipe(text: str, folder: Path) -> Recipe:
-    """The recipe that a text is, as it is loaded from a folder; all of its data is read once.
+    """Load the text of a new recipe as if it were in a folder, and read all of its data once.
 
     Raises:
         DataError: a file cannot be read to its end.
-        AssertionError: it is no recipe, which is a bug.
+        AssertionError: the recipe does not load, which is a bug.
     """
     temporary_file = folder / f".new-{os.getpid()}.toml"
     try:

@@ -1,6 +1,7 @@
-"""Every key of every task's recipe: its type, default, range and meaning, from the JSON Schema of the recipes.
+"""Reference of all recipe keys of all tasks: type, default, range and meaning, taken from the JSON Schema of the
+recipes.
 
-`docs/recipe.md` is a page of it, `heedful recipe KEY` tells one key.
+`docs/recipe.md` is a page of it, and `heedful recipe KEY` explains one key.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ _AUTO_KEY_NOTE: Final = "; chosen by the data and the time where the recipe leav
 
 @dataclass(frozen=True)
 class RecipeKey:
-    """A key as one kind of a table has it.
+    """A key in one kind of a table.
 
     Attributes:
-        path: its dotted name, with NAME for what is the user's own.
-        selector: key of the kind that its table must be of, and words for that kind; empty where there is one kind alone.
-        type: of its values, in words.
-        default: where it is not given; in words where there is no value.
-        range: of its values, in words; empty where there is none.
+        path: dotted name, with NAME for user-defined parts.
+        selector: the key that selects the kind of its table, and the words for this kind; empty if there is only one
+            kind.
+        type: type of its values, in words.
+        default: default value, in words if there is none.
+        range: range of its values, in words; empty if there is none.
         description: its meaning.
         is_table: whether it is a table with keys of its own.
     """
@@ -42,7 +44,7 @@ class RecipeKey:
 
 
 def list_keys(task: str) -> list[RecipeKey]:
-    """Every key of a task's recipe, of all kinds of its tables, in their order."""
+    """List all keys of a task's recipe, of all kinds of its tables, in their order."""
     schema, auto_keys = json.loads(json_schema(task)), set(get_recipe_class(task).auto_keys)
     keys = dict.fromkeys(_iter_keys("", schema, [schema], schema["$defs"]))
     return [
@@ -54,14 +56,14 @@ def list_keys(task: str) -> list[RecipeKey]:
 
 
 def _is_chosen_by_task(key: RecipeKey) -> bool:
-    """Whether its kind of table is one that tasks choose."""
+    """Whether a key belongs to a kind of table that tasks choose."""
     return not key.path.startswith("model.") or key.selector[1] in ((), ("transformer",))
 
 
 def _iter_keys(
     path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]
 ) -> Iterator[RecipeKey]:
-    """The keys of a table, which may be of several kinds."""
+    """Yield the keys of a table, which may be of several kinds."""
     if len(kinds) > 1:
         yield _build_kind_key(path, table, kinds)
     for kind in kinds:
@@ -84,7 +86,7 @@ def _iter_keys(
 
 
 def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> RecipeKey:
-    """The key that chooses the kind of a table."""
+    """Build the entry of the key that selects the kind of a table."""
     words = [word for kind in kinds for word in list_schema_kinds(kind)]
     default = (table.get("default") or {}).get("kind")
     descriptions = (
@@ -102,19 +104,19 @@ def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> Recipe
 
 
 def list_schema_kinds(schema: Schema) -> list[str]:
-    """The words in `kind` that choose a table, its default first."""
+    """Return the values of `kind` that select a table, the default first."""
     kind = schema["properties"].get("kind", {})
     first = [kind["default"]] if "default" in kind else []
     return list(dict.fromkeys((*first, *kind.get("enum", ()), *([kind["const"]] if "const" in kind else ()))))
 
 
 def is_default(schema: Schema, default: Schema | None) -> bool:
-    """Whether a table is of this kind unless it says otherwise."""
+    """Whether a table is of this kind by default."""
     return (default or {}).get("kind") in list_schema_kinds(schema)
 
 
 def list_schema_tables(schema: Schema) -> list[str]:
-    """Names of the tables that may stand here; none where a plain value does."""
+    """Return the names of the tables that a schema allows; empty for plain values."""
     value_schema = schema.get("additionalProperties")
     if isinstance(value_schema, dict):
         return list_schema_tables(value_schema)
@@ -125,7 +127,7 @@ def list_schema_tables(schema: Schema) -> list[str]:
 
 
 def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
-    """What values are, in words; the words that are values between backquotes."""
+    """Describe the type of values in words; literal values are in backquotes."""
     if isinstance(schema.get("additionalProperties"), dict):
         return "tables with names"
     if names := list_schema_tables(schema):
@@ -142,12 +144,12 @@ def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
 
 
 def _unwrap_optional(schema: Schema) -> Schema:
-    """The value that an optional key has when it has one."""
+    """Return the schema of an optional key's value."""
     return next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
 
 
 def describe_default(key: str, schema: Schema, table: Schema) -> str:
-    """What a key of a table is where it is not given."""
+    """Describe the default of a key of a table."""
     if "default" not in schema:
         derived = key in ("output", "layers") or key not in table.get("required", ())
         return "see meaning" if derived else "**must be given**"
@@ -158,11 +160,12 @@ def describe_default(key: str, schema: Schema, table: Schema) -> str:
 
 
 def _format_default(default: Any) -> str:
+    """Format a default value."""
     return "its defaults" if isinstance(default, dict) else f"`{json.dumps(default)}`"
 
 
 def describe_range(schema: Schema) -> str:
-    """What bounds a number, in words."""
+    """Describe the range of a number in words."""
     value_schema = _unwrap_optional(schema)
     words = (
         ("minimum", "at least"),
@@ -174,4 +177,5 @@ def describe_range(schema: Schema) -> str:
 
 
 def _format_number(value: float) -> str:
+    """Format a bound."""
     return str(value) if isinstance(value, int) else f"{value:g}"

@@ -1,4 +1,4 @@
-"""Which key of a recipe makes a model as large as it is."""
+"""Limits on the size of a model, and the recipe key that makes it too large."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from heedful.recipes.config import Config
 from heedful.recipes.recipe import Recipe
 
 MAX_LAYERS: Final = 10_000
-"""Of one part of a model; the deepest that are published have a thousand."""
+"""Largest number of layers of one part of a model; the deepest published models have a thousand."""
 _TYPICAL_VALUE: Final = 512
-"""What a number of a model is like where it has no default."""
+"""Typical value of a number without a default."""
 _TYPICAL_VOCABULARY_SIZE: Final = 32_000
 
 
 def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
-    """A `RecipeError` where a model has so many layers that building them would take hours."""
+    """Raise `RecipeError` if a model has so many layers that building them would take hours."""
     for key, value, _ in _iter_numbers(model, key_prefix):
         name = key.rpartition(".")[2]
         if (name == "hops" or name.endswith("layers")) and value > MAX_LAYERS:
@@ -25,11 +25,11 @@ def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
 
 
 def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
-    """The key whose number is the most times as large as usual, as in `model.d_model = 1,048,576`.
+    """Return the key whose value is largest relative to its typical value, as in `model.d_model = 1,048,576`.
 
     Args:
-        recipe: of the model.
-        sizes: entries of its vocabularies, by their files.
+        recipe: recipe of the model.
+        sizes: numbers of entries of its vocabularies, by file.
     """
     candidates = [
         (value / max(1, typical), f"{key} = {value:,}") for key, value, typical in _iter_numbers(recipe.model, "model")
@@ -42,7 +42,7 @@ def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
 
 
 def _iter_numbers(config: Config, prefix: str) -> Iterator[tuple[str, int, int]]:
-    """The whole numbers in a table: the key, the number, and what it usually is."""
+    """Yield the whole numbers in a table: key, value, and typical value."""
     for name, field in type(config).model_fields.items():
         value: Any = getattr(config, name)
         if isinstance(value, Config):

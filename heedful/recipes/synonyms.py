@@ -1,4 +1,4 @@
-"""What other programs call the keys of recipes and the words in them, so that messages can tell ours."""
+"""Names that other programs use for recipe keys and values, so that error messages can suggest ours."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ KEY_SYNONYMS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     )
     for name in names.split()
 }
-"""What a key is about, and what it is called here: of these, the first that the recipe knows."""
+"""Other names of keys: what the key is about, and candidate keys, of which the first that the recipe has is meant."""
 
 TRAIN_OPTIONS: Final[Mapping[str, str]] = dict.fromkeys(("device", "gpu", "gpus", "cuda"), "--device")
-"""What an option of `heedful train` says, and no key."""
+"""Names for which `heedful train` has an option instead of a key."""
 
 VALUE_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     word: meant
@@ -111,4 +111,4 @@ VALUE_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     )
     for word in words.split()
 }
-"""What words in recipes are called elsewhere."""
+"""Other names of values."""

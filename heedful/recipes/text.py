@@ -1,4 +1,4 @@
-"""Plain text and documents, and how text is cut into tokens, as data."""
+"""Configs of plain text, documents and tokenizers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NonEmptyName = Annotated[str, Field(min_length=1)]
 
 
 class FileConfig(Config):
-    """One file of examples; abstract.
+    """Config of one file of examples; abstract.
 
     Attributes:
-        read_by: what reads it, as "module:NAME"; it takes the path, and the other keys of the table by their names.
+        read_by: the reader class, as "module:NAME"; it receives the path, and the other keys of the table by name.
     """
 
     read_by: ClassVar[str]
@@ -32,14 +32,16 @@ class FileConfig(Config):
     """the file"""
 
     def reader(self) -> ExampleReader[Any]:
-        """The examples, to be read as often as one likes; `DataError` where the file is missing."""
+        """Return the reader of the examples, which can be iterated repeatedly; raise `DataError` if the file is
+        missing.
+        """
         reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
         reader: ExampleReader[Any] = reader_class(self.path, **self.model_dump(exclude={"kind", "path"}))
         return reader
 
 
 class PlainTextConfig(FileConfig):
-    """One file that is one text, plain or gzipped."""
+    """One file that contains a single text, plain or gzipped."""
 
     read_by = "heedful.data.documents:PlainTextReader"
 
@@ -65,7 +67,7 @@ class DocumentJsonlConfig(FileConfig):
 
 
 class BlocksConfig(FileConfig):
-    """One file of documents with empty lines between them, plain or gzipped."""
+    """One file of documents separated by empty lines, plain or gzipped."""
 
     read_by = "heedful.data.documents:BlankSeparatedDocuments"
 
@@ -73,7 +75,9 @@ class BlocksConfig(FileConfig):
 
 
 def _infer_kind_from_field(kind: str) -> BeforeValidator:
-    """JSONL where a field is named; lines must be asked for, since a text has lines too."""
+    """Build a validator that adds the kind: JSONL if a field is named, otherwise `kind`; lines must be requested
+    explicitly.
+    """
     return add_inferred_kind(lambda table: "jsonl" if "field" in table else kind)
 
 
@@ -92,25 +96,27 @@ _DEFAULT_SIZES = {"bpe": 8000, "unigram": 8000}
 
 
 class TokenizerConfig(Config):
-    """How text is cut into tokens; learned from the training text, always the same way."""
+    """Config of a tokenizer that is learned from the training text, deterministically."""
 
     kind: Literal["bpe", "unigram", "characters", "words"] = "bpe"
     """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
     size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _DEFAULT_SIZES.get(given["kind"]))
-    """entries of each vocabulary at most, special ones included; else 8000 pieces, or all characters or words"""
+    """maximum number of entries of each vocabulary, special tokens included; if not given, 8000 pieces, or all
+    characters or words"""
     lowercase: bool = False
-    """whether everything is lowercased first"""
+    """whether the text is lowercased first"""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
-    """share of the characters in the training text that must be in the vocabulary"""
+    """share of the characters in the training text that the vocabulary must cover"""
 
     @property
     def allows_nfc(self) -> bool:
-        """Whether text that a model writes can be read in NFC; what is lowercased or taken as it is has other rules."""
+        """Whether generated text can be read in NFC; text that is lowercased or read verbatim has other rules."""
         return not self.lowercase and not getattr(self, "verbatim", False)
 
     @field_validator("size")
     @classmethod
     def _require_size(cls, size: int | None, info: ValidationInfo) -> int | None:
+        """Raise `ValueError` if a subword tokenizer has no size."""
         if size is None and info.data.get("kind") in _DEFAULT_SIZES:
             raise ValueError(f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000')
         return size
@@ -118,6 +124,7 @@ class TokenizerConfig(Config):
     @field_validator("character_coverage")
     @classmethod
     def _check_coverage(cls, character_coverage: float, info: ValidationInfo) -> float:
+        """Raise `ValueError` if character coverage is given for a tokenizer that does not use it."""
         kind = info.data.get("kind", "bpe")
         if kind not in _DEFAULT_SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
@@ -126,8 +133,13 @@ class TokenizerConfig(Config):
     def learn_tokenizer(
         self, texts: Iterable[str], *, add_mask: bool = False, tags: Sequence[str] = (), nfc: bool = False
     ) -> Tokenizer:
-        """The tokenizer of some texts; `add_mask` where tokens will be hidden; `tags` may stand before texts; `nfc`
-        where text is read in NFC, as what is written should be, and not in NFKC.
+        """Learn the tokenizer from texts.
+
+        Args:
+            texts: the training texts.
+            add_mask: whether a mask token is needed.
+            tags: tags that may stand before texts.
+            nfc: whether text is normalized to NFC, as generated text should be, instead of NFKC.
         """
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
@@ -161,14 +173,16 @@ class TokenizerConfig(Config):
 
 
 class TextTokenizerConfig(TokenizerConfig):
-    """How text is cut into tokens; learned from the training text, always the same way."""
+    """Config of a tokenizer that can keep line ends; learned from the training text, deterministically."""
 
     verbatim: bool = Field(default_factory=lambda given: given["kind"] == "characters")
-    """whether line ends and every space are part of the text; true for characters if not given, else no choice"""
+    """whether line ends and all spaces are part of the text; true by default for characters, and not possible for other
+    kinds"""
 
     @field_validator("verbatim")
     @classmethod
     def _check_verbatim(cls, verbatim: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if `verbatim` is set for a tokenizer whose pieces have no line ends."""
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
             raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces know no line ends')
@@ -182,20 +196,20 @@ class GivenTokenizerConfig(Config):
 
 
 class GivenPairConfig(GivenTokenizerConfig):
-    """The vocabularies of the trained model that `init` names; what is said of them is filled in."""
+    """The vocabularies of the trained model that `init` names; the keys are filled in from that model."""
 
     joint: bool = True
-    """one vocabulary for both languages, or one for each; as that model has it"""
+    """one vocabulary for both languages, or one for each; as in that model"""
     lowercase: bool = False
-    """whether everything is lowercased first; as that model has it"""
+    """whether the text is lowercased first; as in that model"""
 
     @property
     def target(self) -> None:
-        """None: how the target is cut is given too."""
+        """None, because the tokenizer of the target is given too."""
 
     @property
     def target_config(self) -> Self:
-        """How the target is cut."""
+        """Tokenizer config of the target."""
         return self
 
 

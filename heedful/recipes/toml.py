@@ -1,4 +1,4 @@
-"""A recipe's nest of tables written as TOML; Python's standard library only reads it."""
+"""Writer for recipes as TOML; Python's standard library can only read it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def format_value(content: Any) -> str:
-    """A string, truth value, number, list or (inline) table as it stands behind `=`; recipes hold nothing else."""
+    """Format a string, truth value, number, list or inline table as TOML; recipes contain no other values."""
     if isinstance(content, Mapping):
         inside = ", ".join(f"{_format_key(key)} = {format_value(entry)}" for key, entry in content.items())
         return f"{{ {inside} }}" if inside else "{}"
@@ -24,7 +24,9 @@ def format_value(content: Any) -> str:
 
 
 def format_document(content: Mapping[str, Any]) -> str:
-    """One `[table]` for each table at the top, single values before them, deeper tables on one line."""
+    """Format nested tables as TOML: single values first, then one `[table]` for each top-level table, with deeper
+    tables inline.
+    """
     plain_values = {key: entry for key, entry in content.items() if not isinstance(entry, Mapping)}
     tables = {key: entry for key, entry in content.items() if isinstance(entry, Mapping)}
     blocks = [_format_lines(plain_values)] if plain_values else []
@@ -33,8 +35,10 @@ def format_document(content: Mapping[str, Any]) -> str:
 
 
 def _format_lines(table: Mapping[str, Any]) -> str:
+    """Format the keys of a table, one a line."""
     return "".join(f"{_format_key(key)} = {format_value(entry)}\n" for key, entry in table.items())
 
 
 def _format_key(name: str) -> str:
+    """Format a key, in quotes if necessary."""
     return name if _BARE_KEY.fullmatch(name) else format_value(name)

@@ -1,4 +1,4 @@
-"""What is wrong with a file that is no TOML, in words for those who have never written any."""
+"""Hints for files that are not valid TOML, for users who do not know the format."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PATTERN_HINTS: Final = (
         "a key and its value stand as in key = value, and a table begins with [name]",
     ),
 )
-"""What a line looks like, and what is to be done about it."""
+"""Patterns of common mistakes in a line, with the hint for each."""
 
 
 def suggest_fix(text: str, error_message: str) -> str:
-    """What to do about the line that a reader of TOML has complained of; empty where that cannot be told."""
+    """Return a hint about the line that a TOML parser complains of; empty if the mistake is not recognized."""
     match = _LINE_NUMBER.search(error_message)
     lines = text.splitlines()
     line = lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""
@@ -35,6 +35,7 @@ def suggest_fix(text: str, error_message: str) -> str:
 
 
 def _suggest_for_line(line: str) -> str:
+    """Return the hint for a line; empty if no pattern matches."""
     if match := _BARE_VALUE.match(line):
         hint = _BARE_WORD_HINTS.get(match[2].lower())
         return f"{match[2]} {hint}" if hint else f'text stands in quotes, as in {match[1]} = "{match[2]}"'

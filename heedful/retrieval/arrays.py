@@ -1,4 +1,4 @@
-"""Arrays of an index as files, which are judged before they are mapped."""
+"""Arrays of an index as .npy files, which are checked before they are memory-mapped."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from heedful.files import open_regular
 
 
 def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.ndarray:
-    """An array of an index, read only where it is looked at.
+    """Memory-map an array of an index after checking its header.
 
     Args:
         path: of a .npy file.
-        dtypes: of its numbers, or several, with a space between them.
-        shape: its length along each axis; None is any.
+        dtypes: names of the allowed dtypes, separated by spaces.
+        shape: its length along each axis; None allows any length.
 
     Raises:
-        RunError: the file is missing, or holds another array.
+        RunError: the file is missing or contains another array.
     """
     try:
         with open_regular(path) as file:
@@ -45,7 +45,7 @@ def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.n
 
 
 def _read_array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type, as a .npy file says them; `ValueError` where it does not."""
+    """Read shape, order and dtype from a .npy file; raises `ValueError` if they are invalid."""
     try:
         version = np.lib.format.read_magic(file)
         readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -1,4 +1,4 @@
-"""Text as a search by words reads it: its terms, and BM25 over them, kept by bm25s in a folder of its own."""
+"""Word search: extraction of terms from text, and a BM25 index stored by bm25s."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from heedful.files import read_json
 from heedful.retrieval.arrays import map_array
 
 K1: Final = 1.5
-"""How slowly a term that occurs again counts less."""
+"""BM25 saturation: how slowly further occurrences of a term add to the score."""
 B: Final = 0.75
-"""How much long passages are held back."""
+"""BM25 length normalisation: how much long passages are penalised."""
 _METHOD: Final = "lucene"
 _SCORES, _ROWS, _STARTS = (f"{name}.csc.index.npy" for name in ("data", "indices", "indptr"))
 _TERMS, _SETTINGS = "vocab.index.json", "params.index.json"
 INDEX_FILES: Final = (_SCORES, _ROWS, _STARTS, _TERMS, _SETTINGS)
-"""In the folder that bm25s writes."""
+"""Files that bm25s writes into its folder."""
 
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -39,7 +39,7 @@ _UNSPACED = (
 
 
 class TextTerm(NamedTuple):
-    """What is counted, and the characters of the text that it was made of."""
+    """A term for counting, with the range of characters of the text that it comes from."""
 
     text: str
     start: int
@@ -47,11 +47,12 @@ class TextTerm(NamedTuple):
 
 
 def extract_terms(text: str) -> list[TextTerm]:
-    """The terms of a text, in its order.
+    """Return the terms of a text, in order.
 
-    A term is a run of letters, combining marks and digits, its case folded, in Unicode's compatible composed form
-    (NFKC). Scripts without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are cut into overlapping pairs
-    of characters instead; a single one stands alone. Nothing is stemmed and no word is left out: a frequent one has
+    A term is a run of letters, combining marks and digits, case-folded, in Unicode's compatible composed form (NFKC).
+    Scripts
+    without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are split into overlapping pairs of characters
+    instead; a single character is a term by itself. There is no stemming and no list of stop words: frequent words have
     little weight in BM25.
     """
     extracted = []
@@ -65,13 +66,13 @@ def extract_terms(text: str) -> list[TextTerm]:
 
 
 class BM25Index:
-    """BM25 as Lucene counts it (Kamphuis et al. 2020).
+    """BM25 index with Lucene's formula (Kamphuis et al. 2020).
 
-    The score of a passage is the sum over the terms t of the query, each as often as it stands there, of
+    The score of a passage is the sum over the terms t of the query, each as often as it occurs there, of
 
         ln(1 + (N - n_t + 0.5) / (n_t + 0.5)) * f_t / (f_t + k1 * (1 - b + b * l / mean l))
 
-    with N passages, n_t of which hold t, f_t times in this one, which has l terms.
+    for N passages, n_t of which contain t, f_t times in this one, which has l terms.
     """
 
     def __init__(self, library: Any) -> None:
@@ -79,7 +80,11 @@ class BM25Index:
 
     @classmethod
     def from_passages(cls, passages: Iterable[Iterable[str]]) -> BM25Index:
-        """An index of passages as terms; `DataError` where no passage has any."""
+        """Build an index of passages that are given as terms.
+
+        Raises:
+        DataError: no passage has a term.
+        """
         library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
         vocabulary: dict[str, int] = {}
         rows = [[vocabulary.setdefault(term, len(vocabulary)) for term in passage] for passage in passages]
@@ -90,7 +95,11 @@ class BM25Index:
 
     @classmethod
     def load(cls, folder: Path, *, num_passages: int) -> BM25Index:
-        """The one that `save` wrote; its arrays are mapped. `RunError` where they do not fit each other."""
+        """Load the index that `save` wrote; its arrays are memory-mapped.
+
+        Raises:
+        RunError: the files are missing or do not fit each other.
+        """
         library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
         scores = map_array(folder / _SCORES, dtypes="float32 float64", shape=(None,))
         rows = map_array(folder / _ROWS, dtypes="int32 int64", shape=scores.shape)
@@ -116,11 +125,11 @@ class BM25Index:
         return cls(library)
 
     def save(self, folder: Path) -> None:
-        """Arrays as .npy, terms and parameters as JSON; nothing is pickled."""
+        """Save arrays as .npy, terms and parameters as JSON, without pickle."""
         self._library.save(folder, show_progress=False)
 
     def get_passage_share(self, term: str) -> float:
-        """The share of the passages that have a term."""
+        """Return the share of the passages that contain a term."""
         term_number = self._library.vocab_dict.get(term)
         if term_number is None:
             return 0.0
@@ -128,14 +137,17 @@ class BM25Index:
         return float(starts[term_number + 1] - starts[term_number]) / float(num_passages)
 
     def score_passages(self, terms: Iterable[str]) -> Float[np.ndarray, " N"]:
-        """The score of each passage; terms that no passage has count nothing."""
+        """Return the score of each passage; terms that no passage contains count 0."""
         term_numbers = self._library.get_tokens_ids(list(terms))
         scores: np.ndarray = self._library.get_scores_from_ids(term_numbers)
         return scores
 
 
 def _check_vocabulary(vocabulary: Any, *, count: int) -> None:
-    """A `ValueError` where these are not so many terms with a number each; an older bm25s adds one for nothing."""
+    """Raise `ValueError` unless these are `count` terms with a number each.
+
+    An older version of bm25s adds an empty term.
+    """
     if not isinstance(vocabulary, dict) or len(vocabulary) != count:
         raise ValueError(f"it does not hold {count:,} terms")
     if any(type(term_number) is not int or not 0 <= term_number < count for term_number in vocabulary.values()):
@@ -143,7 +155,11 @@ def _check_vocabulary(vocabulary: Any, *, count: int) -> None:
 
 
 def import_bm25s() -> ModuleType:
-    """The library; `MissingExtraError` where it is not installed."""
+    """Import the bm25s library.
+
+    Raises:
+    MissingExtraError: it is not installed.
+    """
     try:
         import bm25s as library
     except ImportError:
@@ -156,6 +172,7 @@ def import_bm25s() -> ModuleType:
 
 @cache
 def _build_term_pattern() -> re.Pattern[str]:
+    """Return the pattern of terms; its group `unspaced` matches scripts without spaces."""
     return re.compile(
         rf"(?P<unspaced>(?:(?=[{letters_and_marks()}])[{_UNSPACED}])+)|(?:(?![_{_UNSPACED}])[{letters_and_marks()}])+"
     )

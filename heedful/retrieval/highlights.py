@@ -1,4 +1,4 @@
-"""What is marked in passages that were found: the answer, where a model tells it, else the telling terms."""
+"""Highlight the answer in found passages, or the rare query terms if there is no answering model."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _Highlights = tuple[tuple[TextRange, ...], str | None, float | None]
 
 @runtime_checkable
 class SupportsAnswering(Protocol):
-    """What finds answers in texts, as `QuestionAnsweringPredictor` does."""
+    """Object that answers questions from texts, such as `Answerer`."""
 
     def answer_all(self, questions: Sequence[tuple[str, str]]) -> Sequence[SpanAnswer]:
-        """What the text of each pair answers to its question."""
+        """Answer each (question, text) pair."""
         ...
 
 
 @dataclass(frozen=True)
 class HighlightedPassage:
-    """A passage that was found, and what is marked in its text.
+    """A found passage and the highlights in its text.
 
     Attributes:
-        hit: the passage.
-        marks: first character and the one behind, in order.
-        answer: what a model answers by this passage, empty where it says that it does not tell; None without a model.
-        probability: of that answer, or of there being none.
+    hit: the passage.
+    marks: character ranges, in order.
+    answer: the answer of a model from this passage, empty if the model says there is none; None without a model.
+    probability: of that answer, or of there being none.
     """
 
     hit: SearchHit
@@ -40,7 +40,7 @@ class HighlightedPassage:
 
     @property
     def json_record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The passage as a JSON object."""
         passage = self.hit.passage
         content: dict[str, Any] = {
             "rank": self.hit.rank,
@@ -64,13 +64,13 @@ def highlight_passages(
     rare_terms: Collection[str],
     answerer: SupportsAnswering | None,
 ) -> dict[Ordering, list[HighlightedPassage]]:
-    """The passages for a question by each ordering, with what is marked in each.
+    """Highlight the passages of each ordering; each passage is answered once.
 
     Args:
-        query: the question.
-        rankings: passages, best first.
-        rare_terms: terms of the question that tell something, marked where there is no answerer.
-        answerer: finds answers in passages.
+    query: the question.
+    orders: passages, best first, by ordering.
+    telling: query terms that are highlighted if there is no answerer.
+    answerer: finds answers in passages.
     """
     hits = {hit.passage.id: hit for ranking in rankings.values() for hit in ranking}
     if answerer is None:
@@ -88,7 +88,7 @@ def highlight_passages(
 
 
 def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[HighlightedPassage]]) -> dict[str, Any]:
-    """A question and its passages as JSON has them."""
+    """Return a question and its passages as a JSON object."""
     return {
         "query": query,
         "orders": {ordering: [passage.json_record for passage in ranking] for ordering, ranking in rankings.items()},
@@ -96,6 +96,7 @@ def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[Highlig
 
 
 def _highlight_answer(answer: SpanAnswer) -> _Highlights:
+    """Return range, text and probability of the best answer of a passage."""
     if not answer.text:
         return (), "", answer.no_answer_probability
     best = answer.spans[0]

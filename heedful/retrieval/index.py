@@ -1,4 +1,4 @@
-"""An index of passages as its user sees it: queries in, passages out."""
+"""Passage index for users: search passages by queries."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from heedful.tasks.embedder import TextEmbedder
 from heedful.tasks.predictor import iter_chunks
 
 _QUERY_BATCH: Final = 64
-"""Queries whose cosines are in memory at a time."""
+"""Number of queries whose cosines are in memory at one time."""
 _VECTOR_BATCH: Final = 4096
-"""Vectors that are looked at together."""
+"""Number of vectors that are checked at one time."""
 _MAX_TERM_SHARE: Final = 0.5
-"""A term that more of the passages have tells nothing of one of them."""
+"""Share of the passages above which a term does not distinguish them."""
 _MIN_SAME_MODEL_COSINE: Final = 0.99
-"""Cosine between two vectors that one model makes of one text, on whatever device and by whatever engine."""
+"""Least cosine of two vectors of one text by the same model, on any device and engine."""
 
 
 def load_index(
@@ -55,15 +55,15 @@ def load_index(
     say: Callable[[str], None] | None = None,
     adapter: str | Path | None = None,
 ) -> PassageIndex:
-    """An index that `heedful index` built.
+    """Load an index that `heedful index` built.
 
     Args:
         folder: of the index.
-        model: the encoder, as a folder or as what `heedful.load` gives; the one that made the index unless given.
-        device: where queries are read; a GPU where there is one.
-        engine: what reads them; see `heedful.load`.
-        say: is told what the engine "auto" took and why.
-        adapter: what is put on the encoder; see `heedful.load`.
+        model: the encoder, as a folder or as a model from `heedful.load`; by default the one that built the index.
+        device: where queries are encoded; a GPU if there is one.
+        engine: what encodes them; see `heedful.load`.
+        say: called with the choice of the engine "auto" and its reason.
+        adapter: adapter for the encoder; see `heedful.load`.
 
     Raises:
         RunError: it is missing, damaged, or of another version.
@@ -84,7 +84,7 @@ def load_index(
 @keep_old_names(compare="compare_orderings", scores="iter_scores", telling="select_rare_terms")
 @dataclass(frozen=True, eq=False)
 class PassageIndex:
-    """Passages, and what finds them; see `load_index`."""
+    """Index of passages that can be searched; see `load_index`."""
 
     folder: Path
     manifest: IndexManifest
@@ -112,29 +112,29 @@ class PassageIndex:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether it can be searched by `encoder` and by `product`."""
+        """Whether the orderings `encoder` and `product` are available."""
         return self.manifest.dimensions > 0
 
     @cached_property
     def rows_by_id(self) -> Mapping[str, int]:
-        """The place of each passage by its id; made when it is first asked for."""
+        """Row of each passage by its id, computed on first access."""
         return {self[row].id: row for row in range(len(self))}
 
     def search(self, query: str, *, top: int = 10, by: Ordering | None = None) -> list[SearchHit]:
-        """The best passages for a query; see `search_all`."""
+        """Return the best passages for a query; see `search_all`."""
         return self.search_all([query], top=top, by=by)[0]
 
     def search_all(self, queries: Sequence[str], *, top: int = 10, by: Ordering | None = None) -> list[list[SearchHit]]:
-        """The best passages for each query; for an empty one none.
+        """Return the best passages for each query; an empty query finds none.
 
         Args:
             queries: in any language that the encoder knows.
-            top: passages at most.
-            by: what to order by; the product where there are vectors, else BM25.
+            top: largest number of passages.
+            by: ordering; the product if there are vectors, else BM25.
 
         Raises:
             RecipeError: `by` needs vectors and there are none.
-            RunError: the encoder is gone, or is not the one that made the vectors.
+            RunError: the encoder is missing, or is not the one that made the vectors.
         """
         ordering = by or ("product" if self.has_vectors else "bm25")
         return [
@@ -145,7 +145,7 @@ class PassageIndex:
     def compare_orderings(
         self, queries: Sequence[str], *, top: int = 10, orderings: Sequence[Ordering] = ORDERINGS
     ) -> Iterator[dict[Ordering, list[SearchHit]]]:
-        """The best passages for each query by several orderings; see `search_all`."""
+        """Yield the best passages for each query by several orderings; see `search_all`."""
         all_scores = self.iter_scores(queries, words_only=set(orderings) <= {"bm25"})
         for query, scores in zip(queries, all_scores, strict=True):
             is_blank = not query.strip()
@@ -155,7 +155,7 @@ class PassageIndex:
             }
 
     def iter_scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[PassageScores]:
-        """What speaks for each passage, query by query; with `words_only` no vectors are compared."""
+        """Yield the scores of all passages for each query; with `words_only` without cosines."""
         start = 1
         for batch in iter_chunks(queries, _QUERY_BATCH):
             cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(batch)
@@ -167,7 +167,7 @@ class PassageIndex:
             start += len(batch)
 
     def select_rare_terms(self, query: str) -> frozenset[str]:
-        """The terms of a query that at most half of the passages have; all of them where there is none such."""
+        """Return the terms of a query that at most half of the passages contain; all terms if there is none."""
         all_terms = frozenset(term.text for term in extract_terms(query))
         return (
             frozenset(term for term in all_terms if self._bm25_index.get_passage_share(term) <= _MAX_TERM_SHARE)
@@ -176,10 +176,12 @@ class PassageIndex:
 
     @cached_property
     def _bm25_index(self) -> BM25Index:
+        """The BM25 index, loaded on first access."""
         return BM25Index.load(self.folder / self.manifest.build / BM25_FOLDER, num_passages=len(self))
 
     @cached_property
     def _offsets(self) -> np.ndarray:
+        """Byte offsets of the passages in their file."""
         path = self.folder / self.manifest.build / OFFSETS
         offsets = map_array(path, dtypes="int64", shape=(len(self) + 1,))
         if offsets[0] != 0 or offsets[-1] != len(self._lines) or np.diff(offsets).min() < 1:
@@ -188,6 +190,7 @@ class PassageIndex:
 
     @cached_property
     def _lines(self) -> np.ndarray:
+        """The file of passages, memory-mapped."""
         path = self.folder / self.manifest.build / PASSAGES
         try:
             with open_regular(path) as file:
@@ -199,6 +202,7 @@ class PassageIndex:
 
     @cached_property
     def _vectors(self) -> Float[np.ndarray, "N d_model"]:
+        """The vectors of the passages, memory-mapped and checked."""
         path = self.folder / self.manifest.build / VECTORS
         vectors = map_array(path, dtypes="float32", shape=(len(self), self.manifest.dimensions))
         if not all(np.isfinite(vectors[at : at + _VECTOR_BATCH]).all() for at in range(0, len(vectors), _VECTOR_BATCH)):
@@ -207,7 +211,7 @@ class PassageIndex:
 
     @cached_property
     def _encoder(self) -> TextEmbedder:
-        """Checked to be the one that made the vectors, by letting it read a passage again."""
+        """The encoder, checked to be the one that made the vectors by encoding a passage again."""
         encoder = self.model
         if not isinstance(encoder, TextEmbedder):
             model_folder = self.manifest.model if encoder is None else encoder

@@ -1,12 +1,12 @@
-"""A folder of passages that can be searched: their text, their words for BM25, and their vectors.
+"""Folder of an index: passages, their BM25 index, and their vectors.
 
-    INDEX/manifest.json     what counts, with the sha256 of each file; replaced in one instant
+INDEX/manifest.json     the valid build, with the sha256 of each file; replaced atomically
     INDEX/2/passages.jsonl  {"id": ..., "text": ..., "title": ...}
-    INDEX/2/offsets.npy     where each line begins
-    INDEX/2/vectors.npy     one row for each passage, of length 1; only where there is a model
-    INDEX/2/bm25/           as bm25s keeps it
+    INDEX/2/offsets.npy     byte offset of each line
+    INDEX/2/vectors.npy     one row for each passage, of length 1; only with a model
+    INDEX/2/bm25/           written by bm25s
 
-Each time it is built, the number goes up, and the folder before is deleted once the new one is complete.
+Each build has a new number, and the folder before is deleted once the new one is complete.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ ProgressFunction = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class IndexManifest:
-    """What an index holds.
+    """Content of an index folder.
 
     Attributes:
-        build: the folder that counts.
-        passages: how many.
-        model: the folder of the encoder; None where there are no vectors.
-        dimensions: of a vector; 0 where there are none.
-        cut: passages that are longer than the encoder reads; of these, the vector knows the beginning only.
-        files: sha256 by path inside the index.
+    build: name of the valid build folder.
+    passages: number of passages.
+    model: folder of the encoder; None without vectors.
+    dimensions: size of a vector; 0 without vectors.
+    cut: number of passages longer than the encoder reads, whose vector is that of their beginning.
+    files: sha256 by path inside the index.
     """
 
     build: str
@@ -78,7 +78,11 @@ class IndexManifest:
 
 
 def read_index_manifest(folder: Path) -> IndexManifest:
-    """What an index holds; `RunError` where there is none, or another version of heedful wrote it."""
+    """Read the manifest of an index.
+
+    Raises:
+    RunError: there is no index, or another version of heedful wrote it.
+    """
     path = folder / MANIFEST
     check_path_name(folder)
     if not folder.is_dir():
@@ -96,7 +100,11 @@ def read_index_manifest(folder: Path) -> IndexManifest:
 
 
 def verify_index(folder: Path, manifest: IndexManifest) -> None:
-    """Compares all files of an index with its manifest; `RunError` where one is missing or not as it was saved."""
+    """Compare the digests of all files of an index with its manifest.
+
+    Raises:
+    RunError: a file is missing or was changed.
+    """
     for name, expected in manifest.files.items():
         path = folder / name
         try:
@@ -110,7 +118,7 @@ def verify_index(folder: Path, manifest: IndexManifest) -> None:
 
 
 def normalize_vectors(vectors: Float[np.ndarray, "N d_model"]) -> Float[np.ndarray, "N d_model"]:
-    """As an index keeps them: in single precision, of length 1; zeros stay zeros."""
+    """Convert vectors to single precision and length 1; zeros stay zeros."""
     singles: np.ndarray = vectors.astype(np.float32)
     units: np.ndarray = singles / np.linalg.norm(singles, axis=1, keepdims=True).clip(1e-12)
     return units
@@ -126,22 +134,22 @@ def build_index(
     on_progress: ProgressFunction | None = None,
     log: LogFunction | None = None,
 ) -> IndexManifest:
-    """Writes an index; one that is there counts until the new one is complete.
+    """Write an index; an existing one stays valid until the new one is complete.
 
     Args:
         folder: of the index.
-        passages: each with its place, for messages.
-        encoder: makes the vectors; BM25 alone unless given.
-        model: where the encoder comes from, so that queries can be read by it too.
-        rebuild: whether an index that is there may be replaced.
-        on_progress: told how many passages have vectors so far, and how many will.
-        log: told of each step.
+        passages: each with its location, for messages.
+        encoder: makes the vectors; without it the index has BM25 only.
+        model: folder of the encoder, so that queries can be encoded later.
+        rebuild: whether an existing index may be replaced.
+        on_progress: called with the number of passages that have vectors so far, and the total.
+        log: called with a message for each step.
 
     Raises:
-        RunError: the folder holds something else, an index without `rebuild`, or another process builds it.
+        RunError: the folder contains something else, an index without `rebuild`, or another process builds it.
         DataError: a passage is empty or its id occurs twice; there is no passage.
         MissingExtraError: bm25s is not installed.
-        TrainingError: there is no room.
+        TrainingError: the disk is full.
     """
     import_bm25s()
     log = log or (lambda _: None)
@@ -174,6 +182,7 @@ def build_index(
 
 
 def _parse_manifest(content: Mapping[str, Any]) -> IndexManifest:
+    """Build the manifest from JSON; raises `ValueError` if it is invalid."""
     manifest = IndexManifest(**content)
     check_digests(manifest.files)
     if not all(type(count) is int and count >= 0 for count in (manifest.passages, manifest.dimensions, manifest.cut)):
@@ -193,7 +202,7 @@ def _parse_manifest(content: Mapping[str, Any]) -> IndexManifest:
 
 @contextmanager
 def _lock_folder(folder: Path, *, rebuild: bool) -> Iterator[None]:
-    """Makes the folder, or takes it up, and keeps other processes from building there."""
+    """Create or open the folder, and lock it against other processes inside the block."""
     check_path_name(folder)
     unfinished = get_writing_folder(folder / MANIFEST).name
     try:
@@ -220,9 +229,11 @@ def _lock_folder(folder: Path, *, rebuild: bool) -> Iterator[None]:
 
 
 def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]]) -> tuple[int, BM25Index]:
+    """Write passages and offsets; return the number of passages and their BM25 index."""
     offsets, location_by_id = [0], dict[str, str]()
 
     def write_and_tokenize() -> Iterator[list[str]]:
+        """Write each passage, and yield its terms."""
         with (folder / PASSAGES).open("wb") as out:
             for location, passage in passages:
                 if not passage.text.strip():
@@ -243,7 +254,7 @@ def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]])
 
 
 def _write_vectors(folder: Path, encoder: TextEmbedder, *, on_progress: ProgressFunction | None) -> tuple[int, int]:
-    """Dimensions, and how many passages were cut."""
+    """Write the vectors; return their size and the number of truncated passages."""
     truncated: list[int] = []
     out: np.memmap[Any, Any] | None = None
     count, num_done = len(map_array(folder / OFFSETS, dtypes="int64", shape=(None,))) - 1, 0
@@ -264,14 +275,14 @@ def _write_vectors(folder: Path, encoder: TextEmbedder, *, on_progress: Progress
 
 
 def _sync_and_digest(path: Path) -> str:
-    """The sha256 of a file that will outlive a loss of power."""
+    """Flush a file to disk and return its sha256."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     return compute_digest(path)
 
 
 def _delete_stale_builds(folder: Path) -> None:
-    """Deletes what no manifest counts: the index before, or what was begun and not finished."""
+    """Delete earlier and unfinished builds."""
     shutil.rmtree(get_writing_folder(folder / MANIFEST), ignore_errors=True)
     with suppress(OSError, RunError):
         valid_build = read_index_manifest(folder).build if (folder / MANIFEST).exists() else None

@@ -1,4 +1,4 @@
-"""How well an index finds the passages that are known to answer questions."""
+"""Evaluate an index on questions with known relevant passages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from heedful.retrieval.passages import JudgedQuestion
 from heedful.retrieval.rankings import Ordering, find_ranks
 
 RECALL_CUTOFFS: Final = (1, 5, 10)
-"""How many passages recall looks at."""
+"""Numbers of passages for which recall is computed."""
 
 
 @dataclass(frozen=True)
 class OrderingMetrics:
-    """What one ordering finds.
+    """Metrics of one ordering.
 
     Attributes:
-        ordering: of passages.
-        recall: the share of the passages sought among the first so many.
-        mrr: the mean reciprocal rank.
+    ordering: of passages.
+    recall: share of the relevant passages among the first k, by k.
+    mrr: the mean reciprocal rank.
     """
 
     ordering: Ordering
@@ -38,13 +38,13 @@ def measure_search(
     orderings: Sequence[Ordering],
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[OrderingMetrics], int]:
-    """Each ordering measured, and the number of questions; every passage of the index is ranked.
+    """Compute the metrics of each ordering, ranking all passages; return them and the number of questions.
 
     Args:
         index: of the passages.
         questions: with the ids of passages that answer them.
-        orderings: to measure.
-        on_progress: told how many questions were searched, and of how many.
+        orderings: to evaluate.
+        on_progress: called with the number of questions done, and the total.
 
     Raises:
         DataError: a passage is not in the index, or has another text there; there is no question.
@@ -70,6 +70,7 @@ def measure_search(
 
 
 def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int]:
+    """Return the rows of the passages that answer a question; raises `DataError` if they are not in the index."""
     rows = []
     for passage_id in judged.passages:
         if passage_id not in index.rows_by_id:
@@ -80,7 +81,8 @@ def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int
     for row, text in zip(rows, judged.texts, strict=False):
         if index[row].text != text:
             raise DataError(
-                f"{judged.location}: passage {index[row].id!r} has another text in the index; build the index from this "
+                f"{judged.location}: passage {index[row].id!r} has another text in the index; build the index from "
+                "this "
                 "file"
             )
     return rows

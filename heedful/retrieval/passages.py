@@ -1,4 +1,4 @@
-"""Passages that can be searched, and questions of which it is known where the answer stands."""
+"""Passages to search, and questions with known relevant passages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from heedful.errors import DataError, RecipeError
 
 @dataclass(frozen=True)
 class SearchPassage:
-    """A text that can be found.
+    """A text that can be searched.
 
     Attributes:
-        id: what its file calls it, or its number from 1; no two passages of an index share one.
-        text: never empty.
-        title: empty where it has none; it is searched like the text.
+    id: its id in the file, or its number from 1; unique in an index.
+    text: never empty.
+    title: empty if it has none; searched like the text.
     """
 
     id: str
@@ -35,7 +35,7 @@ class SearchPassage:
 
     @property
     def full_text(self) -> str:
-        """What is searched: title and text."""
+        """Title and text, which are searched."""
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
@@ -44,10 +44,10 @@ class JudgedQuestion:
     """A question and the passages that answer it.
 
     Attributes:
-        question: it may be empty.
-        passages: their ids, at least one.
-        texts: of the passages, where the file of questions holds them too; else empty.
-        location: where it stands (`file:line`).
+    question: may be empty.
+    passages: ids of the passages, at least one.
+    texts: of the passages, if the file of questions contains them too; else empty.
+    place: location in the file (`file:line`).
     """
 
     question: str
@@ -57,12 +57,12 @@ class JudgedQuestion:
 
 
 PassageReader = ExampleReader[tuple[str, SearchPassage]]
-"""Passages, each with its place (`file:line`), that can be read again and again."""
+"""Reader of passages with their location (`file:line`), which can be iterated repeatedly."""
 
 
 @final
 class PassageLines(PassageReader):
-    """A passage on each line, called by the line's number; lines of nothing but white space are left out."""
+    """Reader of one passage per line, whose id is the line number; blank lines are skipped."""
 
     def __iter__(self) -> Iterator[tuple[str, SearchPassage]]:
         for number, place, line in read_numbered_lines(self.paths[0]):
@@ -71,7 +71,7 @@ class PassageLines(PassageReader):
 
 @final
 class PassageColumns(PassageReader):
-    """Tab-separated columns, counted from 0; a passage is called by the line's number unless a column has its id."""
+    """Reader of tab-separated columns, counted from 0; the id is the line number unless a column has it."""
 
     def __init__(
         self, path: Path, *, text_column: int, title_column: int | None = None, id_column: int | None = None
@@ -97,7 +97,7 @@ class PassageColumns(PassageReader):
 
 @final
 class PassageObjects(PassageReader):
-    """A JSON object on each line; `id_field` (text or number) and `title_field` may be missing."""
+    """Reader of one JSON object per line; `id` (text or number) and `title` may be missing."""
 
     def __init__(
         self, path: Path, *, text_field: str = "text", title_field: str = "title", id_field: str = "id"
@@ -121,7 +121,7 @@ class PassageObjects(PassageReader):
 
 @final
 class SquadPassages(PassageReader):
-    """The contexts of a file in SQuAD's form, called `article.paragraph`, both counted from 1."""
+    """Reader of the contexts of a SQuAD file, with ids `article.paragraph`, both counted from 1."""
 
     def __iter__(self) -> Iterator[tuple[str, SearchPassage]]:
         for name, title, paragraph in _iter_squad_paragraphs(self.paths[0]):
@@ -129,14 +129,14 @@ class SquadPassages(PassageReader):
 
 
 def read_judged_questions(path: Path) -> Iterator[JudgedQuestion]:
-    """Questions with the passages that answer them.
+    """Return the questions of a file with the passages that answer them.
 
-    A file that ends with .json or .json.gz is in SQuAD's form: each question is answered by its own context, called as
-    `SquadPassages` calls it, and questions that are marked as impossible are left out. Any other has a JSON object on
-    each line, `{"question": ..., "passages": [id, ...]}`.
+    A file ending in .json or .json.gz is in SQuAD format: each question is answered by its own context, with the ids of
+    `SquadPassages`, and questions marked as impossible are left out. Any other file has a JSON object on each line,
+    `{"question": ..., "passages": [id, ...]}`.
 
     Raises:
-        DataError: the file is missing or of another form; the message says where.
+        DataError: the file is missing or has another format; the message names the location.
     """
     if is_json_file(path):
         return _read_squad_questions(path)
@@ -145,11 +145,12 @@ def read_judged_questions(path: Path) -> Iterator[JudgedQuestion]:
 
 
 def is_json_file(path: Path) -> bool:
-    """Whether a file is one JSON object by its name, as SQuAD's are."""
+    """Return whether the name of a file says that it is one JSON object, such as SQuAD."""
     return path.name.lower().removesuffix(".gz").endswith(".json")
 
 
 def _read_judged_lines(path: Path) -> Iterator[JudgedQuestion]:
+    """Yield the questions of a file with one JSON object per line."""
     for _, record in read_records(path):
         question, passage_ids = record.get_text("question"), record.fields.get("passages")
         if (
@@ -162,6 +163,7 @@ def _read_judged_lines(path: Path) -> Iterator[JudgedQuestion]:
 
 
 def _read_squad_questions(path: Path) -> Iterator[JudgedQuestion]:
+    """Yield the answerable questions of a SQuAD file with their contexts."""
     for name, _, paragraph in _iter_squad_paragraphs(path):
         context = paragraph.get_text("context")
         for qa in paragraph.get_objects("qas"):
@@ -170,7 +172,7 @@ def _read_squad_questions(path: Path) -> Iterator[JudgedQuestion]:
 
 
 def _iter_squad_paragraphs(path: Path) -> Iterator[tuple[str, str, JsonRecord]]:
-    """Each with its name and the title of its article."""
+    """Yield each paragraph with its id and the title of its article."""
     for article_number, article in enumerate(read_json_object(path).get_objects("data"), 1):
         title = article.get_text("title").replace("_", " ").strip() if "title" in article else ""
         for paragraph_number, paragraph in enumerate(article.get_objects("paragraphs"), 1):

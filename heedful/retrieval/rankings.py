@@ -1,4 +1,4 @@
-"""From scores of passages to orders: by words, by vectors, and by the product of both."""
+"""Rank passages by words (BM25), by vectors (cosine), or by the product of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heedful.retrieval.bm25 import extract_terms
 from heedful.retrieval.passages import SearchPassage
 
 Ordering = Literal["bm25", "encoder", "product"]
-"""What passages are ordered by."""
+"""The score by which passages are ranked."""
 ORDERINGS: Final[tuple[Ordering, ...]] = ("bm25", "encoder", "product")
 
 
@@ -24,11 +24,11 @@ class SearchHit:
     """A passage that was found.
 
     Attributes:
-        passage: with title and id.
-        score: what it was ordered by: BM25, a cosine, or the share of the product that this passage has.
-        rank: from 1.
-        bm25: how well its words match, at least 0.
-        cosine: between its vector and the query's; None where vectors were not compared.
+    passage: with title and id.
+    score: what it is ranked by: BM25, a cosine, or its share of the product.
+    rank: from 1.
+    bm25: BM25 score, at least 0.
+    cosine: of its vector and the query's; None where vectors were not compared.
     """
 
     passage: SearchPassage
@@ -40,18 +40,22 @@ class SearchHit:
 
 @dataclass(frozen=True)
 class PassageScores:
-    """What speaks for each passage, given one query.
+    """Scores of all passages for one query.
 
     Attributes:
-        bm25: 0 where no word of the query stands in the passage.
-        cosine: of the vectors; None where there are none.
+    bm25: 0 where the passage contains no term of the query.
+    cosine: of the vectors; None where there are none.
     """
 
     bm25: Float[np.ndarray, " N"]
     cosine: Float[np.ndarray, " N"] | None
 
     def get_scores(self, ordering: Ordering) -> Float[np.ndarray, " N"]:
-        """The scores that an ordering sorts by; `RecipeError` where it needs vectors and there are none."""
+        """Return the scores that an ordering sorts by.
+
+        Raises:
+        RecipeError: the ordering needs vectors and there are none.
+        """
         if ordering == "bm25":
             return self.bm25
         if self.cosine is None:
@@ -62,15 +66,16 @@ class PassageScores:
 
     @cached_property
     def _product_scores(self) -> Float[np.ndarray, " N"]:
+        """The combined scores, as logarithms."""
         assert self.cosine is not None
         return combine_scores(self.bm25, self.cosine)
 
     def rank_passages(self, ordering: Ordering, *, top: int | None = None) -> Int[np.ndarray, " top"]:
-        """The passages, best first; those with equal scores as they stand in the index.
+        """Return the rows of the passages, best first; equal scores in the order of the index.
 
         Args:
-            ordering: what to sort by. By `bm25`, passages without any word of the query are not found.
-            top: how many, at most; all unless given.
+        ordering: what to sort by. With `bm25`, passages without any term of the query are left out.
+        top: largest number of passages; all unless given.
         """
         scores = self.get_scores(ordering)
         ranking = np.argsort(-scores, kind="stable")
@@ -82,7 +87,7 @@ class PassageScores:
 def build_hits(
     scores: PassageScores, ordering: Ordering, *, top: int, load_passage: Callable[[int], SearchPassage]
 ) -> list[SearchHit]:
-    """The best `top` passages by an ordering; `load_passage` fetches one by its place in the index."""
+    """Return the best `top` passages by an ordering; `load_passage` loads one by its row."""
     values, cosine = scores.get_scores(ordering), scores.cosine
     return [
         SearchHit(
@@ -97,13 +102,15 @@ def build_hits(
 
 
 def combine_scores(bm25: Float[np.ndarray, " N"], cosine: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """The product of both scores, each made a probability over the passages; as logarithms.
+    """Return log-probabilities of the passages from the product of both scores.
 
-    BM25 has no upper end and depends on how many words a query has; cosines of an encoder may all lie between 0.7 and
-    0.9, or below 0. So each is standardised over the passages (mean 0, deviation 1) and goes through a softmax; the
-    product, divided by its sum, is a probability again. Nothing depends on the unit or the zero of either score, no
-    passage is lost because one score is 0, and a score that is the same for all passages, as BM25 for a query in
-    another language, leaves the order to the other one.
+    BM25 has no upper bound and depends on the length of the query; the cosines of an encoder may all lie between 0.7
+    and 0.9,
+    or below 0. So each score is standardised over the passages (mean 0, deviation 1) and passed through a softmax;
+    their
+    product is normalised to a probability again. The result does not depend on the unit or the zero of either score, no
+    passage is lost because one score is 0, and a score that is equal for all passages, as BM25 for a query in another
+    language, leaves the ranking to the other one.
     """
     combined = standardize(bm25) + standardize(cosine)
     combined = combined - combined.max(initial=0.0)
@@ -112,7 +119,7 @@ def combine_scores(bm25: Float[np.ndarray, " N"], cosine: Float[np.ndarray, " N"
 
 
 def standardize(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """Mean 0 and deviation 1; all 0 where the scores do not differ."""
+    """Scale scores to mean 0 and deviation 1; return zeros where they do not differ."""
     doubles = scores.astype(np.float64)
     if not len(doubles) or doubles.max() - doubles.min() < 1e-6:  # what rounding alone makes of equal scores
         return np.zeros_like(doubles)
@@ -122,13 +129,13 @@ def standardize(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
 
 
 def find_ranks(ranking: Int[np.ndarray, " N"], rows: Sequence[int]) -> list[int | None]:
-    """The place of each row in an order, from 1; None where it is not in it."""
+    """Return the rank of each row in a ranking, from 1; None where it is missing."""
     rank_by_row = {int(row): rank for rank, row in enumerate(ranking, 1)}
     return [rank_by_row.get(row) for row in rows]
 
 
 def find_term_matches(query_terms: Collection[str], text: str) -> list[tuple[int, int]]:
-    """Where terms stand in a text: first character and the one behind; what touches is one."""
+    """Return the character ranges of terms in a text; adjacent ranges are merged."""
     ranges: list[tuple[int, int]] = []
     for term in extract_terms(text):
         if term.text not in query_terms:

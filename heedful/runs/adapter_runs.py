@@ -1,4 +1,4 @@
-"""Runs that hold nothing but an adapter: what they belong to, and the weights of both together."""
+"""Runs that store only an adapter: which model it was trained on, and how to combine the weights of both."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from heedful.runs.checkpoints import StoredWeights, find_weights_file, read_stor
 from heedful.tasks.task import Run
 
 ADAPTER_FILE: Final = "adapter.json"
-"""Of a run folder: which adapter its weights are, and of what."""
+"""Name of the file in a run folder that describes its adapter and the model it belongs to."""
 
 
 class AdapterBase(BaseModel, frozen=True):
-    """The model that was adapted.
+    """The model that an adapter was trained on.
 
     Attributes:
-        folder: where it is.
-        beside: the way there from the run folder, for both may be moved together.
-        sha256: of its weights.
+        folder: absolute path of its folder.
+        beside: path of that folder relative to the run folder, because both may be moved together.
+        sha256: digest of its weights.
     """
 
     folder: Path
@@ -44,14 +44,14 @@ class AdapterBase(BaseModel, frozen=True):
 
 
 class AdapterFile(BaseModel, frozen=True):
-    """What `adapter.json` says.
+    """Content of `adapter.json`.
 
     Attributes:
-        format: of the file.
-        adapter: its kind and sizes.
-        base: what it belongs to.
-        taken: names of the parameters that the base gives.
-        stored: names under which the base stores some of these, where they are others.
+        format: version of the file format.
+        adapter: kind and sizes of the adapter.
+        base: the model that the adapter belongs to.
+        taken: names of the parameters whose values come from the base.
+        stored: for those parameters that the base stores under another name: that name.
     """
 
     format: Literal[1] = 1
@@ -63,12 +63,12 @@ class AdapterFile(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class ParameterCounts:
-    """How many numbers an adapted model has.
+    """Numbers of parameters of a model with an adapter.
 
     Attributes:
-        trainable: those that an update may change.
-        adapter: those of them that are the adapter's.
-        total: all.
+        trainable: parameters that training may change.
+        adapter: those of them that belong to the adapter.
+        total: all parameters.
     """
 
     trainable: int
@@ -77,14 +77,14 @@ class ParameterCounts:
 
 
 def get_adapter(recipe: Recipe) -> Adapter | None:
-    """What learns in the place of the weights, if it is not these."""
+    """Return the adapter that a recipe trains instead of the weights; None if it trains the weights."""
     training = recipe.training
     config = training.adapter if isinstance(training, FineTunableTrainingConfig) else None
     return None if config is None else build_adapter(config)
 
 
 def build_adapter(config: LoraConfig | BottleneckConfig) -> Adapter:
-    """The adapter that a table describes."""
+    """Build the adapter that a config describes."""
     match config:
         case LoraConfig(rank=rank, alpha=alpha, dropout=dropout, on=on):
             return LoraAdapter(rank, alpha, dropout=dropout, targets=on)
@@ -94,13 +94,15 @@ def build_adapter(config: LoraConfig | BottleneckConfig) -> Adapter:
 
 
 def get_unmerged_adapter(recipe: Recipe) -> Adapter | None:
-    """The adapter that trained models of a recipe compute with, if there is one."""
+    """Return the recipe's adapter if a trained model still computes with it (bottlenecks); None if it is merged
+    into the weights (LoRA) or there is none.
+    """
     adapter = get_adapter(recipe)
     return adapter if adapter is not None and adapter.keeps_modules else None
 
 
 def build_uninitialized_model(run: Run[Any, Any]) -> nn.Module:
-    """A model with a parameter for each of a trained run's weights, of any value."""
+    """Build a model with a parameter for each trained weight of a run; the values are arbitrary."""
     model: nn.Module = run.init_model()
     if (adapter := get_unmerged_adapter(run.recipe)) is not None:
         adapter.attach(model)
@@ -110,14 +112,14 @@ def build_uninitialized_model(run: Run[Any, Any]) -> nn.Module:
 def build_adapter_file(
     run: Run[Any, Any], base: Path, *, base_tensors: Mapping[str, Tensor], body: str, shared_names: Mapping[str, str]
 ) -> AdapterFile:
-    """What a new run is to keep of the model that it adapts.
+    """Describe the adapter of a new run and the model that it adapts.
 
     Args:
-        run: whose recipe has an adapter.
-        base: folder of that model.
-        base_tensors: its tensors.
-        body: attribute of the part that both have in common; empty where it is all of them.
-        shared_names: the further names of parameters that the base has under several, each with that which it stores.
+        run: a run whose recipe has an adapter.
+        base: folder of the adapted model.
+        base_tensors: tensors of that model.
+        body: attribute of the part that both models have in common; empty if it is the whole model.
+        shared_names: for parameters that the base has under several names: each further name and the stored one.
     """
     training = run.recipe.training
     assert isinstance(training, FineTunableTrainingConfig)
@@ -137,7 +139,7 @@ def build_adapter_file(
 
 
 def read_adapter_file(folder: Path) -> AdapterFile | None:
-    """What a run keeps of the model that it adapts; None where it adapts none.
+    """Read which adapter a run stores; None if the run has no adapter.
 
     Raises:
         RunError: the file is damaged.
@@ -150,10 +152,10 @@ def read_adapter_file(folder: Path) -> AdapterFile | None:
 
 
 def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights:
-    """All weights of a trained run; see `heedful.runs.checkpoints.read_stored_weights`.
+    """Load all weights of a trained run, those of an adapted base included; see `read_stored_weights`.
 
     Raises:
-        RunError: there are none yet, a file is damaged, or the model that was adapted is gone or has other weights.
+        RunError: there are no weights yet, a file is damaged, or the adapted model is missing or has other weights.
     """
     own = read_stored_weights(folder, step=step)
     if (adapter_file := read_adapter_file(folder)) is None:
@@ -173,7 +175,7 @@ def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights
 
 
 def load_base_tensors(folder: Path) -> Mapping[str, Tensor]:
-    """The weights of a run, or of a model of Hugging Face, by our names."""
+    """Load the weights of a run or of a Hugging Face model, with heedful's parameter names."""
     if is_hugging_face_folder(folder):
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
@@ -182,7 +184,7 @@ def load_base_tensors(folder: Path) -> Mapping[str, Tensor]:
 
 
 def compute_base_digest(folder: Path) -> str:
-    """The sha256 of a model's weights; of several files, that of theirs."""
+    """Return the sha256 of a model's weights; for several files, the sha256 of their digests."""
     if is_hugging_face_folder(folder):
         digests = [compute_digest(path) for path in sorted(folder.glob("*.safetensors"))]
     else:
@@ -193,7 +195,7 @@ def compute_base_digest(folder: Path) -> str:
 
 
 def require_same_base(folder: Path, init: Path) -> None:
-    """`RunError` where the model that a run began to adapt has other weights now."""
+    """Raise `RunError` if the model that a run has started to adapt has other weights now."""
     adapter_file = read_adapter_file(folder)
     if adapter_file is not None and compute_base_digest(init) != adapter_file.base.sha256:
         raise RunError(
@@ -203,7 +205,7 @@ def require_same_base(folder: Path, init: Path) -> None:
 
 
 def _find_base(base: AdapterBase, folder: Path) -> Path:
-    """Where the model that was adapted is now."""
+    """Return the folder in which the adapted model is now."""
     candidates = [candidate for candidate in (base.folder, folder / base.beside) if candidate.is_dir()]
     if not candidates:
         raise RunError(
@@ -213,14 +215,15 @@ def _find_base(base: AdapterBase, folder: Path) -> Path:
     matches = [candidate for candidate in candidates if compute_base_digest(candidate) == base.sha256]
     if not matches:
         raise RunError(
-            f"{folder}: holds an adapter alone, and {candidates[0]} has other weights than those that it was trained on; "
+            f"{folder}: holds an adapter alone, and {candidates[0]} has other weights than those that it was trained "
+            "on; "
             "put these back"
         )
     return matches[0]
 
 
 def count_parameters(run: Run[Any, Any]) -> ParameterCounts | None:
-    """How many numbers of an adapted run learn; None where its model itself does."""
+    """Count the trainable parameters of an adapted run; None if the run has no adapter."""
     adapter_file, adapter = read_adapter_file(run.folder), get_adapter(run.recipe)
     if adapter_file is None or adapter is None:
         return None

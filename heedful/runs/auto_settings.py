@@ -1,4 +1,4 @@
-"""What a recipe leaves open and its task chooses by the data and the time, told and kept in the run."""
+"""Settings that a recipe leaves open and its task chooses from the data and the training time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 def fit_recipe(
     recipe: AnyRecipe, *, device: torch.device, processes: int = 1, log: Callable[[str], None] = lambda _: None
 ) -> AnyRecipe:
-    """The recipe of a run that is to be made, with what fits its data where it leaves that open.
+    """Return the recipe of a new run with the settings that its task chooses for the data, where the recipe leaves
+    them open.
 
     Args:
-        recipe: with the vocabulary and the architecture of its `init`.
-        device: where each process trains.
-        processes: how many train together.
-        log: told in lines what was chosen.
+        recipe: a recipe with the vocabulary and the architecture of its `init`.
+        device: device on which each process trains.
+        processes: number of processes that train together.
+        log: receives the chosen settings, line by line.
 
     Raises:
-        DataError: a text cannot be read, or has nothing to learn from.
+        DataError: a text cannot be read or is empty.
     """
     if not recipe.needs_fitting:
         return recipe
@@ -49,7 +50,7 @@ def fit_recipe(
 
 
 def format_settings(settings: Settings) -> Iterator[str]:
-    """A line for each table, as a recipe would have it."""
+    """Format settings as lines of a recipe, one line for each table."""
 
     def get_table(item: tuple[str, Any]) -> str:
         return item[0].rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: which are kept, and how training finds its way back."""
+"""Checkpoints of a run: saving, removing, averaging and loading them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from heedful.training.state_dict_checks import require_same_tensors
 
 _GATHERED_KEY = "gathered"
 METRICS_FILE = "metrics.jsonl"
-"""Of a run folder: what was measured."""
+"""Name of the metrics file in a run folder."""
 
 
 class FolderCheckpointSaver(CheckpointSaver):
-    """Saves each snapshot under a name of its own, declares it valid in the manifest, drops what is superseded.
+    """Saves each snapshot as files of its own, lists them in the manifest, and removes superseded checkpoints.
 
-    At every instant the manifest names a complete checkpoint, so a kill, a full disk or a power cut costs the work
-    since the last save and nothing else.
+    The manifest names a complete checkpoint at every moment, so a kill, a full disk or a power cut loses only the work
+    since the last save.
 
     Args:
         folder: the run folder.
-        keep: how many checkpoints' weights are kept beside the best.
+        keep: number of checkpoints whose weights are kept in addition to the best one.
     """
 
     def __init__(self, folder: Path, *, keep: int) -> None:
@@ -50,7 +50,9 @@ class FolderCheckpointSaver(CheckpointSaver):
         self.keep = keep
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
-        """Keeps a snapshot; one that interrupts training can be resumed but is neither averaged nor best."""
+        """Save a snapshot; one saved on interruption can be resumed but is neither averaged nor a candidate for the
+        best.
+        """
         old_manifest = read_manifest(self.folder)
         step = snapshot.progress.step
         files = dict(old_manifest.files)
@@ -81,7 +83,9 @@ class FolderCheckpointSaver(CheckpointSaver):
         self._remove_superseded(manifest)
 
     def _remove_superseded(self, manifest: RunManifest) -> None:
-        """Removes what the manifest no longer names, and what a kill left; what cannot be removed only takes room."""
+        """Remove files that the manifest no longer names or that a kill left behind; ignore files that cannot be
+        removed.
+        """
         for pattern in ("step-*", ".step-*"):
             for path in (self.folder / "checkpoints").glob(pattern):
                 if f"checkpoints/{path.name}" not in manifest.files:
@@ -93,10 +97,10 @@ class FolderCheckpointSaver(CheckpointSaver):
 
 
 def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
-    """Writes the model that the run is for: the mean of the last `average` checkpoints, or the best one.
+    """Write the final model of a run: the mean of the last `average` checkpoints, or the best one.
 
     Returns:
-        The steps it was made of.
+        The steps of the checkpoints that were used.
     """
     manifest = read_manifest(folder)
     steps = manifest.checkpoints[-average:] if average > 1 else (get_best_step(folder, manifest),)
@@ -113,7 +117,9 @@ def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
 
 
 def average_weights(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The element-wise mean of models of one shape (Vaswani et al. 2017, 6.1, average their last checkpoints)."""
+    """Return the element-wise mean of models of the same shape (Vaswani et al. 2017, 6.1, average their last
+    checkpoints).
+    """
     first, *others = models
     if any(other.keys() != first.keys() for other in others):
         raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
@@ -124,7 +130,7 @@ def average_weights(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def load_snapshot(folder: Path) -> TrainingSnapshot | None:
-    """The checkpoint training goes on from; None if none was saved."""
+    """Load the checkpoint that training continues from; None if none was saved."""
     manifest = read_manifest(folder)
     step = manifest.last
     if step is None:
@@ -149,16 +155,17 @@ def load_snapshot(folder: Path) -> TrainingSnapshot | None:
 
 
 def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
-    """A run's weights: those of the finished model, else of the best checkpoint so far, or of `step`.
+    """Read the weights of a run: the finished model, else the best checkpoint so far, or the checkpoint of `step`.
 
     Raises:
-        RunError: there are none yet, or a file is damaged.
+        RunError: there are no weights yet, or a file is damaged.
     """
     return read_stored_weights(folder, step=step).dequantize()
 
 
 def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
-    """Fills a model with a run's weights: the finished model, else the best checkpoint so far, or that of `step`.
+    """Load a run's weights into a model: the finished model, else the best checkpoint so far, or the checkpoint of
+    `step`.
 
     Raises:
         RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
@@ -169,12 +176,12 @@ def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> 
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """What a file of weights holds.
+    """Tensors of a weights file.
 
     Attributes:
-        path: the file.
-        tensors: by the names of parameters.
-        quantized: those that are stored as bytes.
+        path: path of the file.
+        tensors: floating-point tensors by parameter name.
+        quantized: tensors stored as int8, by parameter name.
     """
 
     path: Path
@@ -182,12 +189,14 @@ class StoredWeights:
     quantized: dict[str, Int8Matrix]
 
     def dequantize(self) -> dict[str, Tensor]:
-        """All of them in floating point."""
+        """Return all tensors in floating point."""
         return self.tensors | {name: matrix.dequantize() for name, matrix in self.quantized.items()}
 
 
 def read_stored_weights(folder: Path, *, step: int | None = None) -> StoredWeights:
-    """A file of weights and what is in it; see `read_weights`. Of an adapted run these are the adapter's alone."""
+    """Read a weights file of a run, chosen as in `read_weights`; of an adapted run it holds only the adapter's
+    weights.
+    """
     name = find_weights_file(folder, step=step)
     tensors = load_tensors(folder, name, manifest=read_manifest(folder))
     names = [
@@ -208,7 +217,9 @@ def read_stored_weights(folder: Path, *, step: int | None = None) -> StoredWeigh
 
 
 def find_weights_file(folder: Path, *, step: int | None = None) -> str:
-    """The file of the finished model, else of the best checkpoint so far, or of `step`; `RunError` where none is."""
+    """Return the name of the weights file: the finished model, else the best checkpoint so far, or that of `step`;
+    raise `RunError` if there is none.
+    """
     manifest = read_manifest(folder)
     if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
         kept = ", ".join(str(s) for s in manifest.checkpoints)
@@ -219,7 +230,9 @@ def find_weights_file(folder: Path, *, step: int | None = None) -> str:
 
 
 def get_best_step(folder: Path, manifest: RunManifest) -> int:
-    """The step of the best checkpoint, or of the only one; `RunError` where there is none."""
+    """Return the step of the best checkpoint, or of the last one if none was evaluated; raise `RunError` if there
+    is none.
+    """
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
         raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
@@ -227,12 +240,12 @@ def get_best_step(folder: Path, manifest: RunManifest) -> int:
 
 
 def is_weights_file(name: str) -> bool:
-    """Whether a file of a run is of a model, or of training; these are verified when they are read."""
+    """Whether a file of a run holds a model or training state; such files are verified when they are read."""
     return name == MODEL_FILE or name.startswith("checkpoints/")
 
 
 def is_inference_only(folder: Path) -> bool:
-    """Whether it holds a finished model and nothing that training could go on from."""
+    """Whether a folder holds a finished model but no checkpoint from which training could continue."""
     manifest = read_manifest(folder)
     return (
         MODEL_FILE in manifest.files
@@ -242,12 +255,15 @@ def is_inference_only(folder: Path) -> bool:
 
 
 def _weights_name(step: int) -> str:
+    """Return the name of the weights file of a checkpoint."""
     return f"checkpoints/step-{step:08}.safetensors"
 
 
 def _training_name(step: int) -> str:
+    """Return the name of the training-state file of a checkpoint."""
     return f"checkpoints/step-{step:08}.training.safetensors"
 
 
 def _progress_name(step: int, *, evaluated: bool) -> str:
+    """Return the name of the progress file of a checkpoint."""
     return f"checkpoints/step-{step:08}{'' if evaluated else '.interrupted'}.json"

@@ -1,4 +1,4 @@
-"""Runs of one task side by side: they are asked the same, one after the other."""
+"""Comparison of several runs of one task on the same test data."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from heedful.tasks.task import Run, get_task
 @final
 @dataclass
 class ComparedRun:
-    """A run that takes part, trained or still to be trained; its folder is opened once.
+    """A run to compare, trained or still to be trained; its folder is opened once.
 
     Attributes:
-        folder: of the run.
-        recipe: a complete one; it counts instead of the one in the folder, which may have had other limits.
+        folder: the run folder.
+        recipe: complete recipe; it is used instead of the one in the folder, which may have other limits.
     """
 
     folder: Path
@@ -39,19 +39,19 @@ class ComparedRun:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Self:
-        """The run in a folder; `RunError` where there is none, or nothing was trained yet."""
+        """Open a trained run; raise `RunError` if there is no run or nothing was trained yet."""
         run = open_run(folder)
         return cls(folder, run.recipe, run, describe_system(run))
 
     def is_finished(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether the run is completely trained."""
         if self._run is None and (self.folder / MANIFEST).exists() and read_manifest(self.folder).finished:
             run = open_run(self.folder)
             self._run = run if run.recipe == self.recipe else None
         return self._run is not None
 
     def open_run(self) -> tuple[Run[Any, Any], EvaluatedSystem]:
-        """The run, once it is trained, and what it says of itself."""
+        """Return the trained run and the description of it as a system."""
         if self._run is None:
             self._run = open_run(self.folder, self.recipe)
         if self._system is None:
@@ -60,12 +60,12 @@ class ComparedRun:
 
 
 def build_shared_evaluator(runs: Sequence[ComparedRun], request: EvaluatorOptions) -> Evaluator:
-    """What all runs are asked, by their own recipes; files that many recipes name are read once.
+    """Build the evaluator that all runs share, from their recipes; files named by several recipes are read once.
 
     Raises:
-        DataError: a text cannot be read, or holds nothing to compare on.
-        RecipeError: the runs have other tasks or texts, or something that is asked does not suit their task.
-        RunError: the task has no exam.
+        DataError: a text cannot be read or is empty.
+        RecipeError: the runs have different tasks or texts, or an option does not suit their task.
+        RunError: the task has no evaluator.
     """
     first = runs[0]
     evaluators: dict[str, Evaluator] = {}
@@ -106,11 +106,11 @@ def compare_runs(
     engine: EngineName | None = None,
     log: Callable[[str], None],
 ) -> RunComparison:
-    """Asks each run; the first is what the others are tested against.
+    """Evaluate each run and compare the others with the first.
 
     Raises:
-        DataError: a text cannot be read by one of them.
-        RunError: a run is damaged or nothing was trained yet.
+        DataError: one of the runs cannot read a text.
+        RunError: a run is damaged or not trained yet.
     """
     task = get_task(runs[0].recipe)
     assert task.report_class is not None
@@ -130,6 +130,7 @@ def compare_runs(
 
 
 def _build_evaluator(run: ComparedRun, request: EvaluatorOptions) -> Evaluator:
+    """Build the evaluator of one run; name its folder in errors about its own data."""
     try:
         return build_run_evaluator(run.folder, run.recipe, request)
     except DataError as error:
@@ -139,5 +140,6 @@ def _build_evaluator(run: ComparedRun, request: EvaluatorOptions) -> Evaluator:
 
 
 def _add_text_hint(run: ComparedRun, hint: str) -> str:
+    """Return the hint with the options for naming a text, if the task accepts one; otherwise an empty string."""
     accepts_text = "text" in get_task(run.recipe).supported_options
     return f"{hint} with --source and --target, or --data" if accepts_text else ""

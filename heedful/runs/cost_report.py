@@ -1,4 +1,6 @@
-"""What a training will cost, told before its first update, and its time once a few updates have been measured."""
+"""Reports the cost of a training run: memory and updates before it starts, and the time after a few measured
+updates.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, Validat
 from heedful.training.eta import ExpectedEnd, TrainingForecast, format_duration
 
 _UPDATES, _SECONDS = 10, 10.0
-"""The time is estimated after so many updates, or after so long."""
+"""The time is estimated after this many updates, or after this many seconds."""
 _MIN_REPORTED_SECONDS, _LONG_SECONDS = 30.0, 2 * 3600.0
-"""Seconds from which on a training is long enough for an estimate, and for a warning."""
+"""Minimum seconds of training for which an estimate, and a warning, are reported."""
 _MAX_EVALUATION_SHARE: Final = 0.9
-"""An evaluation that comes later than this share of the training is not announced."""
+"""A first evaluation later than this share of the training is not mentioned."""
 _SHORTEN_HINT: Final = (
     "training.minutes or training.steps end it earlier; in a new run a smaller training.batch_tokens, or a smaller "
     "model (model.d_model, its layers), makes each update cheaper"
@@ -38,7 +40,7 @@ _SHORTEN_HINT: Final = (
 
 
 def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
-    """Refuses a training whose weights, gradients and moments have no room, before anything of it is built.
+    """Raise an error if the weights, gradients and moments do not fit in memory, before anything is built.
 
     Raises:
         ModelTooLargeError: the message names the key that makes it so large.
@@ -66,18 +68,18 @@ def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
 
 
 def _get_device_memory(device: torch.device) -> int | None:
-    """Bytes that an accelerator has; None where torch does not say."""
+    """Return the memory of an accelerator in bytes; None if torch does not report it."""
     return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else None
 
 
 class CostReporter(Callback):
-    """Tells what training will cost.
+    """Callback that reports what training will cost.
 
     Args:
-        config: of the training.
-        model: that learns, on its device.
-        log: told in lines.
-        device: where it is.
+        config: the training config.
+        model: the model to train, on its device.
+        log: receives each line of the report.
+        device: device of the model.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class CostReporter(Callback):
         self._start_seconds = 0.0
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
-        """Parameters, memory and updates, once."""
+        """Report parameters, memory and number of updates once."""
         self._forecast = self._forecast.with_plan(plan)
         if self._plan_reported:
             return
@@ -110,7 +112,7 @@ class CostReporter(Callback):
         self._log(_describe_updates(plan, config, self._forecast))
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Measures until the time can be estimated."""
+        """Measure updates until the training time can be estimated, then report it."""
         if self._time_reported:
             return
         self._forecast = self._forecast.with_update(update)
@@ -128,20 +130,23 @@ class CostReporter(Callback):
                 self._log(f"warning: this training is long; {_SHORTEN_HINT}")
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Measures that too."""
+        """Add the time of an evaluation to the forecast."""
         self._forecast = self._forecast.with_evaluation(evaluation)
 
 
 def describe_memory(memory: TrainingMemory) -> str:
-    """What training needs, in a sentence."""
-    known_text = f"training needs {format_bytes(memory.bytes_without_activations)} for weights, gradients and the optimizer's moments"
+    """Describe in a sentence how much memory training needs."""
+    known_text = (
+        f"training needs {format_bytes(memory.bytes_without_activations)} for weights, gradients and the optimizer's "
+        "moments"
+    )
     if memory.activations is None:
         return f"{known_text}, activations aside"
     return f"{known_text}, and very roughly {format_bytes(memory.activations)} for the activations of a batch"
 
 
 def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
-    """How long it will take, what comes before, and what may end it earlier."""
+    """Describe how long training will take, when the next validation comes, and what may end training earlier."""
     limits = forecast.limits
     if ending.limit == "minutes":
         of_total = "" if forecast.last_step is None else f" of {forecast.last_step - forecast.step:,}"
@@ -159,7 +164,7 @@ def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """So many bytes, in the unit that suits."""
+    """Format a number of bytes in KiB, MiB or GiB."""
     power, unit = next(
         (candidate for candidate in ((3, "GiB"), (2, "MiB")) if count >= 1024 ** candidate[0]), (1, "KiB")
     )
@@ -167,7 +172,7 @@ def format_bytes(count: int) -> str:
 
 
 def _describe_updates(plan: EpochPlan, config: TrainingConfig, forecast: TrainingForecast) -> str:
-    """How many there are, and what ends them."""
+    """Describe how many updates training has and what limits them."""
     text = f"{plan.updates:,} updates an epoch"
     if forecast.last_step is not None:
         epochs = "" if not plan.updates else f" ({forecast.last_step / plan.updates:,.1f} epochs)"

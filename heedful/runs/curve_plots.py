@@ -1,4 +1,4 @@
-"""Learning curves of runs: in a terminal, as SVG, and as a page."""
+"""Plots of learning curves: as text for a terminal, as SVG, and as an HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _X, _Y = "updates", "nats per label"
 
 @dataclass(frozen=True, repr=False)
 class CurvePlots:
-    """What there is to see of runs, by their names."""
+    """Plots of the learning curves of runs, by run name."""
 
     curves: Mapping[str, LearningCurve]
 
@@ -31,7 +31,7 @@ class CurvePlots:
 
     @property
     def plot_lines(self) -> list[PlotLine]:
-        """Two for each run; without its name where there is only one."""
+        """Two lines for each run, training and validation; labelled with the run's name if there are several."""
         lines = []
         for name, curve in self.curves.items():
             prefix = f"{name}, " if len(self.curves) > 1 else ""
@@ -41,11 +41,11 @@ class CurvePlots:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was measured by now."""
+        """Whether nothing has been measured yet."""
         return not any(line.points for line in self.plot_lines)
 
     def to_text(self, *, width: int, height: int) -> str:
-        """For a terminal of so many columns and rows, with a line about each run."""
+        """Draw the curves as text of `width` columns and `height` rows, with a summary line for each run."""
         summary = "".join(f"{_summarize_curve(name, curve)}\n" for name, curve in self.curves.items())
         if self.is_empty:
             return summary
@@ -53,11 +53,11 @@ class CurvePlots:
         return draw_text_plot(self.plot_lines, x_name=_X, y_name=_Y, width=width, height=rows) + "\n" + summary
 
     def to_svg(self) -> str:
-        """Both losses by updates."""
+        """Draw training and validation loss over updates as SVG."""
         return draw_line_plot(self.plot_lines, title=_TITLE, x_name=_X, y_name=_Y)
 
     def to_html(self) -> str:
-        """The same, validation by minutes, and a table."""
+        """Build an HTML page: losses over updates, validation loss over minutes, and a table."""
         rows = [_build_row(name, curve) for name, curve in self.curves.items()]
         columns = ("run", "updates", "time", "lowest validation", "at update", "validation", "training", "finished")
         notes = ["Losses are negative log-likelihoods in nats per label; training is measured with dropout."]
@@ -74,7 +74,7 @@ class CurvePlots:
 
 
 def _build_row(name: str, curve: LearningCurve) -> list[str]:
-    """How far a run is, and what it has reached."""
+    """Build the table row of a run: its progress and its losses."""
     steps = [*(point.step for point in curve.training), *(point.step for point in curve.validation)]
     best = curve.best
     return [
@@ -89,7 +89,7 @@ def _build_row(name: str, curve: LearningCurve) -> list[str]:
 
 
 def _summarize_curve(name: str, curve: LearningCurve) -> str:
-    """A line about a run."""
+    """Describe the learning curve of a run in one line."""
     parts = []
     if curve.best is not None:
         last = curve.validation[-1]

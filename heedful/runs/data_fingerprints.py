@@ -1,4 +1,6 @@
-"""Which texts a run learns from: kept by their sha256 in run.json, and compared when the run is taken up."""
+"""Fingerprints (sha256) of the texts that a run is trained on: stored in run.json and compared when the run is
+resumed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from heedful.files import read_json
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 
 TextFingerprints = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""Of each part of each of a recipe's `datasets`: the names of its files, and one sha256 of all they hold."""
+"""For each part of each dataset of a recipe: the names of its files, and one sha256 of their content."""
 
 RUN_FILE = "run.json"
 _PARTS = ("train", "validation")
@@ -19,7 +21,7 @@ _MAX_DIGEST_SHOWN = 12
 
 
 def fingerprint_texts(recipe: Recipe) -> TextFingerprints:
-    """As they are now; `DataError` where one cannot be read."""
+    """Compute the fingerprints of a recipe's texts; raise `DataError` if one cannot be read."""
     return {
         name: {
             part: {"files": [path.name for path in paths], "sha256": compute_fingerprint(paths)}
@@ -30,16 +32,19 @@ def fingerprint_texts(recipe: Recipe) -> TextFingerprints:
 
 
 def _list_paths(data: DataConfig, part: str) -> list[Path]:
+    """List the files of a part of the data."""
     return [path for reader in data.readers(part).values() for path in reader.paths]
 
 
 def to_stored_form(fingerprints: TextFingerprints) -> Mapping[str, Any]:
-    """As run.json has them: without a name where there is one."""
+    """Return fingerprints in the form of run.json: without the level of task names if there is only one unnamed
+    task.
+    """
     return fingerprints.get("", fingerprints)
 
 
 def read_recorded_fingerprints(folder: Path) -> TextFingerprints:
-    """As they were when a run was last begun or taken up; none where that cannot be told."""
+    """Read the fingerprints that a run recorded when it was last started or resumed; empty if they cannot be read."""
     try:
         stored = read_json(folder / RUN_FILE)["data"]
         fingerprints = {"": stored} if "train" in stored and "sha256" in stored["train"] else stored
@@ -49,7 +54,7 @@ def read_recorded_fingerprints(folder: Path) -> TextFingerprints:
 
 
 def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> Iterator[str]:
-    """A sentence for each part that is another text than it was."""
+    """Yield a sentence for each part whose text has changed."""
     for name, parts in current.items():
         for part, text in parts.items():
             old_digest = recorded.get(name, {}).get(part, {}).get("sha256")
@@ -63,7 +68,7 @@ def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> I
 
 
 def describe_missing_text(recorded: TextFingerprints) -> str:
-    """What to say of a run whose text cannot be found: which it was."""
+    """Describe the text of a run that can no longer be found: its files and digests."""
     files = [
         f"{format_data_key(name)}.{part}: {', '.join(text['files'])}, sha256 {str(text['sha256'])[:_MAX_DIGEST_SHOWN]}"
         for name, parts in recorded.items()

@@ -1,4 +1,4 @@
-"""Where to compute, and how the C library hands out memory there: a third of the speed of training on a CPU."""
+"""Choice of the device, and settings of the C library's memory allocator (a third of the training speed on a CPU)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ _DEVICE_ALIASES: Final = {
     "intel": "xpu",
     "processor": "cpu",
 }
-"""What people call devices; PyTorch calls a GPU of AMD cuda, too."""
+"""Common names of devices; PyTorch also calls AMD GPUs cuda."""
 _MAX_DIGITS: Final = 4
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
-    """The device of a name such as `cpu` or `cuda:1`, tried out; without a name the GPU where there is one.
+    """Return the device of a name such as `cpu` or `cuda:1` after trying it out; without a name, the GPU if there is
+    one.
 
     Raises:
         RecipeError: there is no such device here.
@@ -53,7 +54,7 @@ def find_device(name: str | torch.device | None) -> torch.device:
 
 
 def _suggest_device(name: str) -> str | None:
-    """Return the device that a name PyTorch does not know may stand for, with its number; None where none does."""
+    """Suggest a device for a name that PyTorch does not know, with its number; None if no device resembles it."""
     kind, colon, number = name.strip().partition(":")
     if number and not (number.isdecimal() and len(number) < _MAX_DIGITS):
         return None
@@ -63,7 +64,9 @@ def _suggest_device(name: str) -> str | None:
 
 
 def get_peak_memory(device: torch.device) -> int | None:
-    """The most bytes that this process has used there so far, libraries included; None where nobody tells."""
+    """Return the peak memory of this process on a device in bytes, libraries included; None if it cannot be
+    determined.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if not sys.platform.startswith(("linux", "darwin")):
@@ -74,13 +77,13 @@ def get_peak_memory(device: torch.device) -> int | None:
 
 
 def tune_malloc() -> bool:
-    """Tells glibc to keep freed pages instead of giving them back to the kernel.
+    """Configure glibc to keep freed memory pages instead of returning them to the kernel.
 
-    Otherwise each large tensor is made of fresh pages, which the kernel must clear; that was measured to cost a third
-    of a training step. Memory stays at the peak that training needs anyway. Elsewhere than on Linux nothing is done.
+    Otherwise each large tensor gets fresh pages, which the kernel must clear; this was measured to cost a third of a
+    training step. Memory stays at the peak that training needs anyway. Does nothing on systems other than Linux.
 
     Returns:
-        Whether it was done.
+        Whether glibc was configured.
     """
     is_linux = sys.platform.startswith("linux")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if is_linux else None
@@ -88,13 +91,13 @@ def tune_malloc() -> bool:
 
 
 def trim_malloc() -> bool:
-    """Has glibc give the kernel the pages in which nothing is any more, wherever they are.
+    """Return unused memory pages from glibc to the kernel.
 
-    What grows and is freed in many sizes leaves gaps, so that a process that answers for days would hold more and more.
-    It takes some milliseconds. Elsewhere than on Linux nothing is done.
+    Allocations of many sizes leave gaps, so a server process that runs for days would hold more and more memory.
+    A call takes some milliseconds. Does nothing on systems other than Linux.
 
     Returns:
-        Whether any were given back.
+        Whether any memory was returned.
     """
     is_linux = sys.platform.startswith("linux")
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if is_linux else None

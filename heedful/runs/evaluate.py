@@ -1,4 +1,6 @@
-"""Trained runs in the exam of their task, with what their folders say; what is measured where there is no exam."""
+"""Evaluation of trained runs with the evaluator of their task, or with the training metrics if the task has no
+evaluator.
+"""
 
 from __future__ import annotations
 
@@ -41,22 +43,22 @@ _REQUEST_OPTIONS: Final[Mapping[str, str]] = {
     "judge": "--judge",
     "paged": "--page",
 }
-"""How a user gives each part of an `EvaluatorOptions`."""
+"""Command-line option of each field of an evaluation request."""
 
 
 def get_default_task() -> Task[Any, Any]:
-    """The task of answers in a file, where no run says which they belong to."""
+    """Return the default task (translation), used for answers in a file that no run describes."""
     task: Task[Any, Any] = load_object(get_recipe_class(DEFAULT_TASK).made_by, context=f"task = {DEFAULT_TASK!r}")
     return task
 
 
 def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions) -> Evaluator:
-    """What a run is asked.
+    """Build the evaluator of a run.
 
     Raises:
-        DataError: a file is missing, cannot be read, or holds nothing to ask.
-        RecipeError: what a user wants says nothing to the task, or does not fit the recipe.
-        RunError: the task has no exam, or there is no such task among those of the run.
+        DataError: a file is missing, cannot be read, or is empty.
+        RecipeError: an option has no meaning for the task, or does not fit the recipe.
+        RunError: the task has no evaluator, or the run has no such task.
     """
     task = get_task(recipe)
     if task.report_class is None:
@@ -81,7 +83,8 @@ def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions)
 def compute_answers(
     run: Run[Any, Any], evaluator: Evaluator, *, device: str | torch.device | None = None, **load_kwargs: Any
 ) -> Any:
-    """What the trained model of a run says of the examples; see `heedful.load` for the device and what else is given.
+    """Compute the answers of a run's trained model to the examples of an evaluator; `load_kwargs` holds further
+    arguments of `heedful.load`.
 
     Raises:
         DataError: it cannot read one of them.
@@ -93,7 +96,8 @@ def compute_answers(
 
 
 def describe_system(run: Run[Any, Any]) -> EvaluatedSystem:
-    """The run as one that answers: what it is and how it learned, as its folder says without its weights.
+    """Describe a run as a system to be compared: its size, vocabulary and learning curve, read from its folder without
+    its weights.
 
     Raises:
         RunError: nothing was trained yet.
@@ -142,7 +146,7 @@ def evaluate_run(
     say: Callable[[str], None],
     adapter: Path | None = None,
 ) -> tuple[str, Mapping[str, float]]:
-    """What training measures, on the test part, or on the validation part where there is no other.
+    """Evaluate a run with the metrics of its training, on the test part or, if there is none, on the validation part.
 
     Returns:
         The name of the part, and the metrics.

@@ -1,4 +1,4 @@
-"""Trained models in the formats of other projects, Hugging Face, CTranslate2 and ONNX; adapters in that of PEFT."""
+"""Export of trained models to Hugging Face, CTranslate2 and ONNX, and of adapters to PEFT."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from heedful.tasks.task import Run
 
 
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes a model as a folder that `from_pretrained` of transformers reads, and heedful too.
+    """Write a model as a folder that `from_pretrained` of transformers can load, and heedful too.
 
-    An encoder becomes BERT, with its head where it was fine-tuned (`BertForSequenceClassification`,
-    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`; where the head reads the mean of
-    all tokens, a class in a file beside, which needs `trust_remote_code=True`); one that finds replaced tokens
-    becomes ELECTRA, with what replaced them in the folder `generator` inside; a pre-norm one becomes
-    RoBERTa-PreLayerNorm likewise. A language model becomes GPT-2, or GPT-NeoX where its positions are rotary, a
-    translation model Marian where they are sinusoidal and BART where they are learned. What they compute stays the
-    same; the numbers are the same, up to their order. The vocabulary goes along: as transformers has it where that is
-    exactly possible, and as heedful has it.
+    An encoder becomes BERT, with its head if it was fine-tuned (`BertForSequenceClassification`,
+    `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`; if the head reads the mean of
+    all tokens, a class in a file next to the weights, which needs `trust_remote_code=True`). An encoder that detects
+    replaced tokens becomes ELECTRA, with its generator in the subfolder `generator`; a pre-norm encoder becomes
+    RoBERTa-PreLayerNorm in the same way. A language model becomes GPT-2, or GPT-NeoX if its positions are rotary. A
+    translation model becomes Marian if its positions are sinusoidal and BART if they are learned. The exported model
+    computes the same numbers, up to the order of additions. The vocabulary is written in the format of transformers
+    where an exact conversion is possible, and in heedful's own format.
 
     Args:
-        run: a run folder, or one of Hugging Face.
-        folder: where to write; new or empty.
+        run: a run folder, or a Hugging Face folder.
+        folder: the folder to write; new or empty.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
 
     Returns:
-        What the other side cannot do with it, one sentence each.
+        Limitations of the exported model, one sentence each.
 
     Raises:
-        RunError: the run cannot be read, has something that the format has not, or `folder` holds something.
+        RunError: the run cannot be read, uses a feature that the format does not support, or `folder` is not empty.
     """
     family = open_hugging_face(Path(run)).family if is_hugging_face_folder(Path(run)) else None
     return (
@@ -63,13 +63,13 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
-    """Writes a translation run's model as a folder that `transformers.MarianMTModel.from_pretrained` reads.
+    """Write the model of a translation run as a folder that `transformers.MarianMTModel.from_pretrained` can load.
 
-    Subword models come with what `MarianTokenizer` needs; other tokenizers with vocab.json alone. What is given is as
-    in `export_hugging_face`, but that there has to be a run.
+    Subword models come with the files that `MarianTokenizer` needs; other tokenizers only with vocab.json. The
+    arguments are those of `export_hugging_face`, but `run` must be a run of heedful.
 
     Raises:
-        RunError: the run cannot be read, uses an option that Marian has not, or `folder` holds something.
+        RunError: the run cannot be read, uses an option that Marian does not support, or `folder` is not empty.
     """
     _open_translation_run(Path(run), "MarianMT")
     save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
@@ -78,17 +78,18 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
 def export_ctranslate2(
     run: str | Path, folder: str | Path, *, quantization: Quantization | None = None, step: int | None = None
 ) -> tuple[str, ...]:
-    """Writes a Transformer as a folder that CTranslate2 reads; its tokens are our tokenizer's pieces.
+    """Write a Transformer as a folder that CTranslate2 can load; its tokens are the pieces of our tokenizer.
 
     A translation model is for `ctranslate2.Translator`, a language model for `ctranslate2.Generator`, an encoder for
-    `ctranslate2.Encoder`. The tokenizers go along: `source.spm` and `target.spm`, or `text.spm`, which sentencepiece
-    reads; of other vocabularies `heedful.source` and so on, which `heedful.data.tokenizer_loading.load_tokenizer` reads.
+    `ctranslate2.Encoder`. The tokenizers are written too: `source.spm` and `target.spm`, or `text.spm`, which
+    sentencepiece reads; other vocabularies as `heedful.source` and so on, which
+    `heedful.data.tokenizer_files.load_tokenizer` reads.
 
-    Positions that are computed are stored as a table, so texts may have up to 1,024 tokens. What is given and returned
-    is as in `export_hugging_face`; weights are fp32 without `quantization`.
+    Computed positions are stored as a table, so texts may have up to 1,024 tokens. Arguments and return value are
+    those of `export_hugging_face`; weights are fp32 without `quantization`.
 
     Raises:
-        RunError: the run cannot be read, uses an option that CTranslate2 has not, or `folder` holds something.
+        RunError: the run cannot be read, uses an option that CTranslate2 does not support, or `folder` is not empty.
         MissingExtraError: ctranslate2 is not installed.
     """
     origin, model = _open_model(Path(run), step=step)
@@ -99,30 +100,31 @@ def export_ctranslate2(
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes a Transformer as a folder of ONNX graphs, which ONNX Runtime and others compute.
+    """Write a Transformer as a folder of ONNX graphs for ONNX Runtime and other runtimes.
 
     A translation model becomes `encoder.onnx`, `begin.onnx` and `step.onnx`, a language model `step.onnx`, an encoder
-    `encoder.onnx` (with `masked.onnx` where it fills gaps), a fine-tuned one `classifier.onnx`. How many rows, how many
-    tokens and how long the cache is may change from call to call; position -1 is no token. The tokenizers go along, and
-    heedful.json says what a caller must know.
+    `encoder.onnx` (with `masked.onnx` if it fills gaps), a fine-tuned encoder `classifier.onnx`. The numbers of rows
+    and
+    tokens and the length of the cache may change from call to call; position -1 marks padding. The tokenizers are
+    written too, and heedful.json describes what a caller must know.
 
-    What is given and returned is as in `export_hugging_face`; weights are fp32.
+    Arguments and return value are those of `export_hugging_face`; weights are fp32.
 
     Raises:
-        RunError: the run cannot be read, uses an option that no graph can have, or `folder` holds something.
+        RunError: the run cannot be read, uses an option that a graph cannot have, or `folder` is not empty.
         MissingExtraError: onnx or onnxscript is not installed.
     """
     return (*save_onnx(*_open_model(Path(run), step=step), Path(folder)), *_describe_lost_pooling(Path(run)))
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Writes the adapter of a run as a folder that PEFT reads: `PeftModel.from_pretrained(model, folder)`.
+    """Write the adapter of a run as a folder that PEFT can load: `PeftModel.from_pretrained(model, folder)`.
 
-    The model is the one that was adapted, as transformers has it; a head that was learned beside the adapter goes
-    along. What is given and returned is as in `export_hugging_face`.
+    The model is the adapted one, as transformers has it; a head that was trained together with the adapter is written
+    too. Arguments and return value are those of `export_hugging_face`.
 
     Raises:
-        RunError: the run has no adapter with LoRA, cannot be read, or `folder` holds something.
+        RunError: the run has no LoRA adapter, cannot be read, or `folder` is not empty.
     """
     adapter_file = None if is_hugging_face_folder(Path(run)) else read_adapter_file(Path(run))
     if adapter_file is None:
@@ -134,14 +136,13 @@ def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None)
 
 
 def export_merged(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
-    """Writes a run with LoRA as one without: what was learned is added to the weights of the model that it adapts.
+    """Write a run with LoRA as a run without an adapter: the LoRA matrices are added to the weights of the base model.
 
-    The folder works as a run does, needs no other, and cannot be trained further, but begun from (`init`). What is
-    given is as in `export_hugging_face`.
+    The new folder works like a run and needs no other folder; it cannot be trained further, but other runs can start
+    from it (`init`). The arguments are those of `export_hugging_face`.
 
     Raises:
-        RunError: the run has no adapter, or one that no weights can take in, cannot be read, or `folder` holds
-            something.
+        RunError: the run has no adapter or one that cannot be merged, cannot be read, or `folder` is not empty.
     """
     opened = open_run(Path(run))
     adapter = get_adapter(opened.recipe)
@@ -159,14 +160,16 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
 
 
 def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
-    """Whether a folder of sentence-transformers makes vectors of texts in a way that does not go along."""
+    """Describe that the pooling of a sentence-transformers folder is not exported; empty if nothing is lost."""
     if not is_hugging_face_folder(folder) or open_hugging_face(folder).sentence_settings.uses_mean_pooling:
         return ()
     return ("how this folder makes one vector of a text's tokens is left out; means over them are other vectors",)
 
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:
-    """The model in a folder, and a module that has a parameter for each of its tensors, of any value."""
+    """Open the model in a folder; return its origin and a module with a parameter for each tensor, of arbitrary
+    values.
+    """
     origin = open_origin(folder, step=step)
     with skip_initialization():
         return origin, build_from_origin(origin) if is_hugging_face_folder(folder) else build_uninitialized_model(
@@ -175,7 +178,7 @@ def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Mo
 
 
 def _open_translation_run(folder: Path, name: str) -> Run[Any, Any]:
-    """A run of translation with a Transformer."""
+    """Open a translation run with a Transformer; raise `RunError` for other runs."""
     run = open_run(folder)
     require_task(run, "translation")
     model = run.recipe.model

@@ -1,4 +1,4 @@
-"""An adapter on another model than the one that it finds by itself: one model, and an adapter for each purpose."""
+"""Adapters attached to an explicitly given base model (`--adapter`): one model with an adapter for each purpose."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _VOCABULARY_PREFIXES = ("tokenizer/", "tasks/")
 
 @dataclass(frozen=True)
 class TrainedAdapter:
-    """An adapter that was trained.
+    """A trained adapter, loaded from its folder.
 
     Attributes:
-        folder: its folder.
-        adapter: what it is.
-        tensors: its parameters by our names, with those of a head that was learned beside it.
-        base: sha256 of the weights that it was trained on; None where nobody says.
-        vocabularies: sha256 of what its run read by, by file; empty where nobody says.
+        folder: folder of the adapter.
+        adapter: kind and sizes of the adapter.
+        tensors: its parameters by heedful's names, with those of a head that was trained together with it.
+        base: sha256 of the weights that it was trained on; None if unknown.
+        vocabularies: sha256 of each vocabulary file of its run; empty if unknown.
     """
 
     folder: Path
@@ -44,10 +44,10 @@ class TrainedAdapter:
     vocabularies: Mapping[str, str]
 
     def apply_to(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights of a model that has it on.
+        """Return a model's weights with the adapter applied.
 
         Raises:
-            RunError: it does not fit them.
+            RunError: the adapter does not fit the weights.
         """
         for name, tensor in self.tensors.items():
             if self.adapter.is_adapter_parameter(name):
@@ -66,15 +66,15 @@ class TrainedAdapter:
 
 
 def open_adapter(folder: Path, model: Config, *, base: Path | None = None) -> TrainedAdapter:
-    """The adapter in a run folder, or in one of PEFT.
+    """Open the adapter in a run folder or a PEFT folder.
 
     Args:
-        folder: where it is.
-        model: the architecture that it is put on, by which names of PEFT are understood.
-        base: the folder of the model, where it is one of Hugging Face, whose names these are then.
+        folder: folder of the adapter.
+        model: the architecture that the adapter is attached to; it determines the meaning of PEFT's names.
+        base: folder of that model if it is a Hugging Face folder, whose parameter names PEFT then uses.
 
     Raises:
-        RunError: there is none, or it is damaged, or nothing that could be put on such a model.
+        RunError: there is no adapter, it is damaged, or it cannot be attached to such a model.
     """
     from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
     from heedful.foreign.peft import is_peft_folder, read_peft_adapter
@@ -106,10 +106,10 @@ def apply_adapter(
     model: nn.Module,
     log: Callable[[str], None] | None,
 ) -> StoredWeights:
-    """A run's weights with an adapter on; `model` gets what it needs besides.
+    """Return a run's weights with an adapter applied; layers that the adapter adds are put into `model`.
 
     Raises:
-        RunError: it does not fit the run.
+        RunError: the adapter does not fit the run.
     """
     if get_unmerged_adapter(run.recipe) is not None and trained_adapter.adapter.keeps_modules:
         raise RunError(
@@ -122,7 +122,8 @@ def apply_adapter(
         if own_digests[name] != trained_adapter.vocabularies[name]
     ):
         raise RunError(
-            f"{trained_adapter.folder}: was trained with another {other[0]} than that of {run.folder}; name a model that has "
+            f"{trained_adapter.folder}: was trained with another {other[0]} than that of {run.folder}; name a model "
+            "that has "
             "the same"
         )
     _warn_other_base(trained_adapter, run.folder, log)
@@ -133,10 +134,10 @@ def apply_adapter(
 
 
 def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:
-    """A model of Hugging Face with an adapter on.
+    """Return a Hugging Face model with an adapter applied.
 
     Raises:
-        RunError: it does not fit that model.
+        RunError: the adapter does not fit the model.
     """
     trained_adapter = open_adapter(folder, origin.model, base=origin.folder)
     for name in trained_adapter.vocabularies:
@@ -151,26 +152,32 @@ def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:
 
 
 def _warn_other_base(trained_adapter: TrainedAdapter, base: Path, log: Callable[[str], None] | None) -> None:
+    """Log a warning if an adapter was trained on other weights than those of the given base."""
     if log is not None and trained_adapter.base is not None and compute_base_digest(base) != trained_adapter.base:
         log(
-            f"warning: {trained_adapter.folder} was trained on other weights than those in {base}; its answers may be worse"
+            f"warning: {trained_adapter.folder} was trained on other weights than those in {base}; its answers may be "
+            "worse"
         )
 
 
 def _read_vocabulary_digests(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each vocabulary file of a run."""
     files = read_manifest(folder).files
     return {name: sha256 for name, sha256 in files.items() if name.startswith(_VOCABULARY_PREFIXES)}
 
 
 def _load_tokenizer(path: Path) -> Tokenizer | None:
+    """Load a tokenizer; None for a file of labels."""
     from heedful.data.tokenizer_loading import load_tokenizer
 
     return None if path.name == "labels" else load_tokenizer(path)
 
 
 def _list_tokenizers(origin: PortableModel) -> tuple[Tokenizer, ...]:
+    """Return the tokenizers of a model as a tuple."""
     return (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
 
 
 def _list_pieces(tokenizer: Tokenizer) -> list[str]:
+    """List all pieces of a tokenizer."""
     return tokenizer.to_pieces(range(tokenizer.size))

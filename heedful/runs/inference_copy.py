@@ -1,4 +1,4 @@
-"""A trained run as another folder that works like it and cannot be trained further."""
+"""Copies of a trained run that can be used like it but cannot be trained further."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from heedful.runs.load import CONFIG, save_run
 from heedful.tasks.task import Run
 
 _COPIED_FILES: Final = ("metrics.jsonl", "*.json", "tasks/*/*.json")
-"""What training tells besides weights: its curve, and what tasks found out about the final model."""
+"""Files besides weights that are copied: the learning curve and findings of the task about the final model."""
 
 
 def save_inference_copy(
     run: Run[Any, Any], tensors: Mapping[str, Tensor], folder: Path, *, use: str, step: int | None, recipe: Recipe
 ) -> None:
-    """Writes a finished run.
+    """Write a copy of a trained run for inference only.
 
     Args:
-        run: that was trained.
-        tensors: of its model, at `step`.
-        folder: new or empty.
-        use: what the folder is for, as `atomic_folder` says it.
-        step: a kept checkpoint; None where it is the finished or the best model.
-        recipe: that is written.
+        run: the trained run.
+        tensors: tensors of its model, at `step`.
+        folder: the folder to write; new or empty.
+        use: purpose of the folder for error messages, as `atomic_folder` expects it.
+        step: a kept checkpoint; None for the finished or the best model.
+        recipe: the recipe to write.
 
     Raises:
-        RunError: `folder` holds something, or cannot be written.
+        RunError: `folder` is not empty or cannot be written.
     """
     old_manifest = read_manifest(run.folder)
     with atomic_folder(folder, purpose=use) as partial:

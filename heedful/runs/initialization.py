@@ -1,4 +1,4 @@
-"""What a run begins with besides chance: vocabulary, architecture and weights of a trained model."""
+"""Initialization of a run: vocabulary, architecture and weights, fresh or from a trained model (`init`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHANGEABLE_KEYS: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
     "bag",
 )  # fmt: skip
-"""Keys of a model that say nothing of what the weights of its body are."""
+"""Keys of a model that may differ from those of `init`, because its weights do not depend on them."""
 _GIVEN_TOKENIZER: Final = {"tokenizer": {"kind": "given"}}
 _MAX_SHOWN_MODULES: Final = 4
 _ARCHITECTURE_NAMES: Final[Mapping[type[ArchitectureConfig], str]] = {
@@ -41,7 +41,8 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
 def resolve_recipe(recipe: AnyRecipe) -> AnyRecipe:
-    """The recipe with the vocabulary and the architecture of the model that its `init` names; as it is without one.
+    """Return the recipe with the vocabulary and the architecture of the model that its `init` names; unchanged without
+    `init`.
 
     Raises:
         RecipeError: a key of the recipe contradicts that model.
@@ -78,14 +79,14 @@ def resolve_recipe(recipe: AnyRecipe) -> AnyRecipe:
 
 
 def load_given_tokenizers(recipe: Recipe) -> tuple[Tokenizer, ...] | None:
-    """The vocabularies of the model that `init` names; None where the run learns its own."""
+    """Load the vocabularies of the model that `init` names; None if the run learns its own."""
     if not isinstance(recipe, FineTunableRecipe) or not isinstance(recipe.tokenizer, GivenTokenizerConfig):
         return None
     return _open_init(recipe).tokenizers
 
 
 def create_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
-    """A new run with freshly learned vocabularies; nothing is written."""
+    """Create a run with newly learned or given vocabularies, without writing anything."""
     task, tokenizers = get_task(recipe), load_given_tokenizers(recipe)
     return Run(
         folder,
@@ -97,10 +98,11 @@ def create_run(folder: Path, recipe: Recipe) -> Run[Any, Any]:
 
 
 def init_model(run: Run[Any, Any], *, log: Callable[[str], None]) -> nn.Module:
-    """The model that training begins with; of what `init` knows, `log` is told what is taken and what is left behind.
+    """Build the model at the start of training; with `init`, copy its weights and log which are copied and which are
+    not.
 
     Raises:
-        RunError: a part of the body is missing in the other model, or has another shape.
+        RunError: a part of the body is missing in the other model or has another shape.
     """
     model: nn.Module = run.init_model()
     if isinstance(run.recipe, FineTunableRecipe) and run.recipe.init is not None:
@@ -111,10 +113,11 @@ def init_model(run: Run[Any, Any], *, log: Callable[[str], None]) -> nn.Module:
 
 
 def build_model_to_resume(run: Run[Any, Any]) -> nn.Module:
-    """The model that a checkpoint of training goes into: of random numbers, but for those that no checkpoint holds.
+    """Build the model into which a training checkpoint is loaded; only parameters that no checkpoint holds have their
+    final values.
 
     Raises:
-        RunError: the model that is adapted has other weights now.
+        RunError: the adapted model has other weights now.
     """
     model: nn.Module = run.init_model()
     if get_adapter(run.recipe) is not None:
@@ -124,7 +127,7 @@ def build_model_to_resume(run: Run[Any, Any]) -> nn.Module:
 
 
 def prepare_adapter_file(run: Run[Any, Any]) -> AdapterFile | None:
-    """What a new run is to keep of the model that it adapts; None where it adapts none."""
+    """Describe the model that a new run adapts, for `adapter.json`; None if it has no adapter."""
     recipe = run.recipe
     if get_adapter(recipe) is None:
         return None
@@ -137,17 +140,19 @@ def prepare_adapter_file(run: Run[Any, Any]) -> AdapterFile | None:
 
 
 def get_frozen_names(run: Run[Any, Any]) -> frozenset[str]:
-    """Names of what no update changes, and no checkpoint holds: what an adapted model gives."""
+    """Return the names of the parameters that come from the adapted model: no update changes them and no checkpoint
+    holds them.
+    """
     adapter_file = None if get_adapter(run.recipe) is None else read_adapter_file(run.folder)
     return frozenset(() if adapter_file is None else adapter_file.taken)
 
 
 def _discard_message(_: str) -> None:
-    """What has been said when training began."""
+    """Ignore a message that was already logged when training started."""
 
 
 def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
-    """Puts the recipe's adapter on, drawn by its seed, and takes what the base gives out of training."""
+    """Attach the recipe's adapter, initialized from the seed, and exclude the weights of the base from training."""
     adapter = get_adapter(run.recipe)
     if adapter is None:
         return
@@ -164,7 +169,7 @@ def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str]
 
 
 def _copy_pretrained(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
-    """Copies what `init` knows of a model's body, of which the other model may lack the summary of a text alone."""
+    """Copy the weights of `init` into a model's body; of the body only the summary of a text may be missing there."""
     recipe = run.recipe
     origin = _open_init(recipe)
     has_given_tokenizer = isinstance(recipe.tokenizer, GivenTokenizerConfig)
@@ -191,12 +196,13 @@ def _copy_pretrained(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str
     unused_names = [name for name in tensors if origin.aliases.get(name, name) not in used_names]
     num_weights = sum(tensors[name].numel() for name in copied)
     log(
-        f"{recipe.init}: {num_weights:,} weights taken over; new: {_list_modules(new_names)}; left behind: {_list_modules(unused_names)}"
+        f"{recipe.init}: {num_weights:,} weights taken over; new: {_list_modules(new_names)}; left behind: "
+        f"{_list_modules(unused_names)}"
     )
 
 
 def _match_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Of each parameter, by the first of its names, a name under which the other model has it."""
+    """Map each parameter of a model to a name under which the other model has it."""
     matches = {name: name for name, _ in model.named_parameters() if name in tensors}
     for name, first in find_shared_names(model).items():
         if name in tensors:
@@ -205,10 +211,11 @@ def _match_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, s
 
 
 def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor, run: Run[Any, Any]) -> Tensor:
-    """What a parameter begins with: the other model's, above what is fresh of entries that only this vocabulary has.
+    """Return the initial value of a parameter: the other model's tensor, extended by fresh rows for entries that only
+    this vocabulary has.
 
     Raises:
-        RunError: it has another shape.
+        RunError: the shapes do not fit.
     """
     if pretrained.shape == parameter.shape:
         return pretrained
@@ -225,7 +232,8 @@ def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor,
         or pretrained.size(vocabulary_dimension) > parameter.size(vocabulary_dimension)
     ):
         raise RunError(
-            f"{run.recipe.init}: {name} is {_format_shape(pretrained)} where this model has {_format_shape(parameter)}; name another init"
+            f"{run.recipe.init}: {name} is {_format_shape(pretrained)} where this model has "
+            f"{_format_shape(parameter)}; name another init"
         )
     value = parameter.detach().clone()
     value.narrow(vocabulary_dimension, 0, pretrained.size(vocabulary_dimension)).copy_(pretrained)
@@ -233,6 +241,7 @@ def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor,
 
 
 def _open_init(recipe: FineTunableRecipe) -> PretrainedSource:
+    """Open the model that `init` names; raise an error if the task cannot start from it."""
     assert recipe.init is not None
     if not recipe.init.is_dir():
         raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
@@ -254,7 +263,7 @@ def _open_init(recipe: FineTunableRecipe) -> PretrainedSource:
 
 
 def _describe_architecture(model: ArchitectureConfig) -> str:
-    """What somebody might have taken it for."""
+    """Describe an architecture in words, such as "a language model"."""
     for architecture_type, words in _ARCHITECTURE_NAMES.items():
         if isinstance(model, architecture_type):
             return words
@@ -262,7 +271,9 @@ def _describe_architecture(model: ArchitectureConfig) -> str:
 
 
 def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
-    """What the recipe leaves open of its vocabulary and the origin decides; of a given one that is no choice."""
+    """Return the vocabulary settings that `init` decides and the recipe leaves open; for a given vocabulary, check
+    that they agree.
+    """
     settings = {}
     for key, value in get_task(recipe).inherit_tokenizer_settings(recipe, origin).items():
         full_key = f"tokenizer.{key}"
@@ -276,13 +287,14 @@ def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> 
 
 
 def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
-    """The architecture of the origin with what the recipe may change of it."""
+    """Return the architecture of `init` with the changes that the recipe may make."""
     recipe_model, model = recipe.model, recipe.wrap_architecture(origin.model.drop_initial_vectors())
     if "model" not in recipe.model_fields_set and recipe_model.kind != model.kind:
         return model.model_dump(mode="json", exclude_none=True)
     if recipe_model.kind != model.kind:
         raise RecipeError(
-            f'model.kind = "{recipe_model.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind away, '
+            f'model.kind = "{recipe_model.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind '
+            "away, "
             f'or set it to "{model.kind}" where other keys of [model] are given'
         )
     return _merge_config(
@@ -291,7 +303,9 @@ def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -
 
 
 def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, init: Path | None) -> dict[str, Any]:
-    """A table of the origin with what one of the recipe changes; `RecipeError` where weights forbid it."""
+    """Merge a table of the recipe into the same table of `init`; raise `RecipeError` if the weights do not allow a
+    change.
+    """
     known_keys = type(config).model_fields  # another task's model may have a head of its own
     init_values = {key: value for key, value in table.items() if key in known_keys}
     own_values = config.model_dump(mode="json", exclude_none=True)
@@ -303,7 +317,8 @@ def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, 
             merged[key] = _merge_config(nested, init_values[key], key_prefix=f"{key_prefix}.{key}", init=init)
         elif key not in _CHANGEABLE_KEYS and own_values[key] != init_values.get(key):
             raise RecipeError(
-                f"{key_prefix}.{key} = {own_values[key]}: init = {init} has {init_values.get(key)}, and its weights fit nothing "
+                f"{key_prefix}.{key} = {own_values[key]}: init = {init} has {init_values.get(key)}, and its weights "
+                "fit nothing "
                 f"else; leave {key_prefix}.{key} away"
             )
         else:
@@ -314,11 +329,12 @@ def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, 
 
 
 def _list_modules(names: list[str]) -> str:
-    """The modules that some parameters belong to, the first few by name."""
+    """List the modules that parameters belong to: the first few names, then a count."""
     modules = list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
     rest = f" and {len(modules) - _MAX_SHOWN_MODULES} more" if len(modules) > _MAX_SHOWN_MODULES else ""
     return ", ".join(modules[:_MAX_SHOWN_MODULES]) + rest if modules else "nothing"
 
 
 def _format_shape(tensor: torch.Tensor) -> str:
+    """Format the shape of a tensor as in 3 x 4."""
     return " x ".join(map(str, tensor.shape))

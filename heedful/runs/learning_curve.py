@@ -1,4 +1,4 @@
-"""What metrics.jsonl says of a training, finished or under way, of any version."""
+"""Learning curves read from metrics.jsonl, of finished and running training and of any version of heedful."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Final
 from heedful.files import LARGEST_LOG, parse_json, read_text
 
 _HIGH_PERPLEXITY: Final = 100.0
-"""Perplexity from which on something is said of it."""
+"""Perplexity from which on a warning is given."""
 
 
 @dataclass(frozen=True)
 class TrainingPoint:
-    """The mean negative log-likelihood of a label, in nats, over the updates until `step`."""
+    """Mean negative log-likelihood of a label, in nats, over the updates up to `step`."""
 
     step: int
     loss: float
@@ -23,7 +23,7 @@ class TrainingPoint:
 
 @dataclass(frozen=True)
 class ValidationPoint:
-    """An evaluation: the update that it was after, the seconds until then, and the loss in nats."""
+    """One evaluation: the update after which it was made, the seconds of training until then, and the loss in nats."""
 
     step: int
     seconds: float
@@ -32,12 +32,12 @@ class ValidationPoint:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Training and validation, each in order.
+    """Training and validation losses of a run, in order.
 
     Attributes:
-        training: a point for every fifty updates.
-        validation: one for each evaluation.
-        finished: whether training came to its end.
+        training: one point for every fifty updates.
+        validation: one point for each evaluation.
+        finished: whether training has ended.
     """
 
     training: tuple[TrainingPoint, ...] = ()
@@ -51,7 +51,7 @@ class LearningCurve:
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines that can be read: a kill may leave half a line, and a run that has just begun none."""
+    """Yield the readable lines of a metrics file; skip a half-written line, and yield nothing if there is no file."""
     try:
         lines = read_text(path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
     except OSError:
@@ -66,12 +66,12 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def has_numbers(record: Mapping[str, Any], kind: str, *names: str) -> bool:
-    """A record of this kind with numbers of these names; a loss that was infinite is none."""
+    """Whether a record is of this kind and has finite numbers under these names."""
     return record.get("kind") == kind and all(_is_number(record.get(name)) for name in names)
 
 
 def read_curve(path: Path) -> LearningCurve:
-    """What there is in a file of metrics by now; nothing where there is no file."""
+    """Read the learning curve from a metrics file; empty if there is no file."""
     training: list[TrainingPoint] = []
     validation: list[ValidationPoint] = []
     finished = False
@@ -88,14 +88,17 @@ def read_curve(path: Path) -> LearningCurve:
 
 
 def describe_high_perplexity(path: Path) -> str:
-    """Return what is to be said of the last evaluation in a file of metrics, where its perplexity is high.
+    """Return a warning if the last evaluation in a metrics file has a high perplexity; otherwise an empty string.
 
-    A perplexity of 100 says that the model is as unsure of each token as if it chose among 100 at random. Models that
-    have learned a language or a translation have far less, and those that have read their text once often have more.
+    A perplexity of 100 means that the model is as unsure of each token as if it chose among 100 tokens at random.
+    Models
+    that have learned a language or a translation have a far lower perplexity; models that have read their text only
+    once
+    often have a higher one.
 
     Returns:
-        A sentence that names the perplexity, the passes over the text, and what to do; empty where it is not high, or
-        the task has no perplexity.
+        A sentence with the perplexity, the number of passes over the text, and a remedy; empty if the perplexity is not
+        high or the task has none.
     """
     perplexity, epoch = 0.0, None
     for record in read_records(path):
@@ -115,5 +118,5 @@ def describe_high_perplexity(path: Path) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """JSON as Python reads it may hold NaN, which no plot has a place for."""
+    """Whether a JSON value is a finite number; Python's JSON reader also accepts NaN, which cannot be plotted."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")

@@ -1,4 +1,4 @@
-"""From a folder to the run in it, and to the trained model as its users see it."""
+"""Opening of run folders and loading of trained models."""
 
 from __future__ import annotations
 
@@ -44,11 +44,12 @@ PredictorT = TypeVar("PredictorT")
 
 
 def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
-    """Writes what does not change while a run is trained; its manifest comes last and makes it a run.
+    """Write the parts of a run that do not change while it is trained; the manifest is written last and makes the
+    folder a run.
 
     Args:
-        run: new, or another one in another folder.
-        adapter: what its weights will belong to, where they are an adapter's alone.
+        run: a new run, or an existing one with another folder.
+        adapter: description of its adapter, if its weights are only those of an adapter.
     """
     files = {}
     for name, vocabulary in run.vocabularies.items():
@@ -65,10 +66,11 @@ def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
 
 
 def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
-    """A run that exists; a `recipe` counts instead of that in the folder, as where a later sitting changed its limits.
+    """Open an existing run; `recipe` replaces the recipe in the folder, for instance when a resumed run has other
+    limits.
 
     Raises:
-        RunError: it is missing, damaged, or of another version.
+        RunError: the run is missing, damaged, or of another version.
     """
     if is_hugging_face_folder(folder):
         raise RunError(
@@ -85,7 +87,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
 
 
 def read_run_recipe(folder: Path) -> Recipe:
-    """Return the recipe of a run alone, which takes no time; its vocabularies and weights are not looked at.
+    """Read only the recipe of a run, which is fast; vocabularies and weights are not opened.
 
     Raises:
         RunError: the folder is missing, damaged, or of another version.
@@ -95,7 +97,7 @@ def read_run_recipe(folder: Path) -> Recipe:
 
 
 def _read_recipe(path: Path) -> Recipe:
-    """Return the recipe in the file of a run."""
+    """Read the recipe from the config file of a run."""
     table = _read_stored_recipe(path)
     try:
         return build_stored_recipe(table, source=str(path))
@@ -104,12 +106,12 @@ def _read_recipe(path: Path) -> Recipe:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether anything was trained in a folder."""
+    """Whether a folder holds a run with at least one checkpoint."""
     return (folder / MANIFEST).exists() and read_manifest(folder).last is not None
 
 
 def get_engine(recipe: Recipe, device: torch.device) -> EngineName | None:
-    """The engine that a recipe names for CPUs; None where it names none, or the device is another one."""
+    """Return the engine that a recipe names for CPUs; None on other devices or if the recipe names none."""
     return recipe.engine if device.type == "cpu" else None
 
 
@@ -122,11 +124,11 @@ def load_trained_model(
     say: Callable[[str], None] | None = None,
     adapter: Path | None = None,
 ) -> nn.Module:
-    """A run's model with its trained weights, arranged for use by the engine that is named, or that its recipe names;
-    `load` says what is given.
+    """Load the model of a run with its trained weights, prepared for the given engine or the one that its recipe
+    names; see `load` for the arguments.
 
     Raises:
-        RecipeError: the engine does not compute on the device.
+        RecipeError: the engine does not support the device.
         RunError: there are no weights yet, or a file is damaged.
     """
     weights = load_full_weights(run.folder, step=step)
@@ -176,31 +178,35 @@ def load(
     say: Callable[[str], None] | None = None,
     adapter: str | Path | None = None,
 ) -> Any:
-    """The trained model of a run: a `Translator`, a `TextGenerator`, a `Reader`, a `Tagger` ..., as its task is.
+    """Load the trained model of a run as the predictor of its task: a `Translator`, a `Writer`, a `Reader`, a `Tagger`
+    ...
 
-    With `kind` it is certainly that, for type checkers too: `heedful.load(run, kind=heedful.Translator)`.
+    With `kind` the result is an instance of that class, for type checkers too: `heedful.load(run,
+        kind=heedful.Translator)`.
 
-    Where it has several tasks it is `MultiHeadPredictor`, and `head("NAME")` gives what one of them is for, as `task` and `kind` do.
-    A folder of Hugging Face (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART) works like a run; a
-    fine-tuned encoder is a `Classifier`, a `Tagger` or an `QuestionAnsweringPredictor`, one without a head an `Embedder`.
+    A run with several tasks is loaded as `Heads`; `head("NAME")` returns the predictor of one task, as `task` and
+    `kind` do.
+    A Hugging Face folder (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART) works like a run; a
+    fine-tuned encoder is a `Classifier`, a `Tagger` or an `Answerer`, one without a head an `Embedder`.
 
     Args:
-        folders: run folders, or one; several translation runs with the same vocabulary translate together.
-        kind: class of what is wanted; of a run with several tasks the one task of that kind.
-        task: which task of a run that has several.
-        device: where to compute; a GPU where there is one.
+        folders: one run folder, or several translation runs with the same vocabulary, used as an ensemble.
+        kind: class of the result; of a run with several tasks, the one task of that class.
+        task: name of the task, for a run with several.
+        device: device to compute on; the GPU if there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
-        engine: what computes: "torch" in floating point, as it was trained; "int8" with large matrices of bytes, on a
-            CPU; "native", these in native code; "auto", what is faster here. Unless given, that of the recipe on a CPU,
-            else that of the weights: "int8" of a folder that `heedful.quantize` made, else "torch".
-        say: is told what "auto" took and why, and what of an adapter is doubtful.
-        adapter: what is put on the model: a run that was trained with training.adapter and whose base is of this shape
-            and vocabulary, or a folder of PEFT with LoRA. A run with an adapter of its own finds its base by itself.
+        engine: "torch" computes in floating point, as in training; "int8" with large matrices in 8 bits, on a CPU;
+            "native" with these in native code; "auto" with the fastest of them. The default is the engine of the recipe
+            on a CPU, else that of the weights: "int8" for a folder written by `heedful.quantize`, otherwise "torch".
+        say: receives messages: what "auto" chose and why, and warnings about an adapter.
+        adapter: adapter to attach to the model: a run that was trained with training.adapter on a base of this shape
+            and
+            vocabulary, or a PEFT folder with LoRA. A run with an adapter of its own finds its base by itself.
 
     Raises:
-        RecipeError: there is no such device or engine, or the engine does not compute there.
-        RunError: a folder is missing, damaged, not trained yet, the runs cannot work together, or what they hold is
-            not what is wanted; the message says what it is.
+        RecipeError: there is no such device or engine, or the engine does not support the device.
+        RunError: a folder is missing, damaged or not trained yet, the runs cannot be combined, or the model is not of
+            the requested kind; the message names its kind.
 
     >>> import heedful
     >>> model = heedful.load("runs/multi30k-en-de", kind=heedful.Translator)  # doctest: +SKIP
@@ -216,6 +222,7 @@ def load(
 
 
 def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load_kwargs: Mapping[str, Any]) -> Any:
+    """Load the predictor of one run, of a Hugging Face folder, or of an ensemble of runs."""
     if adapter is not None and len(folders) > 1:
         raise RunError(f"{adapter}: an adapter is put on one model, and {len(folders)} are named; name one run")
     if hf_folders := [folder for folder in folders if is_hugging_face_folder(folder)]:
@@ -240,7 +247,9 @@ def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load
 
 
 def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str | None) -> Any:
-    """What was loaded, or what it has for a task, if that is of a kind."""
+    """Return the loaded predictor, or its head for a task, if it is of the requested kind; raise `RunError`
+    otherwise.
+    """
     if not isinstance(predictor, MultiHeadPredictor):
         if task is not None:
             raise RunError(f"{folder}: has one task, which has no name; leave task={task!r} away")
@@ -262,6 +271,7 @@ def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str |
 
 
 def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument: str, *, task: str = "") -> NoReturn:
+    """Raise a `RunError` that names the kind of a predictor and how to load it."""
     actual = type(predictor)
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"
@@ -272,6 +282,7 @@ def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument
 
 
 def _choose_article(name: str) -> str:
+    """Return "a" or "an" for a name."""
     return "an" if name[0].lower() in "aeiou" else "a"
 
 
@@ -282,17 +293,17 @@ def load_predictor(
     task: str | None = None,
     **load_kwargs: Any,
 ) -> PredictorT:
-    """`load`, where only models of one kind will do.
+    """Load a model with `load` and require that it is of one kind.
 
     Args:
-        predictor_type: class or protocol of what is wanted.
-        folders: of the run, or of several that work together.
-        use: what it does, in words.
-        task: which task of a run that has several; the one of the kind unless given.
-        load_kwargs: the other arguments of `load`.
+        predictor_type: required class or protocol.
+        folders: one run folder, or several that form an ensemble.
+        use: what a model of this kind does, in words, for error messages.
+        task: name of the task, for a run with several; by default the only one of the kind.
+        load_kwargs: further arguments of `load`.
 
     Raises:
-        RunError: the model is of another kind, has no such task, or has several of the kind and none is named.
+        RunError: the model is of another kind, has no such task, or has several of the kind and `task` is not given.
     """
     predictor = load(*folders, **load_kwargs)
     folder = Path(folders[0]) if folders else Path()
@@ -314,23 +325,24 @@ def load_predictor(
 
 
 def load_embedder(folder: Path, *, task: str | None = None, **load_kwargs: Any) -> TextEmbedder:
-    """`load_predictor`, where a model must make vectors of texts; `RunError` where it makes none."""
+    """Load a model that embeds texts; raise `RunError` for other models."""
     use = "makes vectors of texts"
     return load_predictor(TextEmbedder, folder, use=use, task=task, **load_kwargs)  # type: ignore[type-abstract]  # protocol
 
 
 def require_task(run: Run[Any, Any], task: str) -> None:
-    """`RunError` where the task of a run is another one."""
+    """Raise `RunError` if the task of a run is not the wanted one."""
     if run.recipe.task != task:
         raise RunError(f"{run.folder}: its task is {run.recipe.task} where {task} is needed; name a run of that task")
 
 
 def resume_run_recipe(folder: Path, recipe: Recipe) -> Recipe:
-    """A recipe as it goes on with the run in a folder, which may be older than some of its keys."""
+    """Return a recipe adjusted to the run that it resumes, which may be older than some of its keys."""
     return resume_recipe(recipe, _read_stored_recipe(folder / CONFIG), has_checkpoint=has_checkpoint(folder))
 
 
 def _read_stored_recipe(path: Path) -> Mapping[str, Any]:
+    """Read the stored table of the recipe from the config file of a run."""
     try:
         content: dict[str, Any] = read_json(path)
         version, table = content["format"], content["recipe"]

@@ -1,6 +1,6 @@
-"""What is written of training, for those who want curves: metrics.jsonl and TensorBoard's event files.
+"""Logs of training: metrics.jsonl and TensorBoard event files.
 
-metrics.jsonl has a line for each evaluation, for every fifty updates, and for the final model.
+metrics.jsonl has a line for each evaluation, one for every fifty updates, and one for the final model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINE_KEY = "training_line"
 
 @dataclass
 class _UpdateSums:
-    """What the updates since the last line add up to."""
+    """Sums over the updates since the last line."""
 
     labels: int = 0
     loss: float = 0.0
@@ -37,11 +37,12 @@ class _UpdateSums:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> _UpdateSums:
-        """What `asdict` made of one; nothing gathered where nothing was stored."""
+        """Restore the sums from what `asdict` stored; empty sums if nothing was stored."""
         parts = {name: LossSum(**part) for name, part in stored.get("parts", {}).items()}
         return cls(**{**stored, "parts": parts})
 
     def add(self, update: StepMetrics) -> None:
+        """Add an update to the sums."""
         self.labels += update.labels
         self.loss += update.loss * update.labels
         self.nll += update.nll * update.labels
@@ -53,18 +54,20 @@ class _UpdateSums:
 
 
 class MetricsLog(Callback):
-    """Appends measurements to a file."""
+    """Callback that appends metrics to a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sums = _UpdateSums()
 
     def get_state(self) -> Mapping[str, Any]:
-        """The updates since the last line, which a later sitting goes on with."""
+        """Return the sums since the last line, which a resumed run continues."""
         return {_LINE_KEY: asdict(self._sums)}
 
     def rewind(self, progress: TrainState, stored: Mapping[str, Any]) -> None:
-        """Drops the lines that training will write again when it goes on from there, with what was gathered there."""
+        """Remove the lines after a checkpoint, which training will write again, and restore the sums stored with
+        the checkpoint.
+        """
         self._sums = _UpdateSums.from_dict(stored.get(_LINE_KEY, {}))
         if not self.path.exists():
             return
@@ -77,10 +80,12 @@ class MetricsLog(Callback):
             partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Gathers fifty updates into one line: means per label, the last rate, labels a second.
+        """Add an update to the sums; write a line for every fifty: means per label, the last learning rate, labels per
+        second.
 
         Further parts of the loss are means over what they count; `loss` and `nll` of several tasks are means over the
-        labels of all, and each task has its own beside them.
+        labels
+        of all, and each task has its own next to them.
         """
         self._sums.add(update)
         if update.step % _UPDATES_PER_LINE:
@@ -99,7 +104,7 @@ class MetricsLog(Callback):
         self._append(record | {name: part.mean for name, part in sorted(sums.parts.items()) if name not in record})
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """One line of validation metrics."""
+        """Write one line of validation metrics."""
         progress = evaluation.progress
         self._append(
             {
@@ -114,7 +119,9 @@ class MetricsLog(Callback):
         )
 
     def write_final(self, progress: TrainState, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
-        """One line for the final model, made of the checkpoints of `steps`, beside the best single one."""
+        """Write one line for the final model, which was made of the checkpoints of `steps`, with the best single
+        checkpoint.
+        """
         self._append(
             {
                 "kind": "final",
@@ -128,6 +135,7 @@ class MetricsLog(Callback):
         sync_file(self.path)
 
     def _append(self, record: dict[str, Any]) -> None:
+        """Append a record as a JSON line; infinite numbers become null."""
         finite = {key: None if value in (math.inf, -math.inf) else value for key, value in record.items()}
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -139,6 +147,7 @@ class MetricsLog(Callback):
 
 
 def _is_kept(line: str, progress: TrainState) -> bool:
+    """Whether a line belongs to training up to a checkpoint."""
     try:
         record = parse_json(line)
         kind, step = record["kind"], int(record["step"])
@@ -150,34 +159,35 @@ def _is_kept(line: str, progress: TrainState) -> bool:
 
 
 class TensorBoardWriter(Callback):
-    """Writes loss, rate and gradient norm of each update, and metrics of each evaluation, as scalars.
+    """Callback that writes loss, learning rate and gradient norm of each update, and metrics of each evaluation, for
+    TensorBoard.
 
-    Training goes on after the update `resumed_at`; TensorBoard forgets what earlier files say of later ones.
+    Training continues after the update `resumed_at`; TensorBoard drops what earlier files contain for later updates.
     """
 
     def __init__(self, folder: Path, *, resumed_at: int = 0) -> None:
         self._writer = load_writer_class()(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Curves of training."""
+        """Write the training scalars of an update."""
         for name in ("loss", "nll", "rate", "gradient_norm"):
             self._writer.add_scalar(f"training/{name}", getattr(update, name), update.step)
         for name, value in update.extra_losses.items():
             self._writer.add_scalar(f"training/{name}", value.mean, update.step)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Curves of validation; what was written so far can be seen from now on."""
+        """Write the validation scalars and flush the file."""
         for name, value in evaluation.metrics.items():
             self._writer.add_scalar(f"validation/{name}", value, evaluation.progress.step)
         self._writer.flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """Close the event file."""
         self._writer.close()
 
 
 def load_writer_class() -> type[SummaryWriter]:
-    """The class that writes event files.
+    """Import the class that writes event files.
 
     Raises:
         MissingExtraError: TensorBoard is not installed.

@@ -1,4 +1,4 @@
-"""Where a model may come from: a run of ours, or a folder of Hugging Face."""
+"""Models that others start from or that are exported: runs of heedful, or Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from heedful.tasks.task import Run
 
 
 def open_predecessor(folder: Path) -> PretrainedSource:
-    """The model in a folder, whatever its family, for another one to begin with.
+    """Open the model in a folder, of any family, for another model to start from.
 
     Raises:
-        RunError: there is none, it is damaged, or heedful cannot represent it.
+        RunError: there is no model, it is damaged, or heedful cannot represent it.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if is_hugging_face_folder(folder):
@@ -42,10 +42,10 @@ def open_predecessor(folder: Path) -> PretrainedSource:
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
-    """The model in a folder: of a run its finished one, the best so far, or a kept checkpoint.
+    """Open the model in a folder for export: of a run the finished model, the best so far, or a kept checkpoint.
 
     Raises:
-        RunError: there is none, it is damaged, or heedful cannot represent it.
+        RunError: there is no model, it is damaged, or heedful cannot represent it.
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if is_hugging_face_folder(folder):
@@ -79,6 +79,6 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
 
 
 def _find_shared_names(run: Run[Any, Any]) -> dict[str, str]:
-    """The further names of what a run's model shares, which checkpoints store once."""
+    """Return the further names of shared parameters, which checkpoints store once."""
     with build_without_memory():
         return find_shared_names(build_uninitialized_model(run))

@@ -1,4 +1,6 @@
-"""From text files to encoded corpora inside the run folder; done once, found again by fingerprint."""
+"""Preparation of a run: locking its folder, learning vocabularies, and encoding texts into corpora that are cached
+by fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ _TRAINED_FILES = ("checkpoints", "model.safetensors", "metrics.jsonl")
 
 
 def require_inputs(recipe: Recipe) -> None:
-    """Looks for everything that training reads, before any work is done.
+    """Check that all files that training reads exist, before any work is done.
 
     Raises:
         DataError: a file of text or of word vectors is missing.
-        MissingExtraError: TensorBoard is wanted and not installed.
+        MissingExtraError: TensorBoard is requested and not installed.
     """
     try:
         for data in recipe.datasets.values():
@@ -54,10 +56,11 @@ def require_inputs(recipe: Recipe) -> None:
 
 @contextmanager
 def lock_run_folder(folder: Path) -> Iterator[None]:
-    """Makes a run folder, or takes it up, and keeps other processes from training in it.
+    """Create or reopen a run folder and lock it against other training processes while the context is open.
 
     Raises:
-        RunError: the folder holds something else, lacks its manifest, cannot be written, or somebody trains in it.
+        RunError: the folder holds something else, lacks its manifest, cannot be written, or another process trains in
+            it.
     """
     try:
         _require_run_folder(folder)
@@ -82,6 +85,7 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
 
 
 def _require_run_folder(folder: Path) -> None:
+    """Raise `RunError` if a folder is neither empty nor a run that can be trained."""
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / MANIFEST).exists():
@@ -106,10 +110,10 @@ def _require_run_folder(folder: Path) -> None:
 
 
 def open_or_create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any, Any]:
-    """The recipe's run: a new one with freshly learned vocabularies, or the one that is already there.
+    """Open the run of a recipe, or create it with newly learned vocabularies.
 
     Raises:
-        RunError: the folder holds a run of another recipe, of which something was trained.
+        RunError: the folder holds a trained run of another recipe.
     """
     folder = recipe.output
     if not (folder / MANIFEST).exists():
@@ -145,11 +149,14 @@ def open_or_create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any
 
 
 def _get_signature(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
-    """What a folder's files are about: a recipe that asks for something else cannot be opened with them."""
+    """Return the task and the types of its datasets; a folder can only be opened with a recipe that has the same
+    ones.
+    """
     return recipe.task, {name: type(data) for name, data in recipe.datasets.items()}
 
 
 def _create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any, Any]:
+    """Learn the vocabularies of a new run and save it."""
     log("learning the vocabulary")
     with ExitStack() as stack:
         if "" in recipe.datasets:  # where there are several, each tells its own
@@ -163,7 +170,7 @@ def _create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any, Any]:
 
 
 def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
-    """Which vocabularies have fewer pieces than the recipe allows, because the text has no more."""
+    """Yield a message if vocabularies have fewer pieces than the recipe allows, because the text has no more."""
     config = getattr(run.recipe, "tokenizer", None)  # pictures have none
     requested_size = config.size if isinstance(config, TokenizerConfig) else None
     sizes = {run.vocab_sizes[file] for file in run.task.tokenizer_files}
@@ -173,9 +180,9 @@ def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
 
 
 def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], name: str = "") -> Corpus:
-    """One part of the data, encoded with the run's vocabularies into memory-mapped arrays.
+    """Open one part of the data, encoded with the run's vocabularies into memory-mapped arrays; encode it if necessary.
 
-    The part is train, validation or test; `name` is that of the task, where the run has several.
+    The part is train, validation or test; `name` is the name of the task if the run has several.
     """
     member = run.member_runs[name]
     folder = member.folder / "data" / part
@@ -191,7 +198,9 @@ def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], na
 
 
 def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
-    """What an encoded text depends on, which is not where its files lie."""
+    """Compute a fingerprint of everything that an encoded text depends on; the location of its files does not
+    matter.
+    """
     data, member = run.recipe.datasets[name], run.member_runs[name].recipe
     count = member.get_sample_size(part)
     return compute_fingerprint(
@@ -204,7 +213,7 @@ def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
 
 
 def _is_encoded(run: Run[Any, Any], name: str, part: str) -> bool:
-    """Whether a run, which may have been moved with its text, has encoded this very part of the data."""
+    """Whether a run, which may have been moved together with its text, has already encoded this part of the data."""
     try:
         Corpus.open(run.member_runs[name].folder / "data" / part, fingerprint=_compute_fingerprint(run, name, part))
     except RunError:

@@ -1,4 +1,4 @@
-"""From a trained run to one whose large matrices are bytes: a quarter of the size, for use and not for training."""
+"""Quantization of a trained run: large matrices in 8 bits, a quarter of the size, for inference only."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ from heedful.runs.load import open_run
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
-    """Writes a trained run whose matrices of 4,096 numbers and more are bytes, with a scale for each row.
+    """Write a trained run with int8 weights: matrices of 4,096 numbers or more are stored as bytes with a scale for
+    each row.
 
-    The folder works as a run does, by the engine "int8" unless told otherwise (or, where its recipe says so, by
-    "native"), and cannot be trained further. Its answers are those of the run by that engine.
+    The new folder works like a run, with the engine "int8" by default (or "native", if its recipe says so), and cannot
+    be
+    trained further. Its answers are those of the run with that engine.
 
     Args:
-        run: the folder of a trained run.
-        folder: to write; new or empty.
+        run: folder of a trained run.
+        folder: the folder to write; new or empty.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
 
     Returns:
-        Bytes of the weights in floating point, and as they are written.
+        Bytes of the weights in floating point, and as written.
 
     Raises:
-        RunError: nothing was trained there, it is damaged, or `folder` holds something.
+        RunError: nothing was trained there, it is damaged, or `folder` is not empty.
 
     >>> import heedful
     >>> heedful.quantize("runs/multi30k-en-de", "runs/multi30k-en-de-int8")  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""From a recipe to a trained model: everything between, in order."""
+"""Training of a recipe from start to final model."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ from heedful.training.distributed import DistributedContext, init_distributed
 from heedful.version import __version__
 
 Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
-"""What is learned from and what is measured on, of each member of a run."""
+"""Training and validation corpus of each task of a run."""
 
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How training ended.
+    """Result of training.
 
     Attributes:
         folder: the run folder.
-        signal: the signal that stopped it, 0 when it came to its end.
-        leads: whether this process should report (the first of several).
+        signal: the signal that stopped training; 0 if training is finished.
+        leads: whether this is the first of several processes, which reports.
     """
 
     folder: Path
@@ -84,22 +84,22 @@ def train(
     say: Callable[[str], None] = lambda _: None,
     device: str | torch.device | None = None,
 ) -> TrainResult:
-    """Trains the recipe's model into its run folder, or goes on where it was left.
+    """Train the model of a recipe in its run folder, or resume training there.
 
-    Several processes started by torchrun train one model together, batch for batch as one process would.
+    Several processes started by torchrun train one model together, with the same batches as one process would.
 
     Args:
-        recipe: what to do; see `heedful.recipes.load.load_recipe`, which reads it where a path is given.
-        listeners: told of updates and evaluations; metrics.jsonl is always written.
-        say: told in one line what is being done.
-        device: where to compute; a GPU where there is one.
+        recipe: a recipe, or the path of one, which `heedful.recipes.load.load_recipe` reads.
+        listeners: callbacks for updates and evaluations; metrics.jsonl is always written.
+        say: receives a line about each stage.
+        device: device to compute on; the GPU if there is one.
 
     Raises:
         DataError: a text cannot be used.
-        MissingExtraError: TensorBoard is wanted and not installed.
-        RecipeError: there is no such device, or the engine that the model is to be measured with.
+        MissingExtraError: TensorBoard is requested and not installed.
+        RecipeError: there is no such device, or no such engine for the evaluation of the model.
         RunError: the run folder holds something else, is damaged, or another process trains in it.
-        TrainingError: the loss is not finite, or there is no room to save.
+        TrainingError: the loss is not finite, or the disk is full.
     """
     return _train_recipe(
         resolve_recipe(recipe if isinstance(recipe, Recipe) else load_recipe(recipe)),
@@ -116,7 +116,7 @@ def _train_recipe(
     log: Callable[[str], None],
     device: str | torch.device | None,
 ) -> TrainResult:
-    """`train`, of a recipe whose folder of origin was found."""
+    """Train a recipe whose `init` has been resolved; see `train`."""
     require_inputs(recipe)
     tune_malloc()
     if recipe.training.threads is not None:
@@ -126,6 +126,9 @@ def _train_recipe(
             require_engine(engine, device=process_group.device)
 
         def prepare_run() -> tuple[Run[Any, Any], Corpora]:
+            """Lock the folder, choose open settings, open the run and its corpora, and write run.json; only the
+            first process does this.
+            """
             stack.enter_context(lock_run_folder(recipe.output))
             fitted_recipe = recipe
             if not has_checkpoint(recipe.output):
@@ -148,16 +151,19 @@ def _train_recipe(
 
 
 def _discard_message(_: str) -> None:
-    """What processes say that do not lead."""
+    """Ignore a message; used by all processes but the first."""
 
 
 def _open_run_and_corpora(recipe: Recipe, log: Callable[[str], None]) -> tuple[Run[Any, Any], Corpora]:
+    """Open or create the run and open its corpora."""
     run = open_or_create_run(recipe, log=log)
     return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 
 
 def _open_corpora(run: Run[Any, Any], name: str, log: Callable[[str], None]) -> tuple[Corpus, Corpus]:
-    """Both parts of what one task is learned from; a line about one of several tasks begins with its name."""
+    """Open the training and validation corpus of one task and log their sizes and warnings; lines about one of
+    several tasks start with its name.
+    """
     member, prefix = run.member_runs[name], f"{name}: " if name else ""
     corpora = []
     for part in ("train", "validation"):
@@ -181,7 +187,9 @@ def _open_corpora(run: Run[Any, Any], name: str, log: Callable[[str], None]) -> 
 
 
 def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
-    """How much of the training text is of which table, where there are several."""
+    """Yield a line for each table of the training text, with its number of examples and share of an epoch, if there
+    are several.
+    """
     counts = [text.kept for text in train_text.text_reports]
     if len(counts) < 2:
         return
@@ -192,7 +200,7 @@ def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, ta
 
 
 def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
-    """What is wrong with a validation part of which training knows the answers; nothing where it knows none."""
+    """Return a warning if validation examples are also in the training text; otherwise an empty string."""
     count, total = validation.count_shared_examples(train_text), len(validation)
     if not count:
         return ""
@@ -210,6 +218,7 @@ def _run_training(
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
 ) -> int:
+    """Run the training loop and write the final model; return the signal that stopped training, 0 if it is finished."""
     require_memory(run, device=process_group.device)
     snapshot = load_snapshot(run.folder)
     progress = snapshot.progress if snapshot else TrainState()
@@ -267,7 +276,7 @@ def _write_final_model(
     metrics_log: MetricsLog,
     log: Callable[[str], None],
 ) -> None:
-    """Makes the final model and measures it, as it will be used, beside the best single checkpoint."""
+    """Write and evaluate the final model as it will be used, and report the best single checkpoint with it."""
     steps = write_final_model(run.folder, average=run.recipe.training.average)
     with torch.no_grad():
         metrics = objective.evaluate(load_trained_model(run, device=device))
@@ -283,7 +292,9 @@ def _write_final_model(
 
 
 def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:
-    """run.json: with what a run was made, for whoever wants to make it again; says which text has changed since."""
+    """Write run.json, which records how a run was made so that it can be reproduced; warn about texts that have
+    changed.
+    """
     fingerprints = fingerprint_texts(run.recipe)
     if has_checkpoint(run.folder):
         for change in describe_changes(read_recorded_fingerprints(run.folder), fingerprints):

@@ -1,4 +1,4 @@
-"""From the table [training] to the parts of the loop."""
+"""Construction of the trainer from the table [training] of a recipe."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def build_trainer(
     world: DistributedContext,
     callback: Callback,
 ) -> Trainer[Any]:
-    """What trains a model as its recipe says, in bf16 where that is asked for or faster."""
+    """Build the trainer of a recipe; it computes in bf16 if the recipe asks for it or it is faster."""
     config, limits = run.recipe.training, build_limits(run.recipe.training)
     precision_type = BF16WithMasters if uses_bf16(config, model, world.device) else FullPrecision
     precision = precision_type(model, frozen=get_frozen_names(run))
@@ -80,20 +80,20 @@ def build_trainer(
 
 
 def build_limits(config: TrainingConfig) -> StoppingLimits:
-    """When training ends."""
+    """Build the limits that end training."""
     min_steps = config.min_steps if isinstance(config, FineTuningTrainingConfig) else None
     return StoppingLimits(config.steps, config.epochs, config.minutes, config.patience, min_steps or 0)
 
 
 def uses_bf16(config: TrainingConfig, model: nn.Module, device: torch.device) -> bool:
-    """Whether training computes in bf16 there."""
+    """Whether training computes in bf16 on a device."""
     return config.precision == "bf16" or (config.precision == "auto" and is_faster_in_bf16(model, device))
 
 
 def _build_optimizer(
     config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]
 ) -> Optimizer:
-    """How gradients become steps."""
+    """Build the optimizer."""
     decay = config.optimizer.weight_decay
     match config.optimizer:
         case SgdConfig():
@@ -104,7 +104,7 @@ def _build_optimizer(
 
 
 def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limits: StoppingLimits) -> int | None:
-    """How many updates there will be, as far as the limits tell."""
+    """Count the updates that the limits on steps and epochs allow; None if only the clock ends training."""
     if limits.epochs is None or not isinstance(config.schedule, CosineConfig | LinearConfig):
         return limits.steps
     per_epoch = (len(objective.plan_updates(epoch, accumulate=config.accumulate)) for epoch in range(limits.epochs))
@@ -113,7 +113,7 @@ def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limi
 
 
 def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> LearningRateSchedule:
-    """The learning rate; `steps` is how many updates there will be, None where the clock alone ends training."""
+    """Build the learning-rate schedule; `steps` is the number of updates, None if only the clock ends training."""
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
             return NoamSchedule(d_model, warmup, factor)
@@ -132,10 +132,10 @@ def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) 
 
 
 def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
-    """Takes out of training what the recipe wants to keep as it is; nothing in tasks that keep nothing.
+    """Exclude the parameters that `training.freeze` names from training; does nothing for other tasks.
 
     Raises:
-        RecipeError: there are not as many layers, or nothing would learn.
+        RecipeError: the model has fewer layers, or no parameter would be trained.
     """
     if not isinstance(config, FineTunableTrainingConfig) or config.freeze == 0:
         return
@@ -158,13 +158,15 @@ def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
         parameter.requires_grad_(name not in frozen)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
-            f"training.freeze = {toml.format_value(config.freeze)}: nothing of this model would be left to learn; freeze less"
+            f"training.freeze = {toml.format_value(config.freeze)}: nothing of this model would be left to learn; "
+            "freeze less"
         )
 
 
 def compute_rate_factors(model: nn.Module, config: TrainingConfig) -> Mapping[str, float]:
-    """What the learning rate of each parameter is multiplied by: layer_decay^depth (Howard and Ruder 2018, 3.2; Clark
-    et al. 2020, A.2); empty where all have the same. Each stack counts from its own top."""
+    """Return the learning-rate factor of each parameter, layer_decay^depth (Howard and Ruder 2018, 3.2; Clark et
+    al. 2020, A.2); empty if all are 1. Each stack is counted from its own top.
+    """
     if not isinstance(config, FineTunableTrainingConfig) or config.layer_decay == 1:
         return {}
     stack_depths = [measure_depths(model, body=stack).by_parameter for stack in config.stacks]

@@ -1,4 +1,4 @@
-"""A word while training runs, where it no longer helps."""
+"""Warnings while training runs without further benefit."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from heedful.training.overfitting import LossTrend, describe_overfitting, descri
 
 
 class TrainingWarnings(Callback):
-    """Says once when validation stops improving, and once when training and validation loss part.
+    """Callback that warns once if validation stops improving, and once if training and validation loss diverge.
 
     Args:
-        config: of the training.
-        past: what earlier sittings have measured.
-        log: told in a line.
+        config: the training config.
+        past: learning curve of earlier sessions of the run.
+        log: receives each warning.
     """
 
     def __init__(self, config: TrainingConfig, *, past: LearningCurve, log: Callable[[str], None]) -> None:
@@ -25,11 +25,11 @@ class TrainingWarnings(Callback):
         self._log = log
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Notes the training loss, without label smoothing and the like."""
+        """Record the training loss, without label smoothing and other additions."""
         self._trend = self._trend.add_update(update.nll, num_labels=update.labels)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Says what there is to say."""
+        """Record the validation loss and log any warning."""
         progress, old_trend = evaluation.progress, self._trend
         if "loss" in evaluation.metrics:
             self._trend = old_trend.add_evaluation(evaluation.metrics["loss"], step=progress.step)
@@ -43,7 +43,7 @@ class TrainingWarnings(Callback):
 
 
 def build_trend(curve: LearningCurve) -> LossTrend:
-    """What a learning curve says so far."""
+    """Build the trend of losses from a learning curve."""
     points: list[TrainingPoint | ValidationPoint] = [*curve.training, *curve.validation]
     trend = LossTrend()
     for point in sorted(points, key=lambda point: point.step):  # at one step training comes first

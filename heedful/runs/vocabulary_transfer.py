@@ -1,4 +1,4 @@
-"""The weights of a trained model under another vocabulary."""
+"""Transfer of a trained model's weights to another vocabulary."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from heedful.tasks.task import Run
 def transfer_vocabulary(
     origin: PretrainedSource, run: Run[Any, Any], *, log: Callable[[str], None]
 ) -> Mapping[str, Tensor]:
-    """The parameters of a model in which each entry of a vocabulary is one of the run's (`VocabularyMapping`).
+    """Return the parameters of a model with the entries of its vocabularies replaced by those of the run's (`VocabularyMapping`).
 
-    Which parameters have such entries is asked of the model itself (`find_vocabulary_parameters`), so it may be of any family.
+    The model itself shows which parameters have an entry for each piece (`find_vocabulary_parameters`), so it may be of
+    any family.
 
     Args:
-        origin: the model, whose architecture the run has.
-        run: whose vocabularies were learned anew.
-        log: told how many pieces are known.
+        origin: the model, which has the architecture of the run.
+        run: a run with newly learned vocabularies.
+        log: receives the number of known pieces.
     """
     files = run.task.tokenizer_files
     old_tokenizers = dict(zip(files, origin.tokenizers, strict=True))
@@ -51,12 +52,14 @@ def transfer_vocabulary(
 
 
 def find_vocabulary_parameters(run: Run[Any, Any]) -> Mapping[str, tuple[str, int]]:
-    """The parameters that have an entry for each piece of a vocabulary: its file, and the dimension of the entries.
+    """Return the parameters with an entry for each piece of a vocabulary: by name, the vocabulary's file and the
+    dimension of the entries.
 
-    They are those that grow when the vocabulary does, as is seen of models that have shapes and no memory.
+    They are the parameters that grow when the vocabulary grows, as measured on models without memory (meta device).
     """
 
     def compute_shapes(grown_file: str = "") -> dict[str, tuple[int, ...]]:
+        """Return the parameter shapes of the model if the vocabulary `grown_file` had one more entry."""
         sizes = {file: size + (file == grown_file) for file, size in run.vocab_sizes.items()}
         with build_without_memory():
             model = run.task.build_model(run.recipe, sizes)

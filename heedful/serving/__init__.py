@@ -1,1 +1,1 @@
-"""Trained models behind HTTP: what programs and people ask, batched as it comes, within limits."""
+"""Serve trained models over HTTP; requests of programs and people are batched as they arrive, within limits."""

@@ -1,4 +1,4 @@
-"""API keys: a file tells which there are, by their names and hashes, and never the keys themselves."""
+"""A file of API keys, which stores names and hashes but never the keys themselves."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from heedful.errors import RecipeError
 from heedful.files import read_text
 
 _KEY_PREFIX: Final = "heedful-"
-"""What programs that look for lost secrets know a key by."""
+"""Prefix by which secret scanners recognise a key."""
 _LINE_PATTERN: Final = re.compile(r"sha256:([0-9a-f]{64})[ \t]+([^\s#]+)")
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _logger: Final = logging.getLogger("heedful.serving")
 
 
 def generate_key() -> str:
-    """A key that nobody guesses: 256 random bits, so that a plain hash of it tells nothing."""
+    """Generate a random API key of 256 bits, so that its plain hash reveals nothing."""
     return _KEY_PREFIX + secrets.token_urlsafe(32)
 
 
 def format_key_line(name: str, key: str) -> str:
-    """What a file of keys says of a key.
+    """Format the line of a key file for a key.
 
     Raises:
-        RecipeError: there are no such names.
+        RecipeError: the name is not valid.
     """
     if not _NAME_PATTERN.fullmatch(name):
         raise RecipeError(f"--new-key: {name!r} is no name of a key; take up to 64 letters, digits, '.', '_', '@', '-'")
@@ -39,11 +39,12 @@ def format_key_line(name: str, key: str) -> str:
 
 
 def add_key(path: Path, name: str | None) -> tuple[str, str]:
-    """Adds a new key to a file, which only its owner may read where this makes it; the key's name, and the key.
+    """Generate a key and append it to a key file, which is readable by its owner alone if this creates it; return the
+    key's name and the key.
 
     Args:
         path: of the file.
-        name: of the key; a number unless given.
+        name: of the key; by default `key-` and a number.
 
     Raises:
         RecipeError: the file cannot be written, or has a key of this name.
@@ -74,7 +75,7 @@ class KeyFile:
         path: of the file.
 
     Raises:
-        RecipeError: it cannot be read, or holds no key.
+        RecipeError: it cannot be read, or contains no key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,7 +86,7 @@ class KeyFile:
             raise RecipeError(f"{path}: holds no key; add one with: heedful serve --access.keys {path} --new-key NAME")
 
     def find_name(self, key: str) -> str | None:
-        """Of a key; None where it is none. It takes as long for any key."""
+        """Return the name of a key, or None if it is unknown; the comparison takes constant time."""
         self._reload_if_changed()
         digest = _hash_key(key)
         match = None
@@ -95,7 +96,9 @@ class KeyFile:
         return match
 
     def _reload_if_changed(self) -> None:
-        """A file that cannot be read, as while somebody writes it, leaves the keys as they were, and nobody else in."""
+        """Read the file again if it has changed; keep the old keys if it cannot be read, as while it is being
+        written.
+        """
         stamp = _file_stamp(self._path)
         if stamp == self._stamp:
             return
@@ -107,10 +110,12 @@ class KeyFile:
 
 
 def _read_keys(path: Path) -> Mapping[bytes, str]:
+    """Read a key file: names by the hashes of the keys."""
     return _parse_keys(_read_key_text(path), path)
 
 
 def _read_key_text(path: Path) -> str:
+    """Read the text of a key file, or raise a `RecipeError`."""
     try:
         return read_text(path)
     except OSError as error:
@@ -120,6 +125,7 @@ def _read_key_text(path: Path) -> str:
 
 
 def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
+    """Parse the lines of a key file: names by the hashes of the keys."""
     names: dict[bytes, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()
@@ -133,10 +139,14 @@ def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
 
 
 def _hash_key(key: str) -> bytes:
+    """Return the SHA-256 hash of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _file_stamp(path: Path) -> tuple[int, ...] | None:
+    """Return modification times, size and inode of a file, which show whether it has changed; None if it cannot be
+    read.
+    """
     try:
         stat = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, how much, and what every answer says to browsers and to the log."""
+"""The ASGI app: access checks, size limits, security headers and logging around all routes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from heedful.serving.routes import REQUEST_ID_FIELD, Route, choose_request_id, e
 from heedful.serving.trusted_proxies import TrustedProxies
 
 _MAX_LENGTH_DIGITS: Final = 18
-"""Of a length that is read; nothing that is taken has a longer one."""
+"""Maximum digits of a Content-Length header; no accepted body is that long."""
 _MAX_LOGGED_PATH: Final = 200
-"""Characters of a path that are told."""
+"""Maximum characters of a path in the log."""
 _KNOWN_METHODS: Final = ("GET", "HEAD", "POST", "OPTIONS")
 _CONTENT_POLICY: Final = (
     "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -50,7 +50,7 @@ _SECURITY_HEADERS: Final = (
 @final
 @dataclass(frozen=True)
 class PathRoutes:
-    """What may be asked at a path: the routes by their methods, and how the parts of the path are read."""
+    """The routes of one path by their methods, and the pattern that parses the path."""
 
     routes: Mapping[str, Route]
     pattern: re.Pattern[str]
@@ -58,16 +58,16 @@ class PathRoutes:
 
     @classmethod
     def from_path(cls, path: str, routes: Mapping[str, Route]) -> PathRoutes:
-        """At a path whose parts have their names in braces."""
+        """Compile a path whose parameters are named in braces."""
         pattern, _, convertors = compile_path(path)
         return cls(routes, pattern, convertors)
 
     def get_route(self, method: str) -> Route | None:
-        """That of a method; HEAD is GET without what it gives."""
+        """Return the route of a method, or None; HEAD uses the route of GET."""
         return self.routes.get("GET" if method == "HEAD" else method)
 
     def parse_parameters(self, path: str) -> dict[str, Any]:
-        """Those that have names; none of a path that is not here."""
+        """Return the named parameters of a path; empty if the path does not match."""
         match = self.pattern.match(path)
         return (
             {name: self.convertors[name].convert(value) for name, value in match.groupdict().items()} if match else {}
@@ -75,22 +75,21 @@ class PathRoutes:
 
     @property
     def allowed_methods(self) -> str:
-        """As HTTP lists them."""
+        """The allowed methods, as the `Allow` header lists them."""
         return ", ".join(sorted({*self.routes, *(["HEAD"] if "GET" in self.routes else [])}))
 
     @property
     def first_route(self) -> Route:
-        """Whose words are spoken here."""
+        """The first route, which decides how errors on this path are formatted."""
         return next(iter(self.routes.values()))
 
 
 @final
 class ServerApp:
-    """An application: routes, and what stands before all of them; before it `leads` to any, every request is told to
-    come again.
+    """ASGI app that checks access before routing; answers 503 until routes are set.
 
-    Whoever has no key gets nowhere but to routes that are free, whatever the path: it is not asked whether a path is
-    guarded, but whether it is free.
+    A request without a key reaches public routes only. The check is whether a route is public, not whether a
+    path is protected, so an unknown path is protected too.
     """
 
     def __init__(self, registry: ModelRegistry) -> None:
@@ -101,14 +100,14 @@ class ServerApp:
         self._body_budget = BodyBudget(registry.settings.limits.bodies)
 
     def set_routes(self, routes: Sequence[Route]) -> None:
-        """From now on requests get to these routes."""
+        """Set the routes to which requests are dispatched from now on."""
         routes_by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             routes_by_path.setdefault(route.path, {})[route.method] = route
         self._paths = [PathRoutes.from_path(path, methods) for path, methods in routes_by_path.items()]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """ASGI; of its protocols HTTP alone is spoken."""
+        """Handle one ASGI request; only the HTTP protocol is supported."""
         assert scope["type"] == "http", scope["type"]
         headers, path_routes = Headers(scope=scope), self._find_path(scope["path"], scope["method"])
         scope[REQUEST_ID_FIELD] = choose_request_id(
@@ -118,6 +117,7 @@ class ServerApp:
         request_log = RequestLog(scope[REQUEST_ID_FIELD], scope["method"], quote(scope["path"])[:_MAX_LOGGED_PATH])
 
         async def send_with_headers(message: Any) -> None:
+            """Send a message, adding headers to the start of the response."""
             if message["type"] == "http.response.start":
                 request_log.status = message["status"]
                 headers_so_far = list(message.get("headers", ()))
@@ -153,7 +153,10 @@ class ServerApp:
         path_routes: PathRoutes | None,
         request_log: RequestLog,
     ) -> None:
+        """Check, route and answer a request; turn every error into an error response."""
+
         def build_error_response(error: HTTPError) -> Response:
+            """Build the error response in the format of the path's protocol."""
             return error_response(error) if path_routes is None else path_routes.first_route.build_error_response(error)
 
         try:
@@ -185,14 +188,20 @@ class ServerApp:
     def _check_access(
         self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, key_in_body: bool
     ) -> Response | None:
-        """What is said to a request that asks for no more than whether it may ask; `HTTPError` where it may not.
+        """Check whether a request may enter, and return the response to a CORS preflight request.
 
         Args:
-            scope: of ASGI.
+            scope: ASGI scope.
             headers: of the request.
             route: that it asks for.
-            key: that it has in its headers or its query.
-            key_in_body: it may have one in what it sends, which `Route` reads.
+            key: in its headers or query.
+            key_in_body: whether the key may be in the body, which `Route` reads.
+
+        Returns:
+            The response of a preflight request; None for every other request.
+
+        Raises:
+            HTTPError: the request may not enter.
         """
         self._origins.require_host(scope, headers)
         if self._registry.state != "ready":
@@ -208,7 +217,7 @@ class ServerApp:
     async def _dispatch(
         self, scope: Any, receive: Any, send: Any, *, path_routes: PathRoutes | None, route: Route | None
     ) -> Response:
-        """To a request that came in."""
+        """Run the route of an admitted request, or build a 404 or 405 response."""
         if path_routes is None:
             return JSONResponse({"error": "there is nothing at this path; GET /spec lists what may be asked"}, 404)
         if route is None:
@@ -218,9 +227,10 @@ class ServerApp:
         return await route.respond(self._registry, Request(scope, receive, send))
 
     def _body_limit(self, route: Route | None, headers: Headers, *, key_in_body: bool) -> tuple[int, HTTPError]:
-        """Bytes that a request may have, and what is said of more; raised where it says itself that it has more.
+        """Return how many bytes the body may have, and the error for a larger one; raise it if Content-Length is
+        larger.
 
-        Until a key is found in what is sent, that may not have the size of a file.
+        While the key may still be in the body, the body may not be as large as a file.
         """
         limits = self._registry.settings.limits
         accepts_files = route is not None and route.accepts_files and limits.file > limits.body
@@ -234,7 +244,7 @@ class ServerApp:
         return max_bytes, error
 
     def _find_path(self, path: str, method: str) -> PathRoutes | None:
-        """The first that answers the method, or the first."""
+        """Return the first path that matches and has the method, else the first that matches, else None."""
         matches = [path_routes for path_routes in self._paths if path_routes.pattern.match(path)]
         return next(
             (path_routes for path_routes in matches if path_routes.get_route(method)), matches[0] if matches else None
@@ -243,6 +253,7 @@ class ServerApp:
     def _response_headers(
         self, request_log: RequestLog, headers: Headers, present_headers: Mapping[bytes, bytes]
     ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the request id, security and CORS headers that are added to every response."""
         added = [("X-Request-Id", request_log.id), *_SECURITY_HEADERS, *self._origins.cors_headers(headers)]
         if b"content-security-policy" not in present_headers:
             added.append(("Content-Security-Policy", _CONTENT_POLICY))
@@ -251,6 +262,7 @@ class ServerApp:
         yield from ((name.lower().encode(), value.encode("latin-1")) for name, value in added)
 
     def _record_request(self, scope: Any, path_routes: PathRoutes | None, request_log: RequestLog) -> None:
+        """Count an answered request in the metrics and write its log line."""
         request_log.key = scope.get(KEY_NAME_FIELD)
         route = "other" if path_routes is None else path_routes.first_route.path
         method = request_log.method if request_log.method in _KNOWN_METHODS else "other"
@@ -261,10 +273,11 @@ class ServerApp:
 
 
 def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) -> Callable[[], Any]:
-    """The parts of a request as they come, as long as they are not too many."""
+    """Wrap an ASGI `receive` so that it raises `error` when the body exceeds `max_bytes`."""
     num_bytes = 0
 
     async def receive_limited() -> Any:
+        """Receive one message and check the total size."""
         nonlocal num_bytes
         message = await receive()
         num_bytes += len(message.get("body", b""))

@@ -1,4 +1,4 @@
-"""The application: every route, behind what guards all of them."""
+"""Build the ASGI application: all routes, behind the checks that every request passes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ ROUTE_MODULES: Final = (
     "heedful.serving.openapi",
     "heedful.serving.page.page",
 )
-"""Modules that have `iter_routes(registry)`, the routes of a protocol as far as there are models for them."""
+"""Modules with a function `iter_routes(registry)`, which yields the routes of one protocol."""
 
 
 def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
-    """All that may be asked of a house."""
+    """Return every route for which the registry has models."""
 
     def iter_all_routes() -> Iterator[Route]:
+        """Yield the routes of all modules."""
         for name in ROUTE_MODULES:
             yield from import_module(name).iter_routes(registry)
 
@@ -32,12 +33,12 @@ def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
 
 
 def build_app(registry: ModelRegistry) -> ServerApp:
-    """An ASGI application that serves a house; loading and draining are its owner's."""
+    """Build an ASGI application that serves a registry; the caller loads the models and drains the requests."""
     app = ServerApp(registry)
     mount_routes(app, registry)
     return app
 
 
 def mount_routes(app: ServerApp, registry: ModelRegistry) -> None:
-    """Leads who comes past the guard to all that may be asked of a house, whose models are there."""
+    """Give the application the routes of a registry whose models are loaded."""
     app.set_routes(collect_routes(registry))

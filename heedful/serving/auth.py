@@ -1,4 +1,4 @@
-"""Who comes in: by a key where keys are asked for, and not too often."""
+"""API-key authentication and rate limiting."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from heedful.serving.rate_limit import RateLimiter, client_network
 from heedful.serving.settings import ServerSettings
 
 KEY_NAME_FIELD: Final = "heedful.key"
-"""Where a request that came in says by which key; empty where none is asked for."""
+"""Field of the ASGI scope with the name of the request's API key; empty if no key is required."""
 _BEARER_PREFIX: Final = "bearer "
 _KEY_PARAMETERS: Final = ("api_key", "apiKey")
 
 
 @final
 class Authenticator:
-    """Lets requests in.
+    """Checks API keys and rate limits before a request is routed.
 
     Args:
-        settings: with the file of keys, and how often one may ask.
+        settings: with the file of keys and the rate limit.
 
     Raises:
-        RecipeError: the file cannot be read.
+        RecipeError: the file of keys cannot be read.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -35,18 +35,18 @@ class Authenticator:
 
     @property
     def requires_key(self) -> bool:
-        """Whether a key is asked for."""
+        """Whether requests need an API key."""
         return self._key_file is not None
 
     def authenticate(self, scope: Any, key: str | None) -> None:
-        """Lets a request in, which then says by which key.
+        """Check the key and the rate limit of a request, and store the key's name in its ASGI scope.
 
         Args:
-            scope: of ASGI.
-            key: that it has.
+            scope: ASGI scope of the request.
+            key: API key of the request, if it has one.
 
         Raises:
-            Refusal: the key is missing or none, or it came too often.
+            HTTPError: the key is missing or unknown, or the rate limit is exceeded.
         """
         name = ""
         if self._key_file is not None:
@@ -62,7 +62,7 @@ class Authenticator:
 
 
 def read_key(headers: Mapping[str, str], query: bytes) -> str | None:
-    """The key in the headers or the query of a request; None where there is none."""
+    """Return the API key in the headers or the query of a request, or None."""
     authorization = headers.get("authorization", "")
     if authorization[: len(_BEARER_PREFIX)].lower() == _BEARER_PREFIX:
         return authorization[len(_BEARER_PREFIX) :].strip()
@@ -72,6 +72,6 @@ def read_key(headers: Mapping[str, str], query: bytes) -> str | None:
 
 
 def find_key(parameters: Mapping[str, Any]) -> str | None:
-    """The key among what somebody sent."""
+    """Return the API key among the fields of a query or body, or None."""
     key = next((parameters[name] for name in _KEY_PARAMETERS if parameters.get(name)), None)
     return key if isinstance(key, str) else None

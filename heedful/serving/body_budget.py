@@ -1,4 +1,4 @@
-"""The bodies of requests that are held in memory, whose sum is bounded."""
+"""Limits the memory for the bodies of all requests together."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from heedful.serving.http_errors import bodies_too_large
 
 ReceiveCallable: TypeAlias = Callable[[], Awaitable[Any]]
 UNCOUNTED_BYTES: Final = 65_536
-"""Bytes of a body that do not count: as many as a connection may have in its buffers anyway."""
+"""Bytes of a body that are not counted; a connection may have as many in its buffers anyway."""
 _MIN_ARRIVAL_SECONDS: Final = 1.0
-"""Seconds that a body may arrive before it can lose its place to a faster one."""
+"""Seconds that a body may arrive before it can be dropped for a faster one."""
 
 
 @final
 class BodyBudget:
-    """Bytes of all bodies larger than `UNCOUNTED_BYTES`, from their arrival until their requests are answered.
+    """Counts the bytes of all bodies larger than `UNCOUNTED_BYTES`, from their arrival until their requests are
+    answered.
 
-    Where there is no room, the unfinished body that arrives most slowly loses its place, and its request is refused;
-    that may be the one that asks for room.
+    If there is no room, the unfinished body that arrives most slowly is dropped, and its request is rejected;
+    this may be the one that needs room.
 
     Args:
-        capacity: bytes that are held at one time, at most.
-        clock: tells seconds.
+        capacity: bytes that may be held at the same time.
+        clock: returns seconds.
     """
 
     def __init__(self, capacity: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,14 +41,14 @@ class BodyBudget:
         return self._used
 
     def start_body(self) -> RequestBody:
-        """The body of a request that begins to arrive."""
+        """Start to count the body of a new request."""
         return RequestBody(self, self._clock())
 
     def add_bytes(self, body: RequestBody, size: int) -> None:
-        """Hold more bytes of a body that has not arrived completely.
+        """Count further bytes of a body that is still arriving.
 
         Raises:
-            Refusal: there is no room (503).
+            HTTPError: there is no room (503).
         """
         self._arriving.add(body)
         while self._used + size > self._capacity:
@@ -59,16 +60,17 @@ class BodyBudget:
         body.num_held += size
 
     def mark_complete(self, body: RequestBody) -> None:
-        """All of a body is there, so that it cannot lose its place any more."""
+        """Mark a body as completely arrived, so that it cannot be dropped any more."""
         self._arriving.discard(body)
 
     def release_body(self, body: RequestBody) -> None:
-        """Nothing of a body is held any more."""
+        """Stop counting a body."""
         self._arriving.discard(body)
         self._used -= body.num_held
         body.num_held = 0
 
     def _find_slowest(self) -> RequestBody | None:
+        """Return the unfinished body with the lowest arrival rate, or None."""
         now = self._clock()
         candidates = [body for body in self._arriving if now - body.started_at >= _MIN_ARRIVAL_SECONDS]
         return min(candidates, key=lambda body: body.num_received / (now - body.started_at), default=None)
@@ -76,10 +78,10 @@ class BodyBudget:
 
 @final
 class RequestBody:
-    """The body of one request.
+    """The body of one request while it arrives.
 
     Args:
-        budget: of all.
+        budget: for all bodies.
         started_at: when it began to arrive.
 
     Attributes:
@@ -96,10 +98,10 @@ class RequestBody:
         self._drop_event = asyncio.Event()
 
     async def receive(self, receive: ReceiveCallable) -> Any:
-        """The next message of ASGI.
+        """Receive the next ASGI message and count its bytes.
 
         Raises:
-            Refusal: there is no room for the body (503), or it lost its place while it was waited for.
+            HTTPError: there is no room for the body, or it was dropped meanwhile (503).
         """
         message = await (self._receive_or_drop(receive) if self.num_held else receive())
         size = len(message.get("body", b""))
@@ -113,17 +115,17 @@ class RequestBody:
         return message
 
     def drop(self) -> None:
-        """Give up the place: what has arrived is not waited for any more."""
+        """Drop the body because others need its room; `receive` then raises an `HTTPError`."""
         self._is_dropped = True
         self._budget.release_body(self)
         self._drop_event.set()
 
     def release(self) -> None:
-        """The request is answered."""
+        """Stop counting the body, because its request is answered."""
         self._budget.release_body(self)
 
     async def _receive_or_drop(self, receive: ReceiveCallable) -> Any:
-        """The next message, unless the place is lost before it comes."""
+        """Wait for the next ASGI message, and raise an `HTTPError` if the body is dropped first."""
         receive_task = asyncio.ensure_future(receive())
         drop_task = asyncio.ensure_future(self._drop_event.wait())
         try:

@@ -1,4 +1,4 @@
-"""What models are asked for, by name: which faces do it, and how each is asked first, looked at and told of."""
+"""What models can do, by name: which predictors do it, and how each is warmed up, inspected and described."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ _CAPABILITY_MODULES: Final = (
     "heedful.serving.api.speech",
     "heedful.serving.api.search",
 )
-"""Modules that have `CAPABILITIES`."""
+"""Modules with a constant `CAPABILITIES`."""
 
 
 @final
 @dataclass(frozen=True)
 class Capability:
-    """One thing that models do.
+    """One thing that models can do, as translating.
 
     Attributes:
-        name: under which it is asked for.
-        predictor_types: faces that do it.
-        phrase: what they do, as in: those that `phrase`.
-        warm_up: a tiny request to a face, which pays for what is made only once; None where another use has one.
-        inspect: how a face is looked at while it does it; None where it is not.
-        describe: what whoever asks may want to know of such a model.
+        name: under which it is requested.
+        predictor_types: types of predictors that do it.
+        phrase: what they do, as in "those that translate".
+        warm_up: sends a tiny request to a predictor; None if another capability has one.
+        inspect: returns a function that records what a predictor attends to; None if it cannot be
+            inspected.
+        describe: returns facts about a model for clients.
     """
 
     name: str
@@ -44,28 +45,30 @@ class Capability:
     describe: Callable[[LoadedModel[Any]], Mapping[str, Any]] | None = None
 
     def supports(self, predictor: Any) -> bool:
-        """Whether a face does it."""
+        """Return whether a predictor does it."""
         return isinstance(predictor, self.predictor_types)
 
 
 @cache
 def all_capabilities() -> Mapping[str, Capability]:
-    """All of them, by their names."""
+    """Return all capabilities by name."""
     modules = map(import_module, _CAPABILITY_MODULES)
     return {capability.name: capability for module in modules for capability in module.CAPABILITIES}
 
 
 def list_capabilities(predictor: Any) -> list[Capability]:
-    """What a face does."""
+    """Return the capabilities of a predictor."""
     return [capability for capability in all_capabilities().values() if capability.supports(predictor)]
 
 
 def has_capable_model(registry: ModelRegistry, capability: str) -> bool:
-    """Whether a model does it."""
+    """Return whether any served model has this capability."""
     return any(all_capabilities()[capability].supports(model.predictor) for model in registry.models.values())
 
 
 def find_capable_model(registry: ModelRegistry, capability: str, model_name: str | None) -> LoadedModel[Any]:
-    """The model that does it, by its name where there are several; `HTTPError` where it is not known which."""
+    """Return the model of this name that has a capability, or the only one that does; raise an `HTTPError` if that
+    is not clear.
+    """
     chosen = all_capabilities()[capability]
     return registry.get_model(chosen.predictor_types, model_name, action=chosen.phrase)

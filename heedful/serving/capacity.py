@@ -1,4 +1,4 @@
-"""How many processes that compute this machine has room for."""
+"""Check how many worker processes this machine has cores and memory for."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from heedful.errors import RecipeError
 from heedful.serving.settings import ServerSettings
 
 _PROCESS_BYTES: Final = 200 << 20
-"""Bytes of memory that a process has besides its models."""
+"""Bytes of memory that a process needs besides its models."""
 _MAX_PROCESSES_PER_CORE: Final = 4
-"""Processes for each core, at most; more of them only wait for each other."""
+"""Maximum number of processes for each core; more would only wait for each other."""
 _ADVICE: Final = "take fewer, or leave --processes out"
 
 
 def count_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def read_total_memory() -> int | None:
-    """Bytes of memory that this machine has; None where the system does not say."""
+    """Return the bytes of memory of this machine, or None if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -30,19 +30,20 @@ def read_total_memory() -> int | None:
 
 
 def require_capacity(settings: ServerSettings, num_processes: int) -> None:
-    """Refuse more processes than this machine has cores and memory for.
+    """Raise a `RecipeError` if this machine has not enough cores or memory for this number of processes.
 
     Args:
-        settings: with the models that each of the processes loads.
-        num_processes: of processes.
+        settings: with the models that each process loads.
+        num_processes: number of processes.
 
     Raises:
-        RecipeError: they are too many.
+        RecipeError: there are too many.
     """
     max_processes = _MAX_PROCESSES_PER_CORE * count_cores()
     if num_processes > max_processes:
         raise RecipeError(
-            f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, for which {max_processes:,} at most are "
+            f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, for which "
+            f"{max_processes:,} at most are "
             f"begun: {_ADVICE}"
         )
     total_memory = read_total_memory()
@@ -55,7 +56,7 @@ def require_capacity(settings: ServerSettings, num_processes: int) -> None:
 
 
 def _weights_size(run: Path) -> int:
-    """Bytes of the largest file of weights in a run folder, of which a process holds those of one checkpoint."""
+    """Return the bytes of the largest weights file in a run folder, since a process loads one checkpoint."""
     try:
         return max((file.stat().st_size for file in run.rglob("*.safetensors")), default=0)
     except OSError:

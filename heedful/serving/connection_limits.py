@@ -1,4 +1,4 @@
-"""How many connections come from one address."""
+"""Count the open connections of each client address."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from heedful.serving.trusted_proxies import TrustedProxies
 
 @final
 class ConnectionCounter:
-    """Connections that are open, by whom their addresses stand for; those of proxies are of many, and not counted.
+    """Counts open connections by client network; those of proxies serve many clients and are not counted.
 
     Args:
-        settings: which addresses are proxies.
+        settings: with the addresses of proxies.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -26,7 +26,7 @@ class ConnectionCounter:
         return len(self._counts)
 
     def add_connection(self, address: str) -> int:
-        """One more; how many there are from there now."""
+        """Count a new connection, and return how many its network has now."""
         if address in self._proxies:
             return 0
         client = client_network(address)
@@ -34,7 +34,7 @@ class ConnectionCounter:
         return self._counts[client]
 
     def remove_connection(self, address: str) -> None:
-        """One less."""
+        """Stop counting a connection that has closed."""
         if address in self._proxies:
             return
         client = client_network(address)

@@ -1,4 +1,4 @@
-"""By which names a server may be asked, and from which pages: what browsers must not be led to do."""
+"""Checks of the `Host` and `Origin` headers, and CORS headers for browsers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ _MAX_AGE: Final = "600"
 
 @final
 class OriginPolicy:
-    """The names of a server, and the pages that may ask it.
+    """Host names of the server, and the web origins that may send it requests.
 
-    A page of any site may have a name of its own stand for our address (DNS rebinding), so that a browser takes what we
-    answer for the site's; it cannot change the name that the browser asks for.
+    A page of any site can let a host name of its own resolve to this server's address (DNS rebinding), so that
+    a browser takes the answers for the site's own. It cannot change the `Host` header that the browser sends,
+    so that header is checked.
 
     Args:
-        settings: with the address, and what its owner adds.
+        settings: with the address, host names and origins.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -46,7 +47,7 @@ class OriginPolicy:
         self._origins = {origin.rstrip("/").lower() for origin in access.origins}
 
     def require_host(self, scope: Any, headers: Headers) -> None:
-        """`HTTPError` where a request is for another server."""
+        """Raise an `HTTPError` if a request is addressed to another server."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _HOST_PATTERN.fullmatch(hosts[0]):
             raise bad_request("Host: the request must have one, which says for which server it is")
@@ -56,16 +57,16 @@ class OriginPolicy:
             raise host_not_served(hosts[0])
 
     def require_origin(self, scope: Any, headers: Headers) -> None:
-        """`HTTPError` where a page of another site would do more than read."""
+        """Raise an `HTTPError` if a page of a foreign origin would do more than read."""
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in _SAFE_METHODS and not self._is_allowed(origin, headers):
             raise origin_forbidden(origin)
 
     def build_preflight(self, scope: Any, headers: Headers) -> dict[str, str] | None:
-        """What a browser is told that asks whether a page may ask; None for every other request.
+        """Return the headers that answer a CORS preflight request; None for every other request.
 
         Raises:
-            Refusal: it may not.
+            HTTPError: the origin may not send requests.
         """
         origin, method = headers.get("origin"), headers.get("access-control-request-method")
         if scope["method"] != "OPTIONS" or origin is None or method is None:
@@ -82,7 +83,7 @@ class OriginPolicy:
         }
 
     def cors_headers(self, headers: Headers) -> Iterator[tuple[str, str]]:
-        """Which page may read an answer."""
+        """Yield the CORS headers that say which origin may read an answer."""
         if not self._origins:
             return
         if _WILDCARD in self._origins:
@@ -95,6 +96,7 @@ class OriginPolicy:
         yield "Access-Control-Expose-Headers", _EXPOSED_HEADERS
 
     def _is_allowed(self, origin: str, headers: Headers) -> bool:
+        """Return whether pages of an origin may send requests."""
         if _WILDCARD in self._origins or origin.lower() in self._origins:
             return True
         address = origin.partition("://")[2].lower()
@@ -105,7 +107,7 @@ class OriginPolicy:
 
 @lru_cache(_CACHE_SIZE)
 def _normalize_host(host: str) -> str:
-    """A name without its port, or an address as it is written most shortly."""
+    """Return a host name in lower case without its port, or an IP address in its shortest form."""
     match = _HOST_PATTERN.fullmatch(host)
     name = (match[1] if match else host).strip("[]").lower().removesuffix(".")
     try:

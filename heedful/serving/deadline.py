@@ -1,4 +1,4 @@
-"""How long somebody waits for an answer, and whether anybody still does."""
+"""Deadlines of requests, and whether the client is still connected."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from heedful.serving.http_errors import deadline_exceeded
 
 
 class ClientDisconnected(Exception):  # noqa: N818 - nothing failed
-    """Nobody waits for the answer any more: raised in the thread that works for a request."""
+    """The client has disconnected; raised in the thread that works for the request."""
 
 
 @final
 @dataclass(frozen=True)
 class RequestDeadline:
-    """How long somebody waits for an answer, and whether still.
+    """Deadline of one request, which the client can end early by disconnecting.
 
     Attributes:
-        seconds: that were granted.
-        expires_at: when they end, by `time.monotonic`.
+        seconds: time that the request was granted.
+        expires_at: end of that time on the `time.monotonic` clock.
     """
 
     seconds: float
@@ -32,28 +32,33 @@ class RequestDeadline:
 
     @classmethod
     def from_seconds(cls, seconds: float) -> RequestDeadline:
-        """So long from now."""
+        """Build a deadline that ends this many seconds from now."""
         return cls(seconds, time.monotonic() + seconds)
 
     def cancel(self) -> None:
-        """Whoever asked has left."""
+        """Mark the request as cancelled, because the client has disconnected, and run the callbacks."""
         self._cancelled.set()
         for callback in [*self._callbacks]:
             callback()
 
     def add_cancel_callback(self, callback: Callable[[], None]) -> None:
-        """Has somebody told, in the thread that notices it, and perhaps more than once."""
+        """Register a callback for the cancellation.
+
+        It runs in the cancelling thread, or at once if that has happened, and perhaps more than once.
+        """
         self._callbacks.append(callback)
         if self._cancelled.is_set():
             callback()
 
     @property
     def is_over(self) -> bool:
-        """Whether the work may stop: `Until` of a search."""
+        """Whether the work may stop: the client has disconnected or the time is up. Used as the `until` condition
+        of a search.
+        """
         return self._cancelled.is_set() or time.monotonic() >= self.expires_at
 
     def raise_if_over(self) -> None:
-        """Raises where it is over."""
+        """Raise `ClientDisconnected` or a timeout error if the deadline is over."""
         if self._cancelled.is_set():
             raise ClientDisconnected
         if time.monotonic() >= self.expires_at:

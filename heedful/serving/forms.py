@@ -1,4 +1,4 @@
-"""Forms with files, as multipart/form-data has them."""
+"""Parse multipart/form-data requests with files."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from heedful.serving.http_errors import bad_request
 
 MULTIPART_TYPE: Final = "multipart/form-data"
 _ENCODINGS: Final = frozenset(("utf-8", "ascii"))
-"""Encodings of names and texts; some others of Python's take time that grows with the square of a text, or fail."""
+"""Accepted encodings of names and texts; some other codecs of Python take quadratic time or fail."""
 _MAX_NAME_BYTES: Final = 255
-"""Bytes of the name of a file, as file systems have it."""
+"""Maximum bytes of a file name, as in file systems."""
 
 
 @asynccontextmanager
 async def open_form(request: Request, *, max_files: int, max_fields: int) -> AsyncIterator[FormData]:
-    """The fields and files of a form, while the block runs.
+    """Parse the multipart form of a request, for use while the block runs.
 
     Args:
-        request: that has one.
-        max_files: of the form, at most.
-        max_fields: likewise.
+        request: with the form.
+        max_files: files that it may have.
+        max_fields: other fields that it may have.
 
     Raises:
-        Refusal: it is damaged, has more than that, or is in another encoding than UTF-8.
+        HTTPError: the form is damaged, has too many parts, or is not encoded in UTF-8.
     """
     _require_utf8(request.headers.get("content-type", ""))
     try:
@@ -45,6 +45,7 @@ async def open_form(request: Request, *, max_files: int, max_fields: int) -> Asy
 
 
 def _require_utf8(content_type: str) -> None:
+    """Raise an `HTTPError` if the content type names an encoding other than UTF-8 or ASCII."""
     header = Message()
     header["content-type"] = content_type
     charset = header.get_param("charset", "utf-8")
@@ -58,6 +59,7 @@ def _require_utf8(content_type: str) -> None:
 
 
 def _require_short_name(field: str, name: str) -> None:
+    """Raise an `HTTPError` if the name of an uploaded file is too long."""
     size = len(name.encode("utf-8", "surrogatepass"))
     if size > _MAX_NAME_BYTES:
         raise bad_request(

@@ -1,4 +1,4 @@
-"""What a server says of itself: that it lives, whether it is ready, and what it serves."""
+"""Routes about the server itself: `/health` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heedful.serving.routes import RequestContext, Route
 
 
 def iter_routes(_registry: ModelRegistry) -> Iterator[Route]:
-    """Always there."""
+    """Yield the health and metrics routes, which every server has."""
     yield Route(path="/health", method="GET", handler=_answer_health, summary="whether models answer", public=True)
     yield Route(
         path="/metrics", method="GET", handler=_answer_metrics, summary="numbers for Prometheus", media_type=MEDIA_TYPE
@@ -21,8 +21,10 @@ def iter_routes(_registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_health(_context: RequestContext) -> Mapping[str, Any]:
+    """Answer that the server is running."""
     return {"status": "ok"}
 
 
 async def _answer_metrics(context: RequestContext) -> Response:
+    """Return all metrics in the Prometheus text format."""
     return Response(context.registry.metrics.render_text(), media_type=MEDIA_TYPE)

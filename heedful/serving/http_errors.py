@@ -1,4 +1,4 @@
-"""Requests that are not answered, and what whoever asked is told."""
+"""HTTP errors that refuse a request, with messages for the client."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from heedful.errors import HeedfulError
 from heedful.serving.settings import ServerLimits
 
 _FOLDER_PATTERN: Final = re.compile(r"(?<![\w.:/\\])(?:[A-Za-z]:)?[/\\](?:[\w.+@~-]+[/\\])+")
-"""Of complete paths, all but the last name."""
+"""The folders of an absolute path, without the last name."""
 _KEY_HINT: Final = "Authorization: Bearer KEY, X-Api-Key: KEY or ?api_key=KEY"
 
 
 class HTTPError(HeedfulError):
-    """A request that gets no answer; the message says what would.
+    """An HTTP error that is sent instead of an answer; the message says what would be accepted.
 
     Args:
-        status: of HTTP.
-        message: for whoever asked: place, value, remedy, and nothing of this machine.
-        code: the same as a word, for programs.
-        param: the part of the request that is wrong.
-        retry_after: seconds after which to ask again.
+        status: HTTP status code.
+        message: for the client: field, value and remedy, and nothing about this machine.
+        code: short error code for programs.
+        param: name of the field that is wrong.
+        retry_after: seconds after which the client may try again.
     """
 
     def __init__(
@@ -42,59 +42,61 @@ class HTTPError(HeedfulError):
 
 
 def bad_request(message: str, *, param: str | None = None) -> HTTPError:
-    """A request that cannot be answered as it is."""
+    """Build a 400 error: the request cannot be answered in its present form."""
     return HTTPError(400, message, param=param)
 
 
 def model_error(error: HeedfulError) -> HTTPError:
-    """What a model says is wrong with what it was asked, without where on this machine anything is."""
+    """Build a 400 error from a model's error, with the paths of this machine removed."""
     return bad_request(_FOLDER_PATTERN.sub("", str(error)))
 
 
 def not_found(message: str, *, param: str | None = None, code: str = "not_found") -> HTTPError:
-    """Something is asked for that is not here."""
+    """Build a 404 error: what was asked for is not on this server."""
     return HTTPError(404, message, code=code, param=param)
 
 
 def queue_full() -> HTTPError:
-    """Too much is waiting."""
+    """Build a 429 error: too many requests are waiting."""
     return HTTPError(429, "too many requests are waiting; ask again in a second", code="overloaded", retry_after=1)
 
 
 def deadline_exceeded(seconds: float) -> HTTPError:
-    """The deadline has passed."""
+    """Build a 504 error: the deadline of the request has passed."""
     return HTTPError(504, f"no answer within {seconds:g} seconds; ask for less, or give it more time", code="timeout")
 
 
 def unavailable(reason: str) -> HTTPError:
-    """The server does not work yet, or no longer."""
+    """Build a 503 error: the server is still loading or is shutting down."""
     return HTTPError(503, f"the server is {reason}; ask again in a few seconds", code="unavailable", retry_after=5)
 
 
 def internal_error(request_id: str) -> HTTPError:
-    """Something here went wrong, which the log tells by the number of the request."""
+    """Build a 500 error that names the request id, under which the log has the details."""
     return HTTPError(500, f"the server failed; its log tells more of request {request_id}", code="internal_error")
 
 
 def unauthorized_error(*, missing: bool) -> HTTPError:
-    """A key is asked for; 401 is what routes of other protocols turn into what their clients expect."""
+    """Build a 401 error for a missing or unknown API key; routes of other protocols change the status to what their
+    clients expect.
+    """
     problem = "this server asks for an API key" if missing else "this API key is not known here"
     return HTTPError(401, f"{problem}; send one as {_KEY_HINT}", code="invalid_api_key")
 
 
 def too_many_requests(seconds: int) -> HTTPError:
-    """Somebody asks too often."""
+    """Build a 429 error: the client exceeds its rate limit."""
     message = f"too many requests a minute; ask again in {seconds} second{'s' * (seconds > 1)}"
     return HTTPError(429, message, code="rate_limit_exceeded", retry_after=seconds)
 
 
 def payload_too_large(max_bytes: int) -> HTTPError:
-    """A request has more bytes than are read."""
+    """Build a 413 error: the body has more bytes than are accepted."""
     return HTTPError(413, f"the request has more than {max_bytes:,} bytes; send less at a time", code="too_large")
 
 
 def decoding_too_large(size: int, capacity: int, *, name: str) -> HTTPError:
-    """Something needs more memory to be decoded than all requests together may take."""
+    """Build a 413 error: decoding the input needs more memory than all requests together may use."""
     return HTTPError(
         413,
         f"{name}: needs {size:,} bytes of memory to be decoded, and this server has {capacity:,} for it "
@@ -105,19 +107,19 @@ def decoding_too_large(size: int, capacity: int, *, name: str) -> HTTPError:
 
 
 def bodies_too_large() -> HTTPError:
-    """Too many bytes of requests are held at one time."""
+    """Build a 503 error: the bodies of all current requests take too much memory."""
     message = "too many large requests arrive or are answered at this time; ask again in a few seconds, and send faster"
     return HTTPError(503, message, code="overloaded", retry_after=5)
 
 
 def headers_too_large(limits: ServerLimits) -> HTTPError:
-    """A request has more headers than are read."""
+    """Build a 431 error: the request has too many or too long headers."""
     message = f"the request has more than {limits.headers} headers, or {limits.header_bytes:,} bytes of them"
     return HTTPError(431, message, code="too_large")
 
 
 def keyless_upload_too_large(max_bytes: int) -> HTTPError:
-    """A request with a file has more bytes than are read of who has not shown a key."""
+    """Build a 413 error: without a key in the headers, the body of an upload may not be this large."""
     return HTTPError(
         413,
         f"no key stands before the request, of which {max_bytes:,} bytes are read then; send one as {_KEY_HINT}",
@@ -126,13 +128,13 @@ def keyless_upload_too_large(max_bytes: int) -> HTTPError:
 
 
 def host_not_served(host: str) -> HTTPError:
-    """A server is asked for that this one is not, as pages do that let a name of theirs stand for our address."""
+    """Build a 421 error: the `Host` header names another server (protection against DNS rebinding)."""
     return HTTPError(
         421, f"Host: {host[:100]!r} is no name of this server; its owner may add it to access.hosts", code="misdirected"
     )
 
 
 def origin_forbidden(origin: str) -> HTTPError:
-    """A page of another site asks from within a browser."""
+    """Build a 403 error: a web page of another origin may not send requests here."""
     message = f"Origin: {origin[:100]!r} may not ask here; the server's owner may add it to access.origins"
     return HTTPError(403, message, code="foreign_origin")

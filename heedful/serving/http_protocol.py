@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, within limits: what a connection may send before it is answered, and how slowly."""
+"""HTTP/1.1 connections of uvicorn, with limits on the size, number and arrival time of requests."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ from heedful.serving.routes import REQUEST_ID_FIELD, choose_request_id, new_requ
 from heedful.serving.settings import ServerLimits
 
 MAX_URL_BYTES: Final = 65_536
-"""Bytes of the address of a request, where some clients put a text."""
+"""Maximum bytes of a URL; some clients put a text there."""
 _MAX_PIPELINED: Final = 16
 """Requests that a connection may send before the first of them is answered."""
 _UPGRADE_HEADERS: Final = (b"connection", b"upgrade", b"http2-settings")
 _HTTP_VERSIONS: Final = ("1.0", "1.1")
-"""Of HTTP; the parser also knows 0.9, which has no headers, and 2.0, whose requests look otherwise."""
+"""Accepted versions of HTTP; the parser also accepts 0.9, which has no headers, and 2.0, whose requests look
+different."""
 _RETRY_STATUSES: Final = (429, 503)
-"""What is refused now and may be asked again."""
+"""Statuses after which a client may send the same request again later."""
 _HEADER_OVERHEAD: Final = len(b": \r\n")
 
 
 class _LimitExceeded(Exception):  # noqa: N818 - the parser is stopped by it, and nobody else sees it
-    """A request goes beyond a limit."""
+    """Raised in a parser callback to stop the parser because a request exceeds a limit."""
 
 
 @final
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """One connection.
+    """One HTTP connection with limits on what the client may send, and how slowly.
 
-    It extends what it cannot hold: uvicorn makes one such object for each connection, which is the parser's listener.
-    Whatever a client sends, and however slowly, it holds no more than a few hundred kilobytes and a place among the
-    connections, and that for as long as the limits say.
+    It is a subclass because uvicorn creates one such object for each connection, and the parser calls its
+    methods. Whatever a client sends, and however slowly, it uses at most a few hundred kilobytes and one
+    connection, for the time that the limits allow.
 
     Args:
         args: see uvicorn.
-        limits: of what is taken.
-        connection_counter: of all connections.
-        on_reject: told the status where a connection is turned away before there is a request.
+        limits: of requests and connections.
+        connection_counter: counts the connections of each address.
+        on_reject: called with the status if a connection is rejected before it has sent a request.
         kwargs: see uvicorn.
     """
 
@@ -69,11 +70,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request arrives or is answered."""
+        """Whether a request is arriving or being answered."""
         return self._arrival_timer is not None or self._is_answering
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """There may be too many."""
+        """Start a connection, or reject it if there are too many."""
         lingering = LingeringTransport(transport, self.loop, expects_input=lambda: self._arrival_timer is not None)
         super().connection_made(lingering)
         limits, num_from_address = self._limits, self._connection_counter.add_connection(self._client_address)
@@ -89,7 +90,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._start_idle_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Stop all timers and count the connection as closed."""
         self._connection_counter.remove_connection(self._client_address)
         self._unset_keepalive_if_required()
         self._stop_arrival_timer()
@@ -98,7 +99,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """More of a request, which has begun by that."""
+        """Feed data to the parser and start the arrival timer; reject too much data outside of bodies."""
         if self.transport.is_closing():
             return
         self._start_arrival_timer()
@@ -111,13 +112,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._send_error(431, self._headers_message)
 
     def on_message_begin(self) -> None:
-        """A request."""
+        """Start the arrival timer of a new request."""
         super().on_message_begin()
         self._start_arrival_timer()
         self._header_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of its address."""
+        """Add a part of the URL, within the size limit."""
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
             self._stop_parser(
@@ -125,14 +126,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             )
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header, or one of those behind a body."""
+        """Add one header or trailer, within the limits."""
         super().on_header(name, value)
         self._header_bytes += len(name) + len(value) + _HEADER_OVERHEAD
         if len(self.headers) > self._limits.headers or self._header_bytes > self._limits.header_bytes:
             self._stop_parser(431, self._headers_message)
 
     def on_headers_complete(self) -> None:
-        """All of them: the request is answered from now on."""
+        """Check the HTTP version and the number of pipelined requests, and start to answer."""
         if self.parser.should_upgrade():
             return
         if self.parser.get_http_version() not in _HTTP_VERSIONS:
@@ -145,12 +146,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._stop_parser(400, f"more than {_MAX_PIPELINED} requests wait for an answer on this connection")
 
     def on_body(self, body: bytes) -> None:
-        """A part of what is sent."""
+        """Add a part of the body."""
         super().on_body(body)
         self._bytes_without_body = 0
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Stop the arrival timer, because the request has arrived completely."""
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
@@ -158,33 +159,35 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._stop_arrival_timer()
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent: it has some time to."""
+        """Start a timer that aborts the connection if the client does not read its answer."""
         super().pause_writing()
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self._limits.idle, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It does."""
+        """Stop that timer, because the client reads again."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
 
     def shutdown(self) -> None:
-        """The server ends, when nothing happens any more or there is no time left for it."""
+        """Close the connection at the end of the server."""
         self.transport.close()
 
     @property
     def _client_address(self) -> str:
+        """IP address of the client, or an empty text."""
         return self.client[0] if self.client else ""
 
     @property
     def _is_answering(self) -> bool:
+        """Whether a response has not been completed yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def _request_id(self) -> str:
-        """By which the log knows the request that is refused: the id that it has, as far as its headers have come."""
+        """Id of the current request for the log: its own if that header has arrived, else a new one."""
         if self._is_answering:
             return str(self.cycle.scope.get(REQUEST_ID_FIELD) or new_request_id())
         header_values = (value.decode("latin-1") for name, value in self.headers or () if name == b"x-request-id")
@@ -192,9 +195,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _headers_message(self) -> str:
+        """Error message for too many or too long headers."""
         return headers_too_large(self._limits).message
 
     def _feed_parser(self, data: bytes) -> None:
+        """Feed data to the parser; send an error response if it fails."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -203,12 +208,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._send_error(*self._parse_error)
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Reads a request anew that offers to go on in another protocol, as Java's clients do, without that offer.
+        """Parse a request again without its offer to upgrade to another protocol, as Java's clients make it.
 
-        The parser takes what follows the headers for that protocol, and it is the body of the request.
+        The parser takes the data behind the headers for the other protocol, but it is the body of the request.
 
         Args:
-            rest: what followed, as far as it is there.
+            rest: data behind the headers that has arrived so far.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -222,19 +227,22 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._feed_parser(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _start_idle_timer(self) -> None:
+        """Start the timer that closes a connection without a request."""
         self.timeout_keep_alive_task = self.loop.call_later(self._limits.idle, self.timeout_keep_alive_handler)
 
     def _start_arrival_timer(self) -> None:
+        """Start the timer for a request to arrive, unless it runs."""
         if self._arrival_timer is None:
             self._arrival_timer = self.loop.call_later(self._limits.arrival, self._handle_late_request)
 
     def _stop_arrival_timer(self) -> None:
+        """Stop the timer for a request to arrive."""
         if self._arrival_timer is not None:
             self._arrival_timer.cancel()
             self._arrival_timer = None
 
     def _handle_late_request(self) -> None:
-        """A request is not there in time, unless it is we who have not read on, or have yet to answer one before it."""
+        """Reject a request that has not arrived in time, or wait on if the delay is the server's."""
         if self.pipeline or self.flow.read_paused or (self._is_answering and not self.cycle.more_body):
             self._arrival_timer = None
             self._start_arrival_timer()
@@ -244,12 +252,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._send_error(408, f"the request did not arrive within {self._limits.arrival:g} seconds; send it faster")
 
     def _stop_parser(self, status: int, message: str) -> NoReturn:
-        """Stops the parser, which then has a response sent."""
+        """Stop the parser and remember the error response to send."""
         self._parse_error = status, message
         raise _LimitExceeded
 
     def _send_error(self, status: int, message: str) -> None:
-        """Answers without asking anybody, and ends; where another answer has begun there is no place for words."""
+        """Send an error response without the application, and close; only close if another response has started."""
         if self.transport.is_closing():
             return
         if self._is_answering:

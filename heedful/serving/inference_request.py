@@ -1,4 +1,4 @@
-"""What somebody asks of a model and waits for, whoever computes it."""
+"""Requests for model computations, and the client through which a thread submits them and waits."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from heedful.serving.http_errors import HTTPError
 from heedful.tasks.batch_executor import BatchExecutor, BatchJob, SearchCall
 
 _POLL_SECONDS: Final = 0.5
-"""Seconds after which a thread that waits looks whether its term is over, though nothing was said."""
+"""Seconds after which a waiting thread checks its deadline again."""
 
 
 class InferenceBackend(Protocol):
-    """Answers what is asked of one model."""
+    """Protocol of what runs the computations of one model."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it accepts requests now."""
         ...
 
     def build_executor(self, deadline: RequestDeadline) -> BatchExecutor:
-        """What a thread asks, which waits until a term is over."""
+        """Return an executor for one thread, whose calls wait until the deadline at most."""
         ...
 
     def close(self) -> None:
-        """Ends it; what waits fails."""
+        """Stop it; waiting requests fail."""
         ...
 
 
 @final
 class InferenceRequest:
-    """One caller's questions, on their way to be answers.
+    """A batch job that one caller has submitted, and the answers that have arrived so far.
 
     Args:
-        job: of the caller.
-        deadline: how long it waits.
-        on_done: told when there is an answer to all, or none will come.
+        job: examples of the caller.
+        deadline: of the caller.
+        on_done: called when all answers are there, or none will come.
     """
 
     def __init__(
@@ -55,48 +55,51 @@ class InferenceRequest:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is to be done for it any more."""
+        """Whether no more work is needed: it is answered, has failed, or its deadline is over."""
         return self.done.is_set() or self.deadline.is_over
 
     def get_answers(self) -> list[Any]:
-        """When all is done; raises what went wrong."""
+        """Return all answers in the order of the examples, or raise the error of the request."""
         if self._error is not None:
             raise self._error
         return [self._answers[index] for index in range(len(self.job.examples))]
 
     def set_answer(self, index: int, answer: Any) -> None:
-        """One of the examples is answered."""
+        """Store the answer to one example; the last one finishes the request."""
         self._answers[index] = answer
         if len(self._answers) == len(self.job.examples) and not self.done.is_set():
             self._finish()
 
     def fail(self, error: BaseException) -> None:
-        """No answer will come; nothing changes where there is one already."""
+        """Finish the request with an error, unless it is finished already."""
         if not self.done.is_set():
             self._error = error
             self._finish()
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Has somebody told when there is nothing to wait for, or nobody waits; perhaps more than once."""
+        """Register a callback for when the request is finished or its client disconnects; it may be called more
+        than once.
+        """
         self._callbacks.append(callback)
         self.deadline.add_cancel_callback(callback)
         if self.done.is_set():
             callback()
 
     def expire(self) -> None:
-        """Its term is over."""
+        """Fail the request with the error of its deadline, if that is over."""
         try:
             self.deadline.raise_if_over()
         except (ClientDisconnected, HTTPError) as error:
             self.fail(error)
 
     def _finish(self) -> None:
+        """Mark the request as done and run the callbacks."""
         self.done.set()
         for callback in [*self._callbacks]:
             callback()
 
     def report_partial(self, index: int, ids: Sequence[int]) -> None:
-        """More of a text."""
+        """Pass the token ids that an example has so far to the listener of the request."""
         if self.job.on_tokens is not None:
             try:
                 self.job.on_tokens(index, ids)
@@ -106,11 +109,11 @@ class InferenceRequest:
 
 @final
 class SchedulerClient:
-    """What one thread asks of a model.
+    """Executor of one thread: submits its batch jobs to a scheduler and waits for the answers.
 
     Args:
-        submit: has questions answered.
-        deadline: how long the thread waits.
+        submit: hands a request to the scheduler.
+        deadline: until which the thread waits.
     """
 
     def __init__(self, submit: Callable[[InferenceRequest], None], deadline: RequestDeadline) -> None:
@@ -118,11 +121,11 @@ class SchedulerClient:
         self._deadline = deadline
 
     def run_job(self, job: BatchJob[Any, Any]) -> list[Any]:
-        """To the examples, in their order.
+        """Submit a job and return the answers to its examples, in order.
 
         Raises:
-            Refusal: the term ended.
-            Gone: whoever asked has left.
+            HTTPError: the deadline has passed.
+            ClientDisconnected: the client has disconnected.
         """
         if not job.examples:
             return []
@@ -133,7 +136,7 @@ class SchedulerClient:
         return request.get_answers()
 
     def stream_example(self, search_call: SearchCall[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
-        """See `heedful.tasks.batch_executor.stream_one`."""
+        """Yield the token ids of one example while they are generated, then the best hypothesis."""
         updates: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
         questions = BatchJob[Any, Any]([example], search_call, [1], 1, 1, lambda _, ids: updates.put(list(ids)))
         request = InferenceRequest(questions, self._deadline, on_done=lambda: updates.put(None))

@@ -1,4 +1,4 @@
-"""Work in Python that asks nobody whether to go on, such as parsing a file, and is stopped all the same."""
+"""Stop Python code that does not check a deadline itself, such as a file parser."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 
 class _Interrupt(BaseException):
-    """Raised in the thread that works; no handler of `Exception` may catch it."""
+    """Raised in the working thread to stop it; not an `Exception`, so that no handler catches it."""
 
 
 def run_interruptible(deadline: RequestDeadline, work: Callable[..., T], *arguments: Any) -> T:
-    """Work in this thread, and stop where it is when the term is over.
+    """Run `work` in this thread, and stop it when the deadline is over.
 
-    An exception is raised in the thread from outside (`PyThreadState_SetAsyncExc`), between two instructions of Python.
-    A single call of a C function is not interrupted, so no such call may take long.
+    An exception is raised in the thread from outside (`PyThreadState_SetAsyncExc`), between two instructions of
+    Python. A single call of a C function is not interrupted, so no such call may take long.
 
     Args:
-        deadline: how long the request waits.
-        work: that is stopped.
-        arguments: its arguments.
+        deadline: of the request.
+        work: function to run.
+        arguments: of the function.
 
     Raises:
-        Refusal: the term ended.
-        Gone: the client has left.
+        HTTPError: the deadline has passed.
+        ClientDisconnected: the client has disconnected.
     """
     interrupter = _ThreadInterrupter(threading.get_ident())
     timer = threading.Timer(max(0.0, deadline.expires_at - time.monotonic()), interrupter.interrupt)
@@ -52,7 +52,7 @@ def run_interruptible(deadline: RequestDeadline, work: Callable[..., T], *argume
 
 @final
 class _ThreadInterrupter:
-    """Interrupts a thread once, and never after its work has ended.
+    """Interrupts a thread at most once, and never after its work has ended.
 
     Args:
         thread: its identifier.
@@ -64,14 +64,14 @@ class _ThreadInterrupter:
         self._is_sent = False
 
     def interrupt(self) -> None:
-        """Raise an exception in the thread, unless its work has ended or it was interrupted before."""
+        """Raise an exception in the thread, unless its work has ended or it has been interrupted before."""
         with self._lock:
             if self._thread is not None and not self._is_sent:
                 self._is_sent = True
                 _set_async_exception(self._thread, _Interrupt)
 
     def disarm(self) -> None:
-        """Nothing is interrupted from now on, and what was not noticed yet never will be."""
+        """Stop interrupting, and clear an interrupt that the thread has not noticed yet."""
         with self._lock:
             if self._thread is not None and self._is_sent:
                 _set_async_exception(self._thread, None)
@@ -79,5 +79,6 @@ class _ThreadInterrupter:
 
 
 def _set_async_exception(thread: int, error: type[BaseException] | None) -> None:
+    """Set or clear the asynchronous exception of a thread."""
     argument: Any = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), argument)

@@ -1,4 +1,4 @@
-"""JSON that somebody sent: what it may hold is bounded before anything looks at it."""
+"""Parse JSON from clients, within limits on depth, size and numbers."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Any, Final
 from heedful.serving.http_errors import HTTPError, bad_request
 
 _MAX_DEPTH: Final = 32
-"""Lists and objects inside each other; no message of ours needs more than five."""
+"""Maximum nesting of lists and objects; no message of the server needs more than five."""
 _MAX_VALUES: Final = 1_000_000
-"""Lists, objects and commas; each value takes some 64 bytes of memory, and two in a request."""
+"""Maximum number of commas and opening brackets; each value takes about 64 bytes of memory, and two exist in a
+request."""
 _MAX_DIGITS: Final = 1_000
-"""Of a number; reading one takes time that grows with the square of them."""
+"""Maximum digits of a number, since parsing one takes quadratic time."""
 
 
 def parse_json(content: bytes | str, *, name: str) -> Any:
-    """Return what JSON holds.
+    """Parse JSON, and check its depth, its number of values and its texts.
 
-    Strings are complete texts without half characters, and numbers are as JSON has them. What a number may be is a
-    matter of the field that takes it: a message of pydantic's says which.
+    Texts contain no lone surrogates. The range of a number is checked by the field that receives it, so that
+    pydantic's message names the field.
 
     Args:
         content: text, or bytes in UTF-8 (RFC 8259, section 8.1).
         name: of the JSON, for messages.
 
     Raises:
-        Refusal: it is not JSON, or holds more than that.
+        HTTPError: it is not JSON, or exceeds a limit.
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
@@ -36,6 +37,7 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
         raise bad_request(f"{name} has more than {_MAX_VALUES:,} values; send fewer at a time")
 
     def parse_integer(digits: str) -> int:
+        """Parse an integer, if it has not too many digits."""
         if len(digits) > _MAX_DIGITS:
             raise bad_request(f"{name} has a number of {len(digits):,} digits; send {_MAX_DIGITS:,} at most")
         return int(digits)
@@ -53,6 +55,7 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
 
 
 def _require_max_depth(value: Any, name: str) -> None:
+    """Raise an `HTTPError` if lists and objects are nested too deeply."""
     level, depth = [value], 0
     while level:
         depth += 1
@@ -65,7 +68,7 @@ def _require_max_depth(value: Any, name: str) -> None:
 
 
 def _require_encodable(value: Any, name: str) -> None:
-    """Escapes may write half a character, which is no text and cannot be sent on."""
+    """Raise an `HTTPError` if a text contains a lone surrogate, which JSON escapes can write but UTF-8 cannot."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -73,4 +76,5 @@ def _require_encodable(value: Any, name: str) -> None:
 
 
 def _too_deep(name: str) -> HTTPError:
+    """Build the error for JSON that is nested too deeply."""
     return bad_request(f"{name} has more than {_MAX_DEPTH} lists and objects inside each other; send what is asked for")

@@ -1,4 +1,4 @@
-"""Which languages the models that are served read and write, and what these languages are called."""
+"""Source and target languages of the served translation models, and their English names."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from heedful.data.language_identification import LanguageIdentifier
 
 LanguagePair: TypeAlias = tuple[str, str]
-"""The language that is read, and the one that is written."""
+"""Source and target language."""
 _LANGUAGE_TAG: Final = r"[a-z]{2,3}(?:-[A-Z][a-z]{3})?(?:-(?:[A-Z]{2}|\d{3}))?"
 _MODEL_NAME_PATTERN: Final = re.compile(rf"(?:.*[-_.])?(?P<source>{_LANGUAGE_TAG})-(?P<target>{_LANGUAGE_TAG})")
-"""Models that are called after what they translate, as en-de, multi30k-en-de, en-pt-BR or en-zh-Hant."""
+"""Names of models that contain their languages, as en-de, multi30k-en-de, en-pt-BR or en-zh-Hant."""
 
 
 @final
 @dataclass(frozen=True)
 class ModelLanguages:
-    """Those of a model.
+    """The languages of one model.
 
     Attributes:
-        pairs: that it translates, the first is the one that it is best known for.
-        profiles: by which texts are told apart, as far as its run has kept some.
+        pairs: translation directions, the main one first.
+        profiles: for language identification, if its run has saved some.
     """
 
     pairs: tuple[LanguagePair, ...] = ()
@@ -40,16 +40,17 @@ class ModelLanguages:
 
     @property
     def source(self) -> str | None:
-        """The one that is read, where it is one."""
+        """The source language, if there is exactly one."""
         return _single_language(source for source, _ in self.pairs)
 
     @property
     def target(self) -> str | None:
-        """The one that is written, likewise."""
+        """The target language, if there is exactly one."""
         return _single_language(target for _, target in self.pairs)
 
 
 def _single_language(languages: Iterable[str]) -> str | None:
+    """Return the language if all are the same, else None."""
     distinct = set(languages)
     return distinct.pop() if len(distinct) == 1 else None
 
@@ -57,16 +58,16 @@ def _single_language(languages: Iterable[str]) -> str | None:
 def find_languages(
     predictor: Any, model_settings: ModelSettings, *, name: str, log: Callable[[str], None]
 ) -> ModelLanguages:
-    """Those of a loaded model: what its recipe says of its texts, what settings add, or what its name says.
+    """Determine the languages of a loaded model from its recipe, its settings or its name.
 
     Args:
-        predictor: that was loaded; one that does not translate has none.
-        model_settings: its settings.
+        predictor: loaded model; one that does not translate has no languages.
+        model_settings: of the model.
         name: under which it is served.
-        log: told where they are guessed or not known.
+        log: called if languages are guessed or unknown.
 
     Raises:
-        RecipeError: the settings name a language that the recipe does not.
+        RecipeError: the settings name a language that the recipe does not have.
     """
     from heedful.tasks.translation.translator import Translator
 
@@ -91,14 +92,15 @@ def find_languages(
     if not pairs:
         log(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
-            f"as in heedful serve en-sw={_quote_path(model_settings.run)}, or write source_language and target_language "
+            f"as in heedful serve en-sw={_quote_path(model_settings.run)}, or write source_language and "
+            "target_language "
             "into the table of its training text and train again"
         )
     return ModelLanguages(pairs, _load_profiles(model_settings.run))
 
 
 def _quote_path(run: Path) -> str:
-    """A path as a command line has it, the shortest one."""
+    """Quote the shortest form of a path for a command line."""
     try:
         return shlex.quote(str(run.resolve().relative_to(Path.cwd())))
     except (OSError, ValueError):
@@ -106,7 +108,7 @@ def _quote_path(run: Path) -> str:
 
 
 def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
-    """What the recipe of a run says of the texts that it has learned from; nothing of folders of Hugging Face."""
+    """Return the translation directions in the recipe of a run; empty for a Hugging Face folder."""
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.recipes.parallel_data import list_texts
     from heedful.runs.load import open_run
@@ -124,7 +126,7 @@ def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
 def _apply_settings(
     pairs: Iterable[tuple[str | None, str | None]], model_settings: ModelSettings, *, name: str
 ) -> tuple[LanguagePair, ...]:
-    """Ways with what the settings add, those alone that agree with them and of which both languages are known."""
+    """Fill unknown languages from the settings, and keep the pairs that agree with them and are completely known."""
     configured = model_settings.source_language, model_settings.target_language
     filled = [(source or configured[0], target or configured[1]) for source, target in pairs]
     matching = [
@@ -140,7 +142,7 @@ def _apply_settings(
 
 
 def _names_languages(match: re.Match[str]) -> bool:
-    """Whether what a name ends in are two languages, and not any two words."""
+    """Return whether the two tags in a model's name are different known languages."""
     return (
         bool(parse_language_code(match["source"]))
         and bool(parse_language_code(match["target"]))
@@ -149,6 +151,7 @@ def _names_languages(match: re.Match[str]) -> bool:
 
 
 def _load_profiles(run: Path) -> LanguageIdentifier | None:
+    """Load the language identification profiles of a run, if it has some."""
     from heedful.data.language_identification import LanguageIdentifier
     from heedful.tasks.translation.language_profiles import PROFILES_FILE
 
@@ -156,10 +159,11 @@ def _load_profiles(run: Path) -> LanguageIdentifier | None:
 
 
 def match_language(requested: str, languages: Sequence[str]) -> str | None:
-    """Which of some languages somebody means, who may write it otherwise, as `pt_br`, `deu` or `de-AT`; None if none.
+    """Return which of some languages a tag means, which may be written differently, as `pt_br`, `deu` or `de-AT`; None
+    if it means none of them.
 
-    What is written the same goes first, then what is nearest by script and region; see `find_nearest_tag`. Another script is
-    another language.
+    An equal tag is preferred, then the nearest one by script and region; see `find_nearest_tag`. A different script
+    counts as a different language.
     """
     normalized = requested.lower().replace("_", "-")
     equal = (language for language in languages if language.lower().replace("_", "-") == normalized)
@@ -168,7 +172,10 @@ def match_language(requested: str, languages: Sequence[str]) -> str | None:
 
 @cache
 def language_name(language: str) -> str:
-    """The English name of a language; where Babel is not installed that of the commonest ones, else what was given."""
+    """Return the English name of a language.
+
+    Without Babel, only common languages have one; others are returned unchanged.
+    """
     language_code = parse_language_code(language).code
     try:
         from babel import Locale, UnknownLocaleError

@@ -1,4 +1,4 @@
-"""How a connection ends: what was answered still arrives, and nobody waits for who does not take it."""
+"""A transport that closes connections so that the last answer arrives, within a time limit."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Callable
 from typing import Any, Final, final
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds that a connection which is to end has to take what was answered."""
+"""Seconds that a closing connection has for its last answer to be read."""
 _FLUSH_BYTES: Final = 65_536
-"""Bytes from which on what is written does not wait for more."""
+"""Buffered bytes from which on data is sent without waiting for more."""
 
 
 @final
 class LingeringTransport(asyncio.Transport):
-    """A transport whose end is bounded.
+    """Transport whose `close` delivers pending answers and takes a limited time.
 
-    A socket that is closed while something waits to be read is reset, and then an answer may be lost on its way, as
-    that to a request which is too large. So where more of a request is to come only our side ends, and what comes is
-    left aside until the other side ends too, for a while.
+    Closing a socket that has unread input resets it, which may destroy an answer on its way, such as the one to
+    a request that is too large. So if more of a request is expected, only this side is closed, and input is
+    discarded for a while until the other side closes too.
 
-    The head of an answer and its body are written one behind the other, and sent together: that is one call of the
-    system, and one packet, instead of two.
+    The head and the body of an answer are written separately but sent together, in one system call and one
+    packet.
 
     Args:
-        transport: that writes.
-        loop: of events.
-        expects_input: whether more of a request is to come.
+        transport: that sends.
+        loop: event loop.
+        expects_input: returns whether more of a request is expected.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class LingeringTransport(asyncio.Transport):
         self._buffer_size = 0
 
     def close(self) -> None:
-        """Ends when what was written is taken, or when that takes too long."""
+        """Close when pending data is sent, or abort after `LINGER_SECONDS`."""
         if self.is_closing():
             return
         self._flush()
@@ -56,16 +56,18 @@ class LingeringTransport(asyncio.Transport):
             self._transport.abort()
 
     def cancel_abort_timer(self) -> None:
-        """The other side has ended, or all is over."""
+        """Stop the timer that would abort the connection, because it has ended."""
         if self._abort_timer is not None:
             self._abort_timer.cancel()
 
     def is_closing(self) -> bool:
-        """Whether nothing more is read or written."""
+        """Return whether the connection is closed or about to close."""
         return self._abort_timer is not None or self._transport.is_closing()
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        """Sends, unless this ends, what is written in one turn of the loop at once."""
+        """Send data together with what is written in the same turn of the event loop; ignore it if the connection
+        is closing.
+        """
         if self.is_closing():
             return
         if not self._buffer:
@@ -76,24 +78,25 @@ class LingeringTransport(asyncio.Transport):
             self._flush()
 
     def abort(self) -> None:
-        """Ends at once."""
+        """Close the connection at once."""
         self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Leaves what comes where it is."""
+        """Stop reading from the socket."""
         if not self.is_closing():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Takes what comes."""
+        """Read from the socket again."""
         if not self.is_closing():
             self._transport.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What is known of the socket."""
+        """Return information about the socket."""
         return self._transport.get_extra_info(name, default)
 
     def _flush(self) -> None:
+        """Send the buffered data."""
         pending, self._buffer, self._buffer_size = self._buffer, [], 0
         if pending and not self.is_closing():
             self._transport.write(b"".join(pending))

@@ -1,4 +1,4 @@
-"""From settings to a house: models are loaded, and known by their languages."""
+"""Load the models and indices that the settings name into a registry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda _: None) -> ModelRegistry:
-    """All that the settings name, loaded; the house is ready then.
+    """Load everything that the settings name and return a registry that is ready.
 
     Raises:
-        RecipeError: something cannot be computed where it is to be.
+        RecipeError: something cannot be computed on the device in the settings.
         RunError: a folder is missing or damaged.
     """
     registry = ModelRegistry(settings, {}, {})
@@ -31,12 +31,13 @@ def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda 
 def load_into(
     registry: ModelRegistry, log: Callable[[str], None], build_backend: Callable[[str], InferenceBackend] | None = None
 ) -> None:
-    """Loads what the settings of a house name into it; see `load_registry`.
+    """Load the models and indices of the registry's settings into it; see `load_registry`.
 
     Args:
-        registry: that gets them.
-        log: told what is taken for granted.
-        build_backend: what computes a model of this name; a thread of this process unless given.
+        registry: that receives them.
+        log: called with messages about assumptions.
+        build_backend: returns the backend for a model of this name; by default a scheduler thread in this
+            process.
     """
     settings, build_backend = registry.settings, build_backend or partial(_build_scheduler, registry)
     if settings.threads is not None:
@@ -58,6 +59,7 @@ def load_into(
 
 
 def _build_scheduler(registry: ModelRegistry, name: str) -> InferenceBackend:
+    """Start a scheduler for a model, whose work is counted in the metrics."""
     from heedful.serving.scheduler import Scheduler  # which reads torch
 
     on_batch, on_tokens = partial(registry.metrics.record_batch, name), partial(registry.metrics.count_tokens, name)
@@ -67,6 +69,7 @@ def _build_scheduler(registry: ModelRegistry, name: str) -> InferenceBackend:
 def _load_predictors(
     name: str, model_settings: ModelSettings, settings: ServerSettings, log: Callable[[str], None]
 ) -> list[tuple[str, Any]]:
+    """Load a run and return its predictors by served name: one, or one for each task of a run with several."""
     from heedful.runs.load import load
 
     predictor = load(

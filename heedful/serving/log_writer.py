@@ -1,4 +1,4 @@
-"""The log is written by a thread, so that no answer waits for who reads it, or does not."""
+"""A logging handler with a writer thread, so that slow readers of the log delay no answer."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import time
 from typing import Final, TextIO, final
 
 _MAX_RECORDS: Final = 5_000
-"""Records that wait to be written."""
+"""Maximum number of records that wait to be written."""
 _FLUSH_SECONDS: Final = 1.0
-"""Seconds for what waits in the end."""
+"""Seconds for writing the waiting records at the end."""
 _RETRY_SECONDS: Final = 0.05
-"""Seconds after which a file that takes nothing at the moment, and says so, is tried again."""
+"""Seconds after which writing to a busy non-blocking file is tried again."""
 
 
 @final
 class LogWriter(logging.Handler):
-    """Writes records as lines, in their order.
+    """Logging handler that writes records as lines, in order, from a thread of its own.
 
-    What finds no room among those that wait is left out, and how much that was is told where it is missing.
+    Records that find the queue full are dropped, and a line in their place says how many there were.
 
     Args:
-        stream: where the lines go.
-        max_records: records that wait.
+        stream: to which the lines are written.
+        max_records: that may wait in the queue.
     """
 
     def __init__(self, stream: TextIO, *, max_records: int = _MAX_RECORDS) -> None:
@@ -39,7 +39,7 @@ class LogWriter(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Has a record written, soon."""
+        """Format a record and queue it for writing."""
         try:
             line = self.format(record)
             if self._num_dropped:
@@ -52,7 +52,7 @@ class LogWriter(logging.Handler):
             self.handleError(record)
 
     def flush(self) -> None:
-        """Waits, not for long, until all that came before is written."""
+        """Wait for a limited time until all queued records are written."""
         flushed = threading.Event()
         try:
             self._queue.put(flushed, timeout=_FLUSH_SECONDS)
@@ -61,7 +61,7 @@ class LogWriter(logging.Handler):
         flushed.wait(_FLUSH_SECONDS)
 
     def close(self) -> None:
-        """Writes what waits, as far as somebody reads it."""
+        """Write the queued records, as far as the stream accepts them in a limited time, and stop the thread."""
         try:
             if self._num_dropped:
                 self._queue.put(self._format_drop_notice(), timeout=_FLUSH_SECONDS)
@@ -73,10 +73,12 @@ class LogWriter(logging.Handler):
         super().close()
 
     def _format_drop_notice(self) -> str:
+        """Format the line that says how many records were dropped."""
         message = f"{self._num_dropped:,} records of the log are missing here, since nobody read those before them"
         return self.format(logging.LogRecord("heedful.serving", logging.WARNING, __file__, 0, message, None, None))
 
     def _write_queued(self) -> None:
+        """Write queued lines until the handler is closed."""
         while not self._is_closed:
             match self._queue.get():
                 case str(line):
@@ -87,7 +89,9 @@ class LogWriter(logging.Handler):
                     flushed.set()
 
     def _write(self, line: str) -> None:
-        """Past the stream where it is a file: Python itself would wait for its lock in the end."""
+        """Write a line to the file descriptor if there is one, since at exit Python would wait for the stream's
+        lock.
+        """
         try:
             if self._descriptor is None:
                 self._stream.write(line)
@@ -103,6 +107,7 @@ class LogWriter(logging.Handler):
 
 
 def _get_descriptor(stream: TextIO) -> int | None:
+    """Return the file descriptor of a stream, or None."""
     try:
         return stream.fileno()
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""Memory that requests may take at one time: a budget of bytes, of which each acquires a part and waits for it."""
+"""A budget of memory for decoding, from which requests reserve bytes and wait for them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import decoding_too_large
 
 _POLL_SECONDS: Final = 0.2
-"""Seconds after which whoever waits looks whether its client has left."""
+"""Seconds after which a waiting request checks whether its client has disconnected."""
 
 
 @final
 class MemoryBudget:
-    """Bytes that are reserved before something is decoded, and given back afterwards.
+    """Limits the bytes that all requests together use while they decode their inputs.
 
-    Requests get their bytes in the order in which they ask. A large request therefore waits until there is room for
-    it, and small ones that come later do not pass it.
+    Requests get their bytes in the order of their calls. A large request therefore waits until there is room
+    for it, and small ones that arrive later do not overtake it.
 
     Args:
-        capacity: bytes that are reserved at one time, at most.
+        capacity: bytes that may be reserved at the same time.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,16 +42,16 @@ class MemoryBudget:
 
     @contextmanager
     def reserve(self, size: int, deadline: RequestDeadline, *, name: str) -> Iterator[MemoryReservation]:
-        """Reserve bytes while the block runs; for threads, which wait until there is room.
+        """Reserve bytes while the block runs; a thread that calls this waits until there is room.
 
         Args:
-            size: bytes.
-            deadline: how long the request may wait.
+            size: number of bytes.
+            deadline: until which the request may wait.
             name: what needs the memory, for messages.
 
         Raises:
-            Refusal: the size exceeds the capacity (413), or the term ended (504).
-            Gone: the client has left.
+            HTTPError: the size exceeds the capacity (413), or the deadline has passed (504).
+            ClientDisconnected: the client has disconnected.
         """
         granted = self._enqueue(size, name)
         try:
@@ -70,7 +70,7 @@ class MemoryBudget:
     async def reserve_async(
         self, size: int, deadline: RequestDeadline, *, name: str
     ) -> AsyncIterator[MemoryReservation]:
-        """The same for coroutines, which do not block the event loop."""
+        """Reserve bytes while the block runs, without blocking the event loop; see `reserve`."""
         granted = self._enqueue(size, name)
         try:
             while not granted.done():
@@ -85,6 +85,7 @@ class MemoryBudget:
 
     @contextmanager
     def _release_after(self, size: int) -> Iterator[MemoryReservation]:
+        """Return a reservation's bytes when the block ends."""
         reservation = MemoryReservation(self, size)
         try:
             yield reservation
@@ -92,12 +93,13 @@ class MemoryBudget:
             reservation.reduce(0)
 
     def release(self, size: int) -> None:
-        """Return bytes, and grant them to the requests that wait."""
+        """Return bytes, and grant them to waiting requests."""
         with self._lock:
             self._used -= size
             self._grant_waiting()
 
     def _enqueue(self, size: int, name: str) -> Future[None]:
+        """Queue a request for bytes and return a future that is done when they are granted."""
         if size > self.capacity:
             raise decoding_too_large(size, self.capacity, name=name)
         granted: Future[None] = Future()
@@ -107,6 +109,7 @@ class MemoryBudget:
         return granted
 
     def _grant_waiting(self) -> None:
+        """Grant bytes to waiting requests in order, while there is room."""
         while self._waiting:
             size, granted = self._waiting[0]
             if granted.cancelled():
@@ -120,7 +123,7 @@ class MemoryBudget:
                 granted.set_result(None)
 
     def _cancel_request(self, size: int, granted: Future[None]) -> None:
-        """Give up a place in the queue, or what was granted meanwhile."""
+        """Remove a request from the queue, or return its bytes if they were granted meanwhile."""
         if granted.cancel():
             with self._lock:
                 self._grant_waiting()
@@ -131,16 +134,17 @@ class MemoryBudget:
 
 
 def _poll_interval(deadline: RequestDeadline) -> float:
+    """Return how many seconds to wait before the deadline is checked again."""
     return max(0.0, min(_POLL_SECONDS, deadline.expires_at - time.monotonic()))
 
 
 @final
 class MemoryReservation:
-    """Bytes that one request holds.
+    """Bytes of a memory budget that one request holds.
 
     Args:
-        budget: to which they return.
-        size: how many there are.
+        budget: from which they come.
+        size: number of bytes.
     """
 
     def __init__(self, budget: MemoryBudget, size: int) -> None:
@@ -148,7 +152,7 @@ class MemoryReservation:
         self._size = size
 
     def reduce(self, size: int) -> None:
-        """Keep this many bytes at most, and return the others."""
+        """Keep at most this many bytes, and return the others to the budget."""
         freed = self._size - size
         if freed > 0:
             self._size = size

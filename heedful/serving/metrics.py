@@ -1,4 +1,4 @@
-"""What a server does, in numbers, as Prometheus reads them."""
+"""Metrics of the server in the Prometheus format."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _ROWS_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class HasQueue(Protocol):
-    """What has a queue."""
+    """Protocol of objects with a request queue."""
 
     @property
     def num_waiting(self) -> int:
-        """Requests in it."""
+        """Number of requests in the queue."""
 
 
 @final
 class ServerMetrics:
-    """The numbers of one house; any thread may count.
+    """Prometheus metrics of one server; any thread may update them.
 
     Args:
-        models: whose queues are told, by their names; more may come.
+        models: by name, whose queue lengths are reported; models may be added later.
     """
 
     def __init__(self, models: Mapping[str, HasQueue]) -> None:
@@ -64,36 +64,36 @@ class ServerMetrics:
         self._registry.register(_QueueCollector(models))
 
     def count_request(self, route: str, *, method: str, status: int, seconds: float) -> None:
-        """Counts a request; `route` is a path of ours, never what somebody sent."""
+        """Count an answered request; `route` is the path pattern of a route, never text from a client."""
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def count_rejected_connection(self, status: int) -> None:
-        """Counts a connection that did not come to ask."""
+        """Count a connection that was closed before it sent a request."""
         self._rejected_connections.labels(str(status)).inc()
 
     def record_batch(self, model: str, rows: int) -> None:
-        """Counts texts that a model answers at one time."""
+        """Record how many texts a model computes at the same time."""
         self._rows.labels(model).observe(rows)
 
     def count_tokens(self, model: str, count: int) -> None:
-        """Counts tokens that a model has written."""
+        """Count tokens that a model has generated."""
         self._tokens.labels(model).inc(count)
 
     def render_text(self) -> bytes:
-        """All numbers, in the format of Prometheus."""
+        """Render all metrics in the Prometheus text format."""
         return generate_latest(self._registry)
 
 
 @final
 class _QueueCollector(Collector):
-    """Their lengths when somebody asks."""
+    """Reports the lengths of the models' queues at each scrape."""
 
     def __init__(self, models: Mapping[str, HasQueue]) -> None:
         self._models = models
 
     def collect(self) -> Iterator[Any]:
-        """One number for each model."""
+        """Yield the gauge of waiting requests, with one value for each model."""
         metric = GaugeMetricFamily(
             "heedful_waiting", "Requests that wait for a model, or are being answered by it.", labels=["model"]
         )

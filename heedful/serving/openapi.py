@@ -1,4 +1,4 @@
-"""All that may be asked, described in OpenAPI 3.1 for programs and on a page for people; made of the routes."""
+"""Describe all routes in OpenAPI 3.1, and serve the description with a page that shows it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
     503: "the server is loading or ending; Retry-After says when to ask again",
     504: "no answer within the time that was given",
 }
-"""Statuses other than 200, and what they mean."""
+"""Error statuses and their meanings."""
 _KEY_STATUSES: Final = frozenset({401, 403})
 _PAGE_FILES: Final = {"docs.css": "text/css", "icon.svg": "image/svg+xml"}
 _CONVERTER_PATTERN: Final = re.compile(r":\w+}")
-"""What Starlette wants to know of a part of a path."""
+"""Type of a path parameter in Starlette's syntax, which OpenAPI does not use."""
 _SCHEMA_MODE: Final[JsonSchemaMode] = "validation"
 _DEADLINE_PARAMETER: Final[JsonSchema] = {
     "name": DEADLINE_HEADER,
@@ -49,19 +49,23 @@ _DEADLINE_PARAMETER: Final[JsonSchema] = {
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """The description and its page, which everybody may read."""
+    """Yield the public routes of the API description and its page."""
 
     @cache
     def build_spec() -> JsonSchema:
+        """Build the specification once."""
         return build_specification(collect_routes(registry), requires_key=registry.settings.access.keys is not None)
 
     async def answer_spec(_context: RequestContext) -> Mapping[str, Any]:
+        """Send the OpenAPI description as JSON."""
         return build_spec()
 
     async def answer_page(_context: RequestContext) -> Response:
+        """Send the description as an HTML page."""
         return Response(render_docs_page(build_spec()), media_type="text/html")
 
     async def answer_file(context: RequestContext) -> Response:
+        """Send a file of that page."""
         name = context.request.path_params["name"]
         if name not in _PAGE_FILES:
             raise not_found("the page has no such file")
@@ -78,7 +82,12 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonSchema:
-    """The description of routes; `requires_key` where those that are not free need a key."""
+    """Build the OpenAPI description of routes.
+
+    Args:
+        routes: to describe.
+        requires_key: whether routes that are not public need an API key.
+    """
     models = [model for route in routes for model in (route.request_type, route.response_type) if model is not None]
     inputs = [(model, _SCHEMA_MODE) for model in dict.fromkeys(models)]
     names, definitions = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
@@ -98,7 +107,7 @@ def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonS
 
 
 def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requires_key: bool) -> JsonSchema:
-    """One thing that may be asked."""
+    """Describe one route as an OpenAPI operation."""
     needs_key = requires_key and not route.public
     errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
     operation: JsonSchema = {
@@ -119,10 +128,12 @@ def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requir
 
 
 def _describe_parameter(name: str) -> JsonSchema:
+    """Describe a parameter of a path."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
 def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
+    """Describe the request body of a route."""
     media_schema: JsonSchema = {"schema": names[route.request_type, _SCHEMA_MODE]}
     if route.examples:
         media_schema["examples"] = {
@@ -135,6 +146,7 @@ def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
 
 
 def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
+    """Describe the successful response of a route."""
     if route.response_type is None:
         schema: JsonSchema = {} if route.media_type == "application/json" else {"type": "string"}
     else:
@@ -151,12 +163,13 @@ def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSch
 
 
 def _can_stream(request_type: type[BaseModel]) -> bool:
-    """Whether an answer may be a stream; a message may have the word only to refuse it."""
+    """Return whether requests of this type have a boolean `stream` field; some have one only to reject it."""
     stream = request_type.model_fields.get("stream")
     return stream is not None and bool in (stream.annotation, *get_args(stream.annotation))
 
 
 def _describe_error(route: Route, status: int) -> JsonSchema:
+    """Describe the error response of a route for one status."""
     example = route.format_error(HTTPError(status, "what is wrong"))
     response: JsonSchema = {
         "description": STATUS_DESCRIPTIONS[status],
@@ -168,7 +181,7 @@ def _describe_error(route: Route, status: int) -> JsonSchema:
 
 
 def _infer_schema(example: Any) -> JsonSchema:
-    """What is like an example: objects with the same keys, texts and numbers for texts and numbers."""
+    """Infer a schema from an example: objects with the same keys, strings and integers."""
     match example:
         case Mapping():
             properties = {name: _infer_schema(value) for name, value in example.items()}

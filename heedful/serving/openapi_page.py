@@ -1,4 +1,4 @@
-"""A page that lists all that may be asked, made of its description; it needs no script and no network."""
+"""Render an OpenAPI description as one HTML page that needs no script and no network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INTRODUCTION: Final = (
 
 
 def render_docs_page(specification: Mapping[str, Any]) -> str:
-    """The page of a description."""
+    """Render the page of an OpenAPI description."""
     operations = [
         (operation["tags"][0], method.upper(), path, operation)
         for path, methods in specification["paths"].items()
@@ -44,6 +44,7 @@ def render_docs_page(specification: Mapping[str, Any]) -> str:
 
 
 def _render_operation(specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+    """Render one operation as an expandable section."""
     key = ' <span class="key">needs a key</span>' if operation.get("security") else ""
     head = f'<code><b class="method">{method}</b> {escape(path)}</code> <span class="about">'
     head += f"{escape(operation['summary'])}{key}</span>"
@@ -54,6 +55,7 @@ def _render_operation(specification: Mapping[str, Any], method: str, path: str, 
 def _render_operation_body(
     specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]
 ) -> Iterator[str]:
+    """Yield the HTML of an operation's request, answers and errors."""
     if "requestBody" in operation:
         request_media = operation["requestBody"]["content"]["application/json"]
         yield "<h3>Request</h3>" + _render_fields(specification, request_media["schema"])
@@ -72,12 +74,13 @@ def _render_operation_body(
 
 
 def _render_example(method: str, path: str, value: Any) -> str:
+    """Render an example request."""
     request_json = json.dumps(value, ensure_ascii=False)
     return f"<pre><code>{escape(f'{method} {path}')}\n{escape(request_json)}</code></pre>"
 
 
 def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """The fields of an object and of the objects in it, or what else there is."""
+    """Render the fields of an object and of the objects in a list, or a description of any other value."""
     resolved = _resolve_reference(specification, schema)
     if "properties" not in resolved:
         inner = resolved.get("items")
@@ -98,6 +101,7 @@ def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) 
 
 
 def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema to which a `$ref` points, or the schema itself."""
     if "$ref" in schema:
         target: Mapping[str, Any] = specification["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return target
@@ -105,7 +109,7 @@ def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, An
 
 
 def _format_type(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """What a value is, in words."""
+    """Return the type of a value in words."""
     if "$ref" in schema:
         resolved = _resolve_reference(specification, schema)
         names = ", ".join(resolved.get("properties", {}))

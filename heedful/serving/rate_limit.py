@@ -1,4 +1,4 @@
-"""How often somebody may ask."""
+"""Limit the requests per minute of each client."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from functools import lru_cache
 from typing import Final, final
 
 _MAX_CLIENTS: Final = 10_000
-"""Of whom it is known how often they asked; who asked longest ago is forgotten first."""
+"""Maximum number of clients that are tracked; the one with the oldest request is forgotten first."""
 _SECONDS_PER_MINUTE: Final = 60.0
 _CACHE_SIZE: Final = 1_024
-"""Addresses of which it is remembered what they stand for."""
+"""Number of addresses whose networks are cached."""
 
 
 @final
 class RateLimiter:
-    """So many requests a minute for each who asks: a bucket of tokens, which is full at first and fills again.
+    """Token buckets that limit each client's requests per minute; a bucket starts full.
 
     Args:
-        per_minute: requests; 0 is any number.
-        clock: tells seconds.
+        per_minute: requests that are allowed; 0 means no limit.
+        clock: returns seconds.
     """
 
     def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,7 +34,7 @@ class RateLimiter:
         return len(self._buckets)
 
     def take_token(self, client: str) -> float:
-        """Seconds until somebody may ask again; 0 where that is now, and then it counts."""
+        """Count a request of a client, and return the seconds until it is allowed; 0 if it is allowed now."""
         if not self._per_minute:
             return 0.0
         now = self._clock()
@@ -49,7 +49,7 @@ class RateLimiter:
 
 @lru_cache(_CACHE_SIZE)
 def client_network(address: str) -> str:
-    """Whom an address stands for: itself, or the 64 bits of version 6 that are one household's."""
+    """Return the network that an address counts for: itself, or the /64 block of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The same server on many machines: in replicas of Ray Serve, whose number goes by how much is asked."""
+"""Serve on several machines with autoscaled replicas of Ray Serve."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from heedful.serving.routes import error_response
 from heedful.serving.settings import ServerSettings, load_settings
 
 _RAY_LOGGING: Final = {"enable_access_log": False}
-"""Of Ray; a replica has a line for each request itself, where one is wanted."""
+"""Logging options of Ray; each replica logs its requests itself if the settings say so."""
 
 
 @final
 class Replica:
-    """An ASGI application that opens its house when it is told to begin, as Ray tells it.
+    """ASGI application of one Ray Serve replica, which loads its models at the lifespan startup event.
 
     Args:
-        settings: of the house.
+        settings: of the server.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -47,6 +47,7 @@ class Replica:
             await self._app(scope, receive, send)
 
     async def _handle_lifespan(self, receive: Any, send: Any) -> None:
+        """Load the models at startup, and stop accepting requests at shutdown."""
         assert (await receive())["type"] == "lifespan.startup"
         try:
             await asyncio.to_thread(self._load_models)
@@ -59,11 +60,12 @@ class Replica:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _has_excess_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-        """Whether there are more headers than `protocol` lets in where it speaks HTTP; here Ray does."""
+        """Return whether the headers exceed the limits; Ray speaks HTTP here, so `http_protocol` cannot check it."""
         limits = self._registry.settings.limits
         return len(headers) > limits.headers or sum(len(b"".join(header)) for header in headers) > limits.header_bytes
 
     def _load_models(self) -> None:
+        """Load, warm up and mount the models."""
         from heedful.serving.warmup import warm_up_models
 
         load_into(self._registry, lambda _: None)
@@ -73,7 +75,7 @@ class Replica:
 
 
 def build_deployment(settings: ServerSettings) -> Any:
-    """An application of Ray Serve, to be run by `ray.serve.run`.
+    """Return a Ray Serve application, to be run by `ray.serve.run`.
 
     Raises:
         MissingExtraError: Ray Serve is not installed.
@@ -90,6 +92,7 @@ def build_deployment(settings: ServerSettings) -> Any:
     settings_dict = settings.model_dump(mode="json")
 
     def build_replica() -> Replica:
+        """Build a replica in its own process."""
         return Replica(ServerSettings.model_validate(settings_dict))
 
     deployment = serve.deployment(
@@ -106,10 +109,11 @@ def build_deployment(settings: ServerSettings) -> Any:
 
 
 def build(arguments: Mapping[str, str]) -> Any:
-    """For configurations of Ray Serve: `import_path: heedful.serving.ray_serve:build`, with `args: {config: FILE}`.
+    """Build the application for a Ray Serve config file: `import_path: heedful.serving.spread:build`, with `args:
+    {config: FILE}`.
 
     Raises:
-        RecipeError: no file is named, or what is wrong in it.
+        RecipeError: no file is named, or its content is wrong.
     """
     if set(arguments) != {"config"}:
         raise RecipeError(
@@ -119,10 +123,10 @@ def build(arguments: Mapping[str, str]) -> Any:
 
 
 def serve_on_ray(settings: ServerSettings, log: Callable[[str], None]) -> None:
-    """Serves on the Ray cluster that there is, or one of this machine, until a signal comes.
+    """Serve on the running Ray cluster, or a new local one, until a signal arrives.
 
     Raises:
-        RunError: no replica could begin.
+        RunError: no replica could start.
         MissingExtraError: Ray Serve is not installed.
     """
     application = build_deployment(settings)

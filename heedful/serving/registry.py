@@ -1,4 +1,4 @@
-"""The models that are served, by their names, and what all requests share."""
+"""The loaded models by name, and the objects that all requests share."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ PredictorT = TypeVar("PredictorT")
 
 _END_OF_STREAM: Final = object()
 _FILE_THREADS: Final = 4
-"""Files that are parsed at one time: Python runs one thread at a time, so more would make each slower."""
+"""Threads that parse files. Python runs one thread at a time, so more would make each slower."""
 
 
 @final
 class LoadedModel(Generic[PredictorT]):
-    """One face, which answers many at a time.
+    """A loaded predictor that answers many requests at the same time.
 
     Args:
-        name: under which it is asked for.
-        predictor: that answers.
-        settings: the limits.
-        model_languages: what it translates, as far as that is known.
-        backend: computes what the face asks; a thread of this process unless given.
+        name: under which it is served.
+        predictor: the loaded predictor.
+        settings: with the limits.
+        model_languages: its translation directions, as far as they are known.
+        backend: runs its computations; a scheduler thread in this process by default.
     """
 
     def __init__(
@@ -63,21 +63,20 @@ class LoadedModel(Generic[PredictorT]):
 
     @property
     def language_pair(self) -> tuple[str | None, str | None]:
-        """What it reads and what it writes, each where that is known and one language."""
+        """Its source and target language; each is None if it is unknown or there are several."""
         return self.model_languages.source, self.model_languages.target
 
     @property
     def num_waiting(self) -> int:
-        """Requests that wait for an answer or are being answered."""
+        """Number of requests that wait for an answer or are being answered."""
         return self._queue.num_waiting
 
     async def run(self, deadline: RequestDeadline, work: Callable[[], T]) -> T:
-        """What `work` gives, which asks the face; it runs in a thread, and what it has computed is batched with what
-        others ask at the same time.
+        """Run `work` in a thread and return its result; model calls in it are batched with those of other requests.
 
         Raises:
-            Refusal: too much is waiting, or the term ended.
-            Gone: whoever asked has left.
+            HTTPError: too many requests are waiting, or the deadline has passed.
+            ClientDisconnected: the client has disconnected.
         """
         note_request(model=self.name)
         return await self._queue.run(deadline, self._with_executor(deadline, work))
@@ -85,14 +84,16 @@ class LoadedModel(Generic[PredictorT]):
     async def stream(
         self, deadline: RequestDeadline, work: Callable[[Callable[[Event], None]], object]
     ) -> AsyncIterator[Event]:
-        """What `work` says while it goes on, to the function that it is given."""
+        """Run `work` in a thread and yield the events that it passes to its callback."""
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Any] = asyncio.Queue()
 
         def emit(event: Event) -> None:
+            """Pass an event from the worker thread to the event loop."""
             loop.call_soon_threadsafe(events.put_nowait, event)
 
         def end_stream(future: asyncio.Future[Any]) -> None:
+            """End the stream when the work has ended or was cancelled."""
             events.put_nowait(_END_OF_STREAM)  # however it ended, and if it never began
             _ = future.cancelled() or future.exception()  # whoever left asks for nothing
 
@@ -108,14 +109,16 @@ class LoadedModel(Generic[PredictorT]):
                 deadline.cancel()
 
     def close(self) -> None:
-        """Nothing more is asked: threads end as soon as they have nothing to do."""
+        """Stop accepting requests; the threads end as soon as they are idle."""
         self._queue.close()
         self.backend.close()
 
     def _with_executor(self, deadline: RequestDeadline, work: Callable[[], T]) -> Callable[[], T]:
+        """Wrap `work` so that model calls in it go through the backend, within the deadline."""
         from heedful.tasks.batch_executor import use_executor
 
         def run() -> T:
+            """Run the work with the backend's executor."""
             with use_executor(self.backend.build_executor(deadline)):
                 return work()
 
@@ -123,26 +126,26 @@ class LoadedModel(Generic[PredictorT]):
 
 
 def index_key(name: str) -> str:
-    """Of an index among models, which may have its name."""
+    """Return the key of an index among models, since a model may have the same name."""
     return f"index {name}"
 
 
 @final
 class ModelRegistry:
-    """All that is served.
+    """All models and indices that are served, with the state that their requests share.
 
     Attributes:
-        settings: within which.
-        models: by their names, in the order in which they were given.
-        indices: of passages, likewise; they are asked as models are.
-        state: of the whole.
-        authenticator: lets requests in.
-        decoding_memory: memory for what requests bring, while it is decoded.
+        settings: of the server.
+        models: by name, in the order of the settings.
+        indices: of passages, by name; requests run on them as on models.
+        state: `loading`, `ready` or `ending`.
+        authenticator: checks keys and rate limits.
+        decoding_memory: budget of bytes for decoding what requests send.
         file_queue: threads that parse files.
-        metrics: of what is done.
+        metrics: counters for Prometheus.
 
     Raises:
-        RecipeError: there are to be keys, and their file cannot be read.
+        RecipeError: the file of API keys cannot be read.
     """
 
     def __init__(
@@ -159,25 +162,25 @@ class ModelRegistry:
 
     @property
     def models_and_indices(self) -> Mapping[str, LoadedModel[Any]]:
-        """Models and indices, by names that they share with nobody."""
+        """All models and indices by unique keys."""
         return {**{index_key(name): index for name, index in self.indices.items()}, **self.models}
 
     def find_models(self, predictor_type: type[PredictorT]) -> list[LoadedModel[PredictorT]]:
-        """The models of a kind."""
+        """Return the models whose predictor is of this type."""
         return [model for model in self.models.values() if isinstance(model.predictor, predictor_type)]
 
     def get_model(
         self, predictor_type: type[PredictorT] | tuple[type[Any], ...], name: str | None, *, action: str
     ) -> LoadedModel[Any]:
-        """The model of this name, or the only one of a kind.
+        """Return the model of this name, or the only one of this type if no name is given.
 
         Args:
-            predictor_type: of face.
-            name: under which it is served; none where there is one of the kind.
-            action: what models of the kind do, in words, as `translate`.
+            predictor_type: one type of predictor, or several.
+            name: under which the model is served; may be None if only one model fits.
+            action: what such models do, for messages, as `translate`.
 
         Raises:
-            Refusal: there is none, or there are several and none is named.
+            HTTPError: no model fits, or several do and none is named.
         """
         predictor_types = predictor_type if isinstance(predictor_type, tuple) else (predictor_type,)
         candidates = [model for model in self.models.values() if isinstance(model.predictor, predictor_types)]
@@ -195,7 +198,9 @@ class ModelRegistry:
         return self.models[name]
 
     def require_ready(self) -> None:
-        """`HTTPError` while models are loaded, as after the end of what computed, and when the server is about to end."""
+        """Raise a 503 `HTTPError` unless the models are loaded, their backends run, and the server is not shutting
+        down.
+        """
         if self.state != "ready":
             raise unavailable(self.state)
         if not all(model.backend.is_ready for model in (*self.models.values(), *self.indices.values())):

@@ -1,4 +1,6 @@
-"""The log: a line for each request, and tracebacks of those that failed; what was asked is told only if wanted."""
+"""Log one line for each request, and tracebacks of failures; request contents are logged only if the settings allow
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +23,28 @@ from heedful.serving.settings import ServerSettings
 
 SERVER_LOGGER: Final = logging.getLogger("heedful.serving")
 _LOOP_LOGGER: Final = logging.getLogger("asyncio")
-"""What the event loop says of what nobody has caught."""
+"""Logger through which the event loop reports uncaught exceptions."""
 _SECRET_FIELDS: Final = {"api_key", "apiKey"}
 _MAX_MESSAGE_LENGTH: Final = 2_000
-"""Characters that are told of what was asked."""
+"""Maximum characters of a message in the log."""
 _MIN_REDACTED_LENGTH: Final = 3
-"""Characters of a text that is looked for in messages of errors; shorter ones are in every word."""
+"""Minimum characters of a text that is redacted in error messages; shorter ones occur in every word."""
 
 
 @final
 @dataclass
 class RequestLog:
-    """What the log tells of a request.
+    """What is logged about one request.
 
     Attributes:
-        id: by which an answer names it.
+        id: request id, which the answer names too.
         method: of HTTP.
-        path: as it was sent, without its query.
-        status: of the answer; None where there was none.
+        path: as it was sent, without the query.
+        status: of the answer; None if there was none.
         model: that answered, if one did.
-        key: its name, where keys are asked for.
-        message: the request, as it was understood.
-        started_at: by `time.perf_counter`.
+        key: name of the API key, if keys are required.
+        message: the parsed request.
+        started_at: on the `time.perf_counter` clock.
     """
 
     id: str
@@ -56,11 +58,11 @@ class RequestLog:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Since it began."""
+        """Seconds since the request started."""
         return time.perf_counter() - self.started_at
 
     def to_json(self, *, include_texts: bool) -> Mapping[str, Any]:
-        """All of it, as JSON has it."""
+        """Return the log fields as a JSON object."""
         fields = {
             "id": self.id,
             "method": self.method,
@@ -79,7 +81,7 @@ _CURRENT_REQUEST: Final[ContextVar[RequestLog | None]] = ContextVar("heedful vis
 
 @contextmanager
 def use_request_log(request_log: RequestLog) -> Iterator[None]:
-    """What happens inside belongs to this request."""
+    """Assign everything that is logged within the block to this request."""
     token = _CURRENT_REQUEST.set(request_log)
     try:
         yield
@@ -88,7 +90,7 @@ def use_request_log(request_log: RequestLog) -> Iterator[None]:
 
 
 def note_request(*, model: str | None = None, message: BaseModel | None = None) -> None:
-    """Tells the request under way, if there is one, what became known of it."""
+    """Add the model or the parsed message to the log of the current request, if there is one."""
     request_log = _CURRENT_REQUEST.get()
     if request_log is not None:
         request_log.model = model or request_log.model
@@ -96,23 +98,23 @@ def note_request(*, model: str | None = None, message: BaseModel | None = None) 
 
 
 def log_request(request_log: RequestLog) -> None:
-    """The line of a request."""
+    """Write the log line of a request."""
     SERVER_LOGGER.info("request", extra={"visit": request_log})
 
 
 def log_failure(request_id: str) -> None:
-    """The traceback of the exception at hand, by the request's id."""
+    """Log the traceback of the current exception under a request id."""
     SERVER_LOGGER.error("request %s failed", request_id, exc_info=True, extra={"failed": _CURRENT_REQUEST.get()})
 
 
 def log_event(message: str) -> None:
-    """Something that happened to the server itself, and should not."""
+    """Log a warning about the server itself."""
     SERVER_LOGGER.warning("%s", message)
 
 
 @contextmanager
 def use_server_logging(settings: ServerSettings) -> Iterator[None]:
-    """The log goes to standard error, as the settings say, while this lasts."""
+    """Send the logs to standard error within the block, as the settings say."""
     handler = LogWriter(sys.stderr)
     handler.setFormatter(_LogFormatter(as_json=settings.log == "json", include_texts=settings.log_texts))
     saved = [(logger, logger.level, logger.propagate) for logger in (SERVER_LOGGER, _LOOP_LOGGER)]
@@ -132,7 +134,7 @@ def use_server_logging(settings: ServerSettings) -> Iterator[None]:
 
 @final
 class _LogFormatter(logging.Formatter):
-    """Records as lines of text or of JSON."""
+    """Formats log records as lines of text or of JSON."""
 
     def __init__(self, *, as_json: bool, include_texts: bool) -> None:
         super().__init__()
@@ -140,7 +142,7 @@ class _LogFormatter(logging.Formatter):
         self._include_texts = include_texts
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback has several, unless it is JSON."""
+        """Format a record as one line; a traceback adds lines to it in text form."""
         timestamp = (
             datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         )
@@ -160,6 +162,7 @@ class _LogFormatter(logging.Formatter):
         return " ".join([timestamp, *map(str, values)]) + (f"\n{traceback_text}" if traceback_text else "")
 
     def _format_traceback(self, record: logging.LogRecord) -> str:
+        """Return the traceback of a record, with the texts of the request redacted unless they may be logged."""
         if not record.exc_info or record.exc_info[1] is None:
             return ""
         traceback_text = "".join(traceback.format_exception(record.exc_info[1])).rstrip("\n")
@@ -172,12 +175,14 @@ class _LogFormatter(logging.Formatter):
 
 
 def _format_fields(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields of a request's log line as text."""
     yield from (str(fields.get(name, "-")) for name in ("id", "method", "path", "status"))
     yield f"{fields['ms']} ms"
     yield from (f"{name}={fields[name]}" for name in ("model", "key", "asked") if name in fields)
 
 
 def _format_message(message: BaseModel) -> str:
+    """Return a message as shortened JSON without its API key."""
     fields = message.model_dump(exclude=_SECRET_FIELDS, exclude_defaults=True)
     return json.dumps(fields, ensure_ascii=False, default=lambda value: f"<{type(value).__name__}>")[
         :_MAX_MESSAGE_LENGTH
@@ -185,6 +190,7 @@ def _format_message(message: BaseModel) -> str:
 
 
 def _iter_strings(value: Any) -> Iterator[str]:
+    """Yield all texts in a nested value that are long enough to be redacted."""
     if isinstance(value, str) and len(value) >= _MIN_REDACTED_LENGTH:
         yield value
     elif isinstance(value, Mapping):

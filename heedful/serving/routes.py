@@ -1,4 +1,4 @@
-"""Routes: what may be asked, in which words, and how an answer comes about."""
+"""Routes: path, request and response types, handler, and how errors are turned into responses."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from heedful.serving.registry import ClientDisconnected, ModelRegistry, RequestD
 from heedful.serving.request_log import log_failure, note_request
 
 DEADLINE_HEADER: Final = "heedful-deadline"
-"""The header with the seconds that whoever asks is ready to wait."""
+"""Header with the number of seconds that the client is ready to wait."""
 MAX_INTEGER: Final = 2**31 - 1
-"""Of whole numbers that are asked for, wherever no smaller bound is known: what any tensor holds."""
+"""Largest whole number in requests if no smaller bound is known; every tensor can hold it."""
 MAX_FACTOR: Final = 1_000.0
-"""Of factors and weights that are asked for; larger ones overflow where they are multiplied."""
+"""Largest factor or weight in requests; larger ones overflow in products."""
 _REQUEST_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""Ids of requests that are taken over from clients."""
+"""Request ids of clients that are accepted."""
 _GRACE_SECONDS: Final = 1.0
-"""Seconds behind its deadline after which a request is answered whether or not its work has noticed that."""
+"""Seconds after its deadline when a request is answered even if its work has not stopped."""
 _ID_RNG: Final = random.Random()
 REQUEST_ID_FIELD: Final = "heedful.id"
-"""Where a request says by which id the log knows it."""
+"""Field of the ASGI scope with the request id."""
 
 
 class StrictMessage(BaseModel):
-    """What is asked or answered, as JSON; keys that are not known are refused.
+    """A JSON message of a request or response; unknown keys are rejected.
 
     Abstract.
     """
@@ -47,7 +47,7 @@ class StrictMessage(BaseModel):
 
 
 class LenientMessage(StrictMessage):
-    """A message of a protocol that is older than we are: keys that are not known are left aside.
+    """A JSON message of a third-party protocol; unknown keys are ignored.
 
     Abstract.
     """
@@ -58,13 +58,13 @@ class LenientMessage(StrictMessage):
 @final
 @dataclass(frozen=True)
 class RequestContext:
-    """One request.
+    """One HTTP request with what its handler needs.
 
     Attributes:
-        registry: that is asked.
-        request: as it came.
-        id: by which the log knows it.
-        deadline: how long whoever asked waits.
+        registry: models and shared state.
+        request: the Starlette request.
+        id: request id in the log.
+        deadline: of the request.
     """
 
     registry: ModelRegistry
@@ -75,11 +75,11 @@ class RequestContext:
 
 HandlerResult: TypeAlias = Response | BaseModel | Sequence[BaseModel] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ErrorFormatter: TypeAlias = Callable[[HTTPError], Mapping[str, Any]]
-"""How a refusal reads in the words of a protocol."""
+"""Formats an error for the clients of a protocol."""
 
 
 def openai_error(error: HTTPError) -> Mapping[str, Any]:
-    """As OpenAI's clients read it."""
+    """Format an error as OpenAI's clients read it."""
     error_type = "server_error" if error.status >= 500 else "invalid_request_error"
     return {"error": {"message": error.message, "type": error_type, "param": error.param, "code": error.code}}
 
@@ -87,26 +87,27 @@ def openai_error(error: HTTPError) -> Mapping[str, Any]:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """One thing that may be asked.
+    """One HTTP endpoint.
 
     Attributes:
+        path: with parameter names in braces.
+        handler: called with the request context and, if there is a `request_type`, the parsed message.
+        summary: one line for the list of routes.
         method: of HTTP.
-        path: with names of its parts in braces.
-        handler: what is done; `message` is what was asked, where something is.
-        summary: one line for who reads the list of routes.
-        request_type: what a request must hold, if anything.
-        response_type: what an answer holds; None where that is no JSON.
-        is_list: the answer is a list of these.
-        read_fields: a request's table, before it is checked.
-        key_in_body: who has no key elsewhere may have it in that table, which is `request.state.table` then, too.
-        format_error: how refusals read.
-        unauthorized_status: the status of who has no key.
-        public: who has no key may ask as well.
-        accepts_files: a request may hold a file, and be as large as one.
-        group: under which it is listed.
+        request_type: message that the body must hold, if any.
+        response_type: message of the answer; None if it is not JSON.
+        is_list: whether the answer is a list of these.
+        read_fields: reads the fields of a request before they are validated.
+        key_in_body: whether the API key may be among these fields; they are stored as `request.state.table`
+            then.
+        format_error: formats errors for the clients of this protocol.
+        unauthorized_status: status if the key is missing or unknown.
+        public: whether no key is needed.
+        accepts_files: whether the body may hold a file and be as large as one.
+        group: heading under which the route is listed.
         examples: of requests.
-        media_type: of the answer, where that is no JSON.
-        other_media_types: other media that an answer may have, each with when it has.
+        media_type: of the answer, if that is not JSON.
+        other_media_types: further media types of the answer, each with the condition for it.
     """
 
     path: str
@@ -128,7 +129,7 @@ class Route:
     other_media_types: Sequence[tuple[str, str]] = ()
 
     async def respond(self, registry: ModelRegistry, request: Request) -> Response:
-        """The answer to a request, or why there is none; whoever leaves stops the work."""
+        """Answer a request, turning errors into error responses; the work stops if the client disconnects."""
         request_id = request.scope.get(REQUEST_ID_FIELD) or new_request_id()
         try:
             registry.require_ready()
@@ -142,10 +143,11 @@ class Route:
             return self.build_error_response(to_http_error(error, request_id))
 
     def build_error_response(self, error: HTTPError) -> Response:
-        """A refusal as this protocol has it."""
+        """Build an error response in the format of this route's protocol."""
         return error_response(error, format_error=self.format_error, unauthorized_status=self.unauthorized_status)
 
     async def _run_handler(self, context: RequestContext) -> Response:
+        """Run the handler until it is done, the deadline is over or the client disconnects."""
         message = await self._read_message(context)
         arguments = (context,) if self.request_type is None else (context, message)
         handler_task = asyncio.ensure_future(self.handler(*arguments))
@@ -166,6 +168,7 @@ class Route:
                 handler_task.cancel()
 
     async def _read_message(self, context: RequestContext) -> BaseModel | None:
+        """Read and validate the message of a request; None if the route takes none."""
         is_authorized = self.public or KEY_NAME_FIELD in context.request.scope
         if self.request_type is None and is_authorized:
             return None
@@ -184,10 +187,13 @@ class Route:
         return message
 
     async def _read_raw_fields(self, context: RequestContext) -> Mapping[str, Any]:
+        """Return the fields of a request before validation."""
         return await (self.read_fields or read_json)(context.request)
 
     async def _read_fields_with_key(self, context: RequestContext) -> Mapping[str, Any]:
-        """The table of a request that may have its key there; nothing else is told of it unless it has."""
+        """Return the fields of a request whose API key may be among them; other errors are raised only after the
+        key is accepted.
+        """
         request = context.request
         read_error: HTTPError | None = None
         fields: Mapping[str, Any] = {}
@@ -204,19 +210,19 @@ class Route:
 
 
 def choose_request_id(client_id: str) -> str:
-    """The id by which a request is known: the one that it has, where that may stand in a log, or a new one."""
+    """Return the client's request id if it is safe to log, else a new one."""
     return client_id if _REQUEST_ID_PATTERN.fullmatch(client_id) else new_request_id()
 
 
 def new_request_id() -> str:
-    """By which the log knows a request; not a secret."""
+    """Return a random request id for the log; it is not a secret."""
     return f"{_ID_RNG.getrandbits(128):032x}"
 
 
 def error_response(
     error: HTTPError, *, format_error: ErrorFormatter = openai_error, unauthorized_status: int = 401
 ) -> Response:
-    """A refusal in the words of a protocol, which has a status for who has no key."""
+    """Build the HTTP response for an error in the format of a protocol."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     status = unauthorized_status if error.status == 401 else error.status
     if status == 401:
@@ -225,7 +231,9 @@ def error_response(
 
 
 def to_http_error(error: Exception, request_id: str) -> HTTPError:
-    """Why there is no answer to a request of this number: what a face says of it, or that something here is wrong."""
+    """Convert an exception to an `HTTPError`: a model's complaint about the input becomes 400, everything else is
+    logged and becomes 500.
+    """
     if isinstance(error, HTTPError):
         return error
     is_server_fault = isinstance(error, RunError | MissingExtraError) and not isinstance(error, NoTokenError)
@@ -236,7 +244,7 @@ def to_http_error(error: Exception, request_id: str) -> HTTPError:
 
 
 def render_response(result: HandlerResult) -> Response:
-    """As it is sent."""
+    """Convert the result of a handler to a Starlette response."""
     if isinstance(result, Response):
         return result
     if isinstance(result, BaseModel):
@@ -249,12 +257,12 @@ def render_response(result: HandlerResult) -> Response:
 
 
 async def read_json(request: Request) -> Mapping[str, Any]:
-    """The object in the body of a request; `HTTPError` where it is none."""
+    """Return the JSON object in the body of a request, or raise an `HTTPError`."""
     return parse_json_object(await read_body(request))
 
 
 def parse_json_object(body: bytes) -> Mapping[str, Any]:
-    """The object in a body; `HTTPError` where it is none."""
+    """Parse a body as a JSON object, or raise an `HTTPError`."""
     parsed = parse_json(body, name="the body of the request")
     if not isinstance(parsed, dict):
         raise bad_request("the body of the request is no JSON object")
@@ -262,11 +270,12 @@ def parse_json_object(body: bytes) -> Mapping[str, Any]:
 
 
 async def read_body(request: Request) -> bytes:
-    """All of a body, which is not kept beside what it holds (as `Request.body` would); it can be read once."""
+    """Read the whole body once, without Starlette's cached copy."""
     return b"".join([chunk async for chunk in request.stream()])
 
 
 def _read_timeout(registry: ModelRegistry, request: Request) -> float:
+    """Return the seconds that a request may take, from its deadline header and the server's limit."""
     max_seconds = registry.settings.limits.deadline
     header = request.headers.get(DEADLINE_HEADER)
     if header is None:
@@ -281,6 +290,7 @@ def _read_timeout(registry: ModelRegistry, request: Request) -> float:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
+    """Return when the client disconnects."""
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":

@@ -1,10 +1,10 @@
-"""What requests ask of one model at the same time, answered together.
+"""Continuous batching of the requests to one model.
 
-One thread computes. What is asked waits in its queue: examples that are searched for join a search that runs, at any
-step, and leave it when they are done, when their term is over, or when nobody waits for them; all others are answered
-in batches of like lengths with those that are asked alike. A search that no other may join (with terms, by groups, by
-risk or coverage) is cut into pieces, callers take turns with these, and between two steps of a piece all others get
-theirs.
+One thread computes. Requests wait in its queue. Generation requests join the running batch at any step and
+leave it when they are done, when their deadline is over or when their client disconnects; all other
+requests are answered in batches of similar lengths with requests of the same kind. A search that cannot
+share a running batch (with constraints, diverse groups, minimum Bayes risk or coverage) is split into
+parts; callers take turns with these, and between two steps of a part all other requests are advanced.
 """
 
 from __future__ import annotations
@@ -33,36 +33,40 @@ from heedful.tasks.batch_executor import SearchCall, search_width
 from heedful.tensors import Tokens
 
 _MIN_JOIN_SHARE, _MAX_JOIN_WAIT = 1 / 5, 6
-"""A share of the sentences under way, and the steps that so few wait for others, since to join costs as much as one."""
+"""If fewer examples than this share of the running ones are ready to join, they wait up to `_MAX_JOIN_WAIT` steps for
+others, since joining costs about as much as a step."""
 _IDLE_SECONDS, _BUSY_SECONDS = 1.0, 30.0
-"""Seconds without a question, and with some, after which memory that is free is given back."""
+"""Seconds after which free memory is returned, without requests and with some."""
 _WIDE_BEAM: Final = 8
-"""Rows of a sentence from which on fewer sentences are searched for at one time."""
+"""Beam width from which on fewer sentences are searched for at the same time."""
 _SEPARATE_FACTOR: Final = 2
-"""Times as many rows as texts that are searched for at one time: the most of a search of its own, so that no step of it
-takes long."""
+"""Maximum rows of a separate search, as a multiple of `max_rows`, so that none of its steps takes long."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class _RequestExample:
-    """An example: the caller that asks, and its number there."""
+    """One example of a request, with its index there."""
 
     request: InferenceRequest
     index: int
 
     @property
     def example(self) -> Any:
+        """The encoded example."""
         return self.request.job.examples[self.index]
 
     @property
     def num_tokens(self) -> int:
+        """Number of token ids of the example."""
         return self.request.job.sizes[self.index]
 
 
 @final
 class _QueuedRequest:
-    """What is left to be begun of a caller's questions; `batch_key` is that which they may join, if there is one."""
+    """A request with the examples that have not started yet; `batch_key` names the running batch that they may
+    join, or is None.
+    """
 
     def __init__(self, request: InferenceRequest) -> None:
         self.request = request
@@ -71,11 +75,11 @@ class _QueuedRequest:
 
     @property
     def is_search(self) -> bool:
-        """Whether it asks for a search, and not for a batch."""
+        """Whether it needs a search rather than one forward pass."""
         return isinstance(self.request.job.answer_batch, SearchCall)
 
     def requeue_separately(self, examples: Iterable[_RequestExample]) -> None:
-        """Have places be begun by a search of their own, which is what they turned out to need."""
+        """Put examples back at the front of the queue, to be answered by a search of their own."""
         self.batch_key = None
         self.examples.extendleft(reversed([*examples]))
 
@@ -83,7 +87,7 @@ class _QueuedRequest:
 @final
 @dataclass
 class _RunningBatch:
-    """A search that runs, and whose its sentences are, by their tickets."""
+    """A running search, and its examples by their ids in the batch."""
 
     engine: Engine[Any]
     continuous_batch: ContinuousBatch
@@ -91,7 +95,7 @@ class _RunningBatch:
     steps_to_wait: int = 0
 
     def finish_examples(self, outputs: Sequence[FinishedRequest]) -> None:
-        """Sentences that have ended."""
+        """Hand the results of finished examples to their requests."""
         for output in outputs:
             example = self.examples.pop(output.request_id, None)
             if example is None:
@@ -102,7 +106,7 @@ class _RunningBatch:
                 example.request.set_answer(example.index, list(output.hypotheses))
 
     def report_partials(self) -> None:
-        """Has callers hear what stands there so far."""
+        """Send the token ids generated so far to the requests that listen."""
         request_ids = [
             request_id for request_id, example in self.examples.items() if example.request.job.on_tokens is not None
         ]
@@ -113,12 +117,12 @@ class _RunningBatch:
 
 @final
 class Scheduler:
-    """Answers what several threads ask of one model.
+    """Schedules the computations that several threads request of one model.
 
     Args:
-        max_rows: texts that are searched for at one time, at most.
-        on_batch: told of each step or batch how many texts it had.
-        on_tokens: told how many tokens the best texts have that searches have found.
+        max_rows: texts that are searched for at the same time, at most.
+        on_batch: called with the number of texts of each step or batch.
+        on_tokens: called with the number of tokens of finished texts.
     """
 
     def __init__(
@@ -142,23 +146,24 @@ class Scheduler:
 
     @property
     def is_ready(self) -> bool:
-        """It always can be asked."""
+        """Whether it accepts requests, which is always true."""
         return True
 
     def build_executor(self, deadline: RequestDeadline) -> SchedulerClient:
-        """What a thread asks, which waits until a term is over."""
+        """Return an executor for one thread, whose calls wait until the deadline at most."""
         return SchedulerClient(self.submit, deadline)
 
     def submit(self, request: InferenceRequest) -> None:
-        """Has questions answered."""
+        """Put a request into the queue."""
         self._inbox.put(request)
 
     def close(self) -> None:
-        """Ends the thread; what waits fails."""
+        """Stop the thread; waiting requests fail."""
         self._inbox.put(None)
         self._thread.join(timeout=10)
 
     def _run_loop(self) -> None:
+        """Schedule and compute until the scheduler is closed."""
         with torch.inference_mode():
             while self._receive_requests():
                 try:
@@ -171,21 +176,23 @@ class Scheduler:
                     self._fail_all(error, (*self._separate_examples,))
 
     def _return_free_memory(self, min_interval: float) -> None:
-        """Gives back memory that is free, where that was not done for so long."""
+        """Return free memory to the system, unless that was done within the last `min_interval` seconds."""
         now = time.monotonic()
         if now - self._pages_returned_at >= min_interval:
             trim_malloc()
             self._pages_returned_at = now
 
     def _fail_all(self, error: BaseException, examples: Sequence[_RequestExample] = ()) -> None:
-        """Tell whoever waits, but for the search of its own that is under way, unless its places are given."""
+        """Fail all requests except those of the separate search under way, unless its examples are given."""
         for request in [*self._iter_shared_requests(), *(example.request for example in examples)]:
             request.fail(error)
         self._queue.clear()
         self._running.clear()
 
     def _receive_requests(self) -> bool:
-        """Takes in what has come, waiting for it where there is nothing to do; False when all is to end."""
+        """Move new requests into the queue, waiting for one if there is no work; return False when the scheduler is
+        to stop.
+        """
         if self._is_closing:
             return False
         idle = not self._queue and not self._running and not self._separate_examples
@@ -207,15 +214,17 @@ class Scheduler:
         return True
 
     def _iter_requests(self) -> Iterator[InferenceRequest]:
+        """Yield every request, those of the separate search included."""
         yield from self._iter_shared_requests()
         yield from (example.request for example in self._separate_examples)
 
     def _iter_shared_requests(self) -> Iterator[InferenceRequest]:
+        """Yield the requests that are queued or in a running batch."""
         yield from (queued.request for queued in self._queue)
         yield from (example.request for batch in self._running.values() for example in batch.examples.values())
 
     def _drop_finished(self) -> None:
-        """Whoever waits no longer frees its places."""
+        """Remove the requests that are over from the queue and the running batches."""
         over_requests = {request for request in self._iter_requests() if request.is_over}
         for request in over_requests:
             request.expire()
@@ -230,7 +239,7 @@ class Scheduler:
         self._running = {key: batch for key, batch in self._running.items() if batch.examples}
 
     def _admit_examples(self) -> None:
-        """Lets examples join the searches that run, one of each caller in turn, while there is room."""
+        """Let queued examples join running batches while there is room, one of each request in turn."""
         free_rows: dict[tuple[int, int], int] = {}
         groups: dict[SearchCall[Any], list[_RequestExample]] = {}
         candidates = deque(queued for queued in self._queue if queued.batch_key is not None)
@@ -251,7 +260,10 @@ class Scheduler:
                 _isolate_errors(chunk, partial(self._start_examples, search_call))
 
     def _count_free_rows(self, key: tuple[int, int]) -> int:
-        """Sentences that may join a search now; wide beams are fewer, and few wait a step for others to come along."""
+        """Return how many sentences may join a batch now.
+
+        Wide beams take more room, and a few sentences wait some steps for others to join with them.
+        """
         capacity = max(1, min(self._max_rows, _WIDE_BEAM * self._max_rows // key[1]))
         if (batch := self._running.get(key)) is None:
             return capacity
@@ -264,7 +276,7 @@ class Scheduler:
         return num_free
 
     def _start_examples(self, search_call: SearchCall[Any], examples: Sequence[_RequestExample]) -> None:
-        """Has examples join a search; callers whose examples need one of their own are answered by `_run_next_batch`."""
+        """Add examples to a running batch; those with constraints go back to the queue for a search of their own."""
         search = search_call.incremental_search
         assert search is not None
         state, request = search_call.start_search([example.example for example in examples])
@@ -292,7 +304,7 @@ class Scheduler:
         batch.report_partials()
 
     def _step_batches(self) -> None:
-        """One token of every sentence of every search that runs."""
+        """Generate one token of every sentence in every running batch."""
         for key, batch in [*self._running.items()]:
             self.on_batch(len(batch.examples))
             try:
@@ -307,7 +319,7 @@ class Scheduler:
             batch.report_partials()
 
     def _queued_entries(self, requests: Iterable[InferenceRequest]) -> list[_QueuedRequest]:
-        """Those of questions, which come back where all of their examples had begun."""
+        """Return the queue entries of requests, adding new ones for requests whose examples have all started."""
         entries = {caller.request: caller for caller in self._queue}
         for request in requests:
             if request not in entries:
@@ -317,10 +329,10 @@ class Scheduler:
         return [entries[request] for request in requests]
 
     def _run_next_batch(self, *, between_steps: bool = False) -> None:
-        """One batch of like lengths of a caller, with all that is asked alike; callers take turns.
+        """Answer one batch of similar lengths, of the next request in turn and those of the same kind.
 
         Args:
-            between_steps: of a search of its own, which no other one interrupts.
+            between_steps: whether a separate search is under way, so that no other one may start.
         """
         candidates = (queued for queued in self._queue if queued.batch_key is None and queued.examples)
         head = next((queued for queued in candidates if not (between_steps and queued.is_search)), None)
@@ -349,6 +361,7 @@ class Scheduler:
         _isolate_errors(batch, partial(self._answer_batch, answer_batch))
 
     def _answer_batch(self, answer_batch: Any, examples: Sequence[_RequestExample]) -> None:
+        """Answer the examples by one forward pass or by a separate search."""
         inputs = [example.example for example in examples]
         if not isinstance(answer_batch, SearchCall):
             _set_answers(examples, list(answer_batch(inputs)))
@@ -368,9 +381,10 @@ class Scheduler:
         request: GenerationRequest,
         examples: Sequence[_RequestExample],
     ) -> Sequence[Sequence[Hypothesis]]:
-        """By a search of their own, which ends when nobody waits for it."""
+        """Search for examples outside the running batches; the search ends when no request waits for it."""
 
         def step(tokens: Tokens, state: State) -> tuple[Any, State]:
+            """Advance all other requests, then run one step of this search."""
             self._advance_others()
             return search_call.engine.step(tokens, state)
 
@@ -378,7 +392,7 @@ class Scheduler:
         return search_call.search.decode_request(step, state, request).hypotheses
 
     def _advance_others(self) -> None:
-        """A step of every search that others joined, and a batch, while a search of its own is under way."""
+        """Run a step of every running batch, and one other batch, during a separate search."""
         try:
             if self._receive_requests():
                 self._drop_finished()
@@ -389,17 +403,20 @@ class Scheduler:
             self._fail_all(error)
 
     def _count_tokens(self, results: Iterable[Sequence[Hypothesis]]) -> None:
+        """Report the number of tokens of the best hypotheses."""
         self.on_tokens(sum(len(hypotheses[0].ids) for hypotheses in results if hypotheses))
 
 
 def batch_key(answer_batch: Any) -> tuple[int, int] | None:
-    """Which search that runs examples may join: that of their engine with as many rows; None where there is none."""
+    """Return the key of the running batch that examples may join, which is their engine and number of rows; None if
+    they may join none.
+    """
     search = answer_batch.incremental_search if isinstance(answer_batch, SearchCall) else None
     return None if search is None else (id(answer_batch.engine), search_width(search))
 
 
 def _plan_batches(examples: Sequence[_RequestExample]) -> list[list[_RequestExample]]:
-    """Batches of like lengths, by the bounds of the first caller."""
+    """Group examples into batches of similar lengths, by the bounds of the first request."""
     job = examples[0].request.job
     lengths = np.array([example.num_tokens for example in examples], dtype=np.int64)
     plan = batch_by_length(lengths, max_tokens=job.batch_tokens, max_rows=job.max_rows)
@@ -407,7 +424,9 @@ def _plan_batches(examples: Sequence[_RequestExample]) -> list[list[_RequestExam
 
 
 def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Sequence[_RequestExample]], None]) -> None:
-    """Answers examples together; where that fails, each caller's by themselves, so that one's fault is its own."""
+    """Answer examples together; if that fails, answer those of each request separately, so that an error affects
+    only the request that causes it.
+    """
     try:
         answer(examples)
         return
@@ -425,5 +444,6 @@ def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Seque
 
 
 def _set_answers(examples: Sequence[_RequestExample], answers: Sequence[Any]) -> None:
+    """Give each example's answer to its request."""
     for example, answer in zip(examples, answers, strict=True):
         example.request.set_answer(example.index, answer)

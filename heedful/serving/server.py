@@ -1,4 +1,4 @@
-"""A server in this process: from settings to a listening socket, to models that answer, and to its end."""
+"""Run an HTTP server in this process: open a socket, load the models, and shut down in order."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from heedful.serving.startup import ModelLoader, close_models
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _POLL_SECONDS: Final = 0.02
-"""Seconds after which it is looked again whether all is done."""
+"""Seconds between checks of a condition."""
 _CLOSE_SECONDS: Final = 3.0
-"""Seconds for what remains when no answer is waited for any more."""
+"""Seconds for closing what remains after the last answer."""
 _BACKLOG: Final = 1_024
 _EXTRA_FILES: Final = 512
-"""That are open besides connections."""
+"""Open files besides those of connections."""
 
 
 @final
 class HTTPServer(uvicorn.Server):
-    """Serves a house until it is told to end, by a signal where it runs in the main thread.
+    """Uvicorn server that serves a registry until a signal (in the main thread) or `request_stop` ends it.
 
-    The first signal lets what is under way be answered, and tells who asks later to come again; the second one ends at
+    The first signal lets running requests finish and answers 503 to new ones; the second ends the process at
     once.
     """
 
@@ -51,13 +51,13 @@ class HTTPServer(uvicorn.Server):
         self._registry = registry
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens; a house that was served before is open again."""
+        """Start to listen; a registry that was served before becomes ready again."""
         if self._registry.state == "ending":
             self._registry.state = "ready"
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """No new connections; those that are here get their answers while there is time."""
+        """Accept no new connections, finish running requests within the drain time, then close everything."""
         self._registry.state = "ending"
         for server in self.servers:
             server.close()
@@ -75,13 +75,16 @@ class HTTPServer(uvicorn.Server):
             connection.transport.abort()
 
     def request_stop(self) -> None:
-        """Has it end soon, from any thread."""
+        """Ask the server to shut down soon; callable from any thread."""
         self._registry.state = "ending"
         self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Our end is no failure, so signals are not raised again behind it."""
+        """Handle signals while the server runs.
+
+        Unlike uvicorn's method, it does not raise them again afterwards, since this shutdown is not a failure.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -93,28 +96,30 @@ class HTTPServer(uvicorn.Server):
                 signal.signal(signal_number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came."""
+        """Shut down on the first signal, and end the process on the second."""
         if self.should_exit:
             os._exit(128 + sig)
         self.request_stop()
 
     @property
     def _is_busy(self) -> bool:
+        """Whether a request is arriving or being answered."""
         connections: Any = self.server_state.connections
         return bool(self.server_state.tasks) or any(connection.is_busy for connection in connections)
 
     async def _wait_until(self, condition: Callable[[], bool], *, timeout: float) -> None:
+        """Wait until a condition holds, but at most `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not condition() and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_SECONDS)
 
 
 def build_server(registry: ModelRegistry, app: ServerApp | None = None) -> HTTPServer:
-    """That listens as the settings say, once it `run`s.
+    """Build a server that listens as the settings say once it is `run`.
 
     Args:
         registry: that is served.
-        app: that leads to it, as soon as it does; at once unless given.
+        app: that routes to it; by default one whose routes are mounted already.
     """
     settings = registry.settings
     connection_limiter = ConnectionCounter(settings)
@@ -144,19 +149,19 @@ def build_server(registry: ModelRegistry, app: ServerApp | None = None) -> HTTPS
 
 
 def run_server(settings: ServerSettings, log: Callable[[str], None]) -> bool:
-    """Listens at once, answers when the models are loaded and warm, and goes on until a signal ends it.
+    """Listen at once, answer when the models are loaded and warm, and run until a signal.
 
-    Whoever asks before is told to come again.
+    Earlier requests are answered with 503.
 
     Args:
-        settings: of all.
-        log: told what is served, and where.
+        settings: of the server.
+        log: called with what is served, and where.
 
     Returns:
-        Whether nothing is computed any more.
+        Whether all worker threads have ended.
 
     Raises:
-        RecipeError: the address cannot be had, or something cannot be served.
+        RecipeError: the address cannot be used, or something cannot be served.
         RunError: a folder is missing or damaged.
     """
     registry = ModelRegistry(settings, {}, {})
@@ -174,10 +179,10 @@ def run_server(settings: ServerSettings, log: Callable[[str], None]) -> bool:
 
 
 def open_socket(settings: ServerSettings) -> socket.socket:
-    """A socket at the address of the settings.
+    """Open a listening socket at the address in the settings.
 
     Raises:
-        RecipeError: it cannot be had.
+        RecipeError: the address cannot be used.
     """
     host, port = settings.host.strip("[]"), settings.port
     try:
@@ -197,12 +202,12 @@ def open_socket(settings: ServerSettings) -> socket.socket:
 
 
 def get_port(server: Any) -> int:
-    """On which it listens."""
+    """Return the port on which a server listens."""
     return int(server.servers[0].sockets[0].getsockname()[1])
 
 
 def _raise_file_limit(num_connections: int) -> None:
-    """Lets the process have a file for each connection, of which some systems allow it few unless it asks."""
+    """Raise the process's limit of open files, so that each connection can have one."""
     if sys.platform == "win32":
         return
     from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
@@ -214,5 +219,6 @@ def _raise_file_limit(num_connections: int) -> None:
 
 
 def _format_url(server_socket: socket.socket) -> str:
+    """Return the URL of a listening socket."""
     host, port = server_socket.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

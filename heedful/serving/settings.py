@@ -1,4 +1,4 @@
-"""What is served, where, and within which limits: a TOML file, and options that change it."""
+"""Settings of the server: models, address and limits, from a TOML file and command-line options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ShortName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 def _split_names(value: Any) -> Any:
-    """A text is a list of names with commas between them, as one is written on a command line."""
+    """Split a comma-separated text, as on a command line, into a list of names; return other values unchanged."""
     return [name.strip() for name in value.split(",")] if isinstance(value, str) else value
 
 
@@ -30,89 +30,91 @@ NameList = Annotated[tuple[ShortName, ...], Field(strict=False), BeforeValidator
 
 
 class ModelSettings(Config):
-    """One model, and what computes it."""
+    """One served model, and how it is computed."""
 
     run: InputPath
-    """run folder, or a folder of Hugging Face"""
+    """run folder, or a Hugging Face folder"""
     task: ShortName | None = None
-    """of runs with several tasks: which one"""
+    """name of the task, for runs with several tasks"""
     engine: EngineName | None = None
-    """what computes, as --engine of other commands"""
+    """engine that computes, as --engine of other commands"""
     adapter: InputPath | None = None
-    """what is put on the model, as --adapter"""
+    """adapter that is loaded onto the model, as --adapter"""
     source_language: ShortName | None = None
-    """of a translation model whose recipe does not say it: what it reads, as `en`"""
+    """source language of a translation model whose recipe does not name it, as `en`"""
     target_language: ShortName | None = None
-    """likewise, what it writes"""
+    """target language, likewise"""
 
 
 class IndexSettings(Config):
-    """An index of passages."""
+    """One served index of passages."""
 
     folder: InputPath
-    """that `heedful index` has written"""
+    """folder that `heedful index` has written"""
 
 
 class ServerLimits(Config):
-    """How much is done for anybody."""
+    """Limits on what the server does for one request, one client, or all of them."""
 
     body: PositiveInt = 2_000_000
-    """bytes of a request"""
+    """maximum bytes of a request"""
     file: PositiveInt = 20_000_000
-    """bytes of a file that is to be translated or looked at"""
+    """maximum bytes of a file that is sent"""
     bodies: PositiveInt = 2**28
-    """bytes of the bodies of all requests, while they arrive and are answered; one of up to 64 kB does not count"""
+    """maximum bytes of the bodies of all requests together, until they are answered; bodies of up to 64 kB do not
+    count"""
     decoding: PositiveInt = 2**30
-    """bytes of memory in which pictures, sounds, clips and files are decoded at one time, for all requests together"""
+    """maximum bytes of memory for decoding pictures, sounds, clips and files, for all requests together"""
     characters: PositiveInt = 20_000
-    """of all texts of a request"""
+    """maximum characters of all texts of a request"""
     batch: PositiveInt = 256
-    """texts of a request"""
+    """maximum texts of a request"""
     alternatives: Annotated[int, Field(ge=0)] = 10
-    """answers to a text, besides the best"""
+    """maximum answers to a text besides the best one"""
     tokens: PositiveInt = 2_048
-    """that are written for a text"""
+    """maximum tokens that are generated for a text"""
     header_bytes: PositiveInt = 32_768
-    """of all headers"""
+    """maximum bytes of all headers"""
     headers: PositiveInt = 100
-    """of a request"""
+    """maximum headers of a request"""
     connections: PositiveInt = 1_000
-    """that are open at one time"""
+    """maximum open connections"""
     connections_per_address: PositiveInt = 400
-    """of these, from one address that is no proxy"""
+    """maximum open connections from one address that is not a proxy"""
     queue: PositiveInt = 512
-    """requests that wait for a model, or are being answered by it"""
+    """maximum requests that wait for a model or are being answered by it"""
     rows: PositiveInt = 64
-    """texts that a model answers at one time"""
+    """maximum texts that a model answers at the same time"""
     deadline: PositiveSeconds = 60.0
-    """seconds for an answer; a request may ask for less"""
+    """maximum seconds for an answer; a request may ask for less"""
     arrival: PositiveSeconds = 20.0
-    """seconds in which a request must have arrived"""
+    """seconds in which a request must have arrived completely"""
     idle: PositiveSeconds = 15.0
     """seconds that a connection without a request stays open"""
     drain: PositiveSeconds = 30.0
-    """seconds in which what is under way is finished when the server ends"""
+    """seconds for finishing running requests when the server shuts down"""
     rate: Annotated[int, Field(ge=0)] = 0
-    """requests a minute of one key, or of one address where there are no keys; 0 is any number"""
+    """maximum requests per minute of one key, or of one address if there are no keys; 0 means no limit"""
 
 
 class AccessSettings(Config):
-    """Who may ask."""
+    """Who may send requests."""
 
     keys: InputPath | None = None
-    """file of API keys, as `heedful serve --new-key` writes it; without one, everybody may ask"""
+    """file of API keys, as `heedful serve --new-key` writes it; without one, no key is needed"""
     hosts: NameList = ()
-    """names by which the server may be asked for, as in translate.example.org; without any, its own address, and what
-    this machine calls itself"""
+    """host names of the server, as translate.example.org; the default is its own address and the name of this
+    machine"""
     origins: NameList = ()
-    """pages that may ask from a browser (CORS), as in https://example.org; * is all"""
+    """web origins that may send requests from a browser (CORS), as https://example.org; * allows all"""
     proxies: NameList = ()
-    """addresses and networks of proxies, as in 10.0.0.1 or 10.0.0.0/8, that are believed who asks through them
-    (X-Forwarded-For) and how (X-Forwarded-Proto)"""
+    """addresses and networks of proxies, as 10.0.0.1 or 10.0.0.0/8, whose X-Forwarded-For and X-Forwarded-Proto headers
+    are trusted"""
 
     @field_validator("proxies")
     @classmethod
     def _check_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        """Validate the addresses and networks of proxies."""
         for network in proxies:
             try:
                 ipaddress.ip_network(network)
@@ -122,64 +124,65 @@ class AccessSettings(Config):
 
 
 class RaySettings(Config):
-    """Replicas of Ray Serve (`heedful serve --ray`)."""
+    """Number and resources of Ray Serve replicas (`heedful serve --ray`)."""
 
     replicas: PositiveInt = 1
-    """that there are; with `most`, the fewest"""
+    """number of replicas; with `most`, the minimum"""
     most: PositiveInt | None = None
-    """that there may be; how many there are goes by how much is asked"""
+    """maximum number of replicas; with it, the number follows the load"""
     ongoing: PositiveInt = 32
-    """requests for each replica that are aimed at, where their number changes"""
+    """target number of running requests for each replica, if their number follows the load"""
     cpus: Annotated[float, Field(gt=0)] = 1.0
-    """of a replica"""
+    """CPU cores of each replica"""
     gpus: Annotated[float, Field(ge=0)] = 0.0
-    """of a replica"""
+    """GPUs of each replica"""
 
     @field_validator("most")
     @classmethod
     def _check_max_replicas(cls, max_replicas: int | None, info: ValidationInfo) -> int | None:
+        """Check that `max_replicas` is at least `replicas`."""
         if max_replicas is not None and max_replicas < info.data.get("replicas", 1):
             raise ValueError("must be at least ray.replicas")
         return max_replicas
 
 
 class ServerSettings(Config):
-    """All of it."""
+    """All settings of the server."""
 
     models: dict[ShortName, ModelSettings] = Field(default_factory=dict)
-    """what is served, by the names under which it is asked for"""
+    """models, by the names under which they are served"""
     indices: dict[ShortName, IndexSettings] = Field(default_factory=dict)
-    """indices of passages, likewise"""
+    """indices of passages, by name"""
     host: ShortName = "127.0.0.1"
-    """address on which the server listens; 0.0.0.0 is every one"""
+    """address on which the server listens; 0.0.0.0 means every address"""
     port: Annotated[int, Field(ge=0, le=65_535)] = 5000
-    """0 takes a free one"""
+    """port on which the server listens; 0 takes a free one"""
     device: ShortName | None = None
-    """where to compute (cpu, cuda, cuda:1); a GPU where there is one"""
+    """where to compute (cpu, cuda, cuda:1); by default a GPU if there is one"""
     threads: PositiveInt | None = None
-    """CPU threads, of each process that computes"""
+    """CPU threads of each process that computes"""
     processes: Annotated[int, Field(ge=0)] | None = None
-    """that compute beside the one that speaks HTTP, each with all models and threads of its own; with 0 that one
-    computes itself. Unless given, two on a CPU of several cores, and else none"""
+    """worker processes that compute besides the HTTP process, each with all models and its own threads; with 0, the
+    HTTP process computes. The default is two on a CPU with several cores, else 0"""
     page: bool = True
-    """show the page at /"""
+    """serve the web page at /"""
     log: Literal["text", "json", "none"] = "text"
-    """a line for each request, on standard error"""
+    """format of the log, one line for each request on standard error"""
     log_texts: bool = False
-    """tell in the log what was asked, which may be private"""
+    """log the contents of requests, which may be private"""
     limits: ServerLimits = ServerLimits()
-    """how much is done for anybody"""
+    """limits of the server"""
     access: AccessSettings = AccessSettings()
-    """who may ask"""
+    """who may send requests"""
     ray: RaySettings = RaySettings()
-    """on how many machines, with --ray"""
+    """Ray Serve replicas, with --ray"""
 
 
 def load_settings(path: Path | None, overrides: Sequence[str], model_options: Mapping[str, Any]) -> ServerSettings:
-    """The settings of a TOML file, if there is one, with models that were `model_options` and what the command line says.
+    """Load the settings from a TOML file, if there is one, with models and options of the command line.
 
     Raises:
-        RecipeError: what is wrong, a sentence each.
+        RecipeError: the settings are wrong; one sentence for each mistake.
     """
     source = "command line" if path is None else str(path)
     file_settings = {} if path is None else resolve_paths(_read_toml(path), ServerSettings, path.parent)
@@ -197,11 +200,12 @@ def load_settings(path: Path | None, overrides: Sequence[str], model_options: Ma
 
 
 def to_toml(settings: ServerSettings) -> str:
-    """As a TOML file has them, defaults included."""
+    """Return the settings as TOML text, defaults included."""
     return toml.format_document(settings.model_dump(mode="json", exclude_none=True))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    """Read and parse a TOML file; raise a `RecipeError` if that fails."""
     text = ""
     try:
         text = read_text(path, max_bytes=LARGEST_RECIPE).removeprefix("\ufeff")

@@ -1,4 +1,4 @@
-"""Answers that grow, as server-sent events: how they begin, and what is told last, whoever ends them."""
+"""Streamed answers as server-sent events: how they start, and which event ends them in each case."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EventT = TypeVar("EventT")
 @final
 @dataclass(frozen=True, kw_only=True)
 class EventFormat(Generic[EventT]):
-    """How a protocol writes what a stream tells.
+    """How a protocol writes the events of a stream.
 
     Attributes:
-        event: something that was said.
-        error: why there is no more, which is told last.
-        end: what stands behind all that was said.
+        event: formats one event.
+        error: formats the error that ends a stream.
+        end: text behind the last event.
     """
 
     event: Callable[[EventT], str]
@@ -44,9 +44,9 @@ async def stream_response(
     *,
     event_format: EventFormat[EventT],
 ) -> Response:
-    """What `work` says, event by event.
+    """Run `work` and stream the events that it emits.
 
-    What goes wrong before the first event is refused as ever, with a status; later, a last event tells of it.
+    An error before the first event becomes an HTTP error response; a later one becomes the last event.
     """
     events: AsyncIterator[EventT] = model.stream(context.deadline, work)
     first = await anext(events)
@@ -56,6 +56,7 @@ async def stream_response(
 async def _format_events(
     context: RequestContext, first_event: EventT, events: AsyncIterator[EventT], event_format: EventFormat[EventT]
 ) -> AsyncGenerator[str, None]:
+    """Yield the formatted events, and an error event if the work fails."""
     try:
         yield event_format.event(first_event)
         async for event in events:
@@ -70,7 +71,9 @@ async def _format_events(
 
 @final
 class _EventStreamResponse(StreamingResponse):
-    """Ends the work for a stream when the stream ends, and tells why where that was not the work's own end."""
+    """Streaming response that cancels its work when the stream ends, and sends an error event if the work did not
+    end by itself.
+    """
 
     def __init__(
         self, context: RequestContext, body: AsyncGenerator[str, None], format_error: Callable[[HTTPError], str]
@@ -85,11 +88,13 @@ class _EventStreamResponse(StreamingResponse):
         has_more = False
 
         async def send_and_track(message: Message) -> None:
+            """Send a message, and remember whether more will follow."""
             nonlocal has_more
             has_more = message["type"] == "http.response.start" or message["more_body"]
             await send(message)
 
         async def send_error(error: HTTPError) -> None:
+            """Send an error event as the last part of the body."""
             content = self._format_error(error).encode(self.charset)
             await send({"type": "http.response.body", "body": content, "more_body": False})
 

@@ -1,4 +1,4 @@
-"""How a server begins and ends beside its event loop: a thread loads models, and threads are left in the end."""
+"""Start and end of a server outside its event loop: a thread loads the models, and the worker threads are closed."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.settings import ServerSettings
 
 _DEFAULT_PROCESSES: Final = 2
-"""Processes that compute on a CPU, unless the settings say how many."""
+"""Default number of worker processes on a CPU."""
 _CLOSE_SECONDS: Final = 5.0
-"""Seconds for threads to end in which nothing waits for an answer, and for processes, which are killed before."""
+"""Seconds that threads have to end when no answer is awaited; worker processes are killed before."""
 
 
 @final
 class ModelLoader:
-    """Models are loaded and warmed up while the server already tells who asks to come again.
+    """Loads and warms up the models in a thread, while the server already answers 503.
 
     Args:
-        registry: that gets them.
-        app: that leads to them then.
-        address: where they are asked, for whoever started the server.
-        log: told what is served.
-        on_failure: called when there will be no models.
+        registry: that receives the models.
+        app: that gets their routes afterwards.
+        address: of the server, for the log.
+        log: called with what is served.
+        on_failure: called if loading fails.
 
     Attributes:
-        error: why not.
+        error: why loading failed, or None.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class ModelLoader:
         self._thread = threading.Thread(target=self.run, name="heedful loading", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Start the loading thread."""
         self._thread.start()
 
     def run(self) -> None:
-        """What the thread does."""
+        """Load, warm up and mount the models, then set the server ready; keep the error if that fails."""
         from heedful.serving.warmup import warm_up_models  # which reads torch
 
         try:
@@ -78,6 +78,7 @@ class ModelLoader:
             self._log("ready")
 
     def _load_models(self) -> None:
+        """Load the models in this process or in worker processes, as the settings say."""
         settings = self._registry.settings
         num_processes = choose_num_processes(settings)
         if settings.processes is not None:
@@ -91,7 +92,7 @@ class ModelLoader:
 
 
 def choose_num_processes(settings: ServerSettings) -> int:
-    """How many processes compute: as many as the settings say, or two on a CPU of several cores."""
+    """Return how many worker processes compute: the number in the settings, or two on a CPU with several cores."""
     if settings.processes is not None:
         return settings.processes
     from heedful.runs.device import find_device  # which reads torch
@@ -100,9 +101,9 @@ def choose_num_processes(settings: ServerSettings) -> int:
 
 
 def close_models(registry: ModelRegistry) -> bool:
-    """Closes models; whether all threads have ended that computed.
+    """Close all models, and return whether their threads have ended in time.
 
-    Python would wait for others before it ends, as long as they take to see that nobody waits for them.
+    Python would otherwise wait at exit for threads whose work is not wanted any more.
     """
     registry.file_queue.close()
     for model in (*registry.models.values(), *registry.indices.values()):
@@ -114,9 +115,11 @@ def close_models(registry: ModelRegistry) -> bool:
 
 
 def _has_live_threads() -> bool:
+    """Return whether threads of this package are still running."""
     return any(thread.name.startswith("heedful ") for thread in threading.enumerate())
 
 
 def _describe_model(name: str, model: LoadedModel[object]) -> str:
+    """Describe a served model in one line: its name, type and languages."""
     languages = " to ".join(language for language in model.language_pair if language is not None)
     return f"{name}: {type(model.predictor).__name__}" + (f", {languages}" if languages else "")

@@ -1,4 +1,4 @@
-"""Who asks where proxies stand between, which say for whom; of anybody else that is not believed."""
+"""Read the client's address and scheme from the headers of trusted proxies."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from starlette.datastructures import Headers
 from heedful.serving.settings import AccessSettings
 
 _MAX_HOPS: Final = 20
-"""Of a chain of proxies, the nearest that are looked at."""
+"""Maximum number of addresses of a proxy chain that are read, the nearest ones."""
 _CACHE_SIZE: Final = 1_024
-"""Addresses that are not read anew."""
+"""Number of parsed addresses that are cached."""
 _SCHEMES: Final = ("http", "https")
 
 _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -22,13 +22,13 @@ _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @final
 class TrustedProxies:
-    """Those that are believed.
+    """Addresses of proxies whose forwarding headers are trusted.
 
-    Each proxy of a chain adds the address that it was asked from. Whoever asks may have sent some himself, so they are
-    read from the nearest on, as far as it is a proxy of ours that says so.
+    Each proxy of a chain appends the address from which it was called. A client may have sent false addresses
+    itself, so the chain is read from the nearest proxy on, as long as the proxies are trusted.
 
     Args:
-        access: with their addresses and networks.
+        access: settings with the addresses and networks of the proxies.
     """
 
     def __init__(self, access: AccessSettings) -> None:
@@ -39,7 +39,9 @@ class TrustedProxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def apply_headers(self, scope: Any, headers: Headers) -> Any:
-        """A request of ASGI as a proxy was asked, if it comes from one."""
+        """Return an ASGI scope with the client's address and scheme from the forwarding headers, if the request
+        comes from a trusted proxy.
+        """
         nearest = (scope.get("client") or ("",))[0]
         if nearest not in self:
             return scope
@@ -49,7 +51,7 @@ class TrustedProxies:
         return {**scope, "client": (address, 0), **scheme_field}
 
     def _find_client(self, nearest: str, chain: Sequence[str]) -> tuple[str, int]:
-        """The first address from the right that is no proxy of ours, and how many of ours stand behind it."""
+        """Return the first untrusted address from the right of the chain, and how many trusted proxies follow it."""
         address, num_passed = nearest, 0
         for hop in reversed(chain):
             parsed = _parse_address(_strip_port(hop))
@@ -63,17 +65,17 @@ class TrustedProxies:
 
 
 def _split_header(headers: Headers, name: str) -> list[str]:
-    """What proxies have added one behind the other."""
+    """Return the comma-separated values of a header as one list."""
     return [item.strip() for value in headers.getlist(name) for item in value.split(",") if item.strip()]
 
 
 def _select_scheme(schemes: Sequence[str], num_passed: int) -> str | None:
-    """What the same proxy said of how it was asked that told the client's address; some keep what another said."""
+    """Return the scheme that the outermost trusted proxy reported; some proxies keep the values of earlier ones."""
     return schemes[max(0, len(schemes) - 1 - num_passed)].lower() if schemes else None
 
 
 def _strip_port(hop: str) -> str:
-    """An address without a port, which some add."""
+    """Return an address without its port, which some proxies append."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
@@ -81,6 +83,7 @@ def _strip_port(hop: str) -> str:
 
 @lru_cache(_CACHE_SIZE)
 def _parse_address(address: str) -> _IPAddress | None:
+    """Parse an IP address, or return None; IPv4-mapped IPv6 becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

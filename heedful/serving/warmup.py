@@ -1,4 +1,4 @@
-"""The first request of each model, so that nobody who asks pays for what is made only once."""
+"""Send each model a first request, so that no client waits for one-time initialisation."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WARM_UP_SECONDS: Final = 600.0
 
 
 def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
-    """Asks every model and index of a house for something tiny, the way in which requests ask.
+    """Send a tiny request to every model and index, through the same path as client requests.
 
     Args:
         registry: with its models.
-        log: told which model said that it cannot answer that.
+        log: called if a model cannot answer the request.
 
     Raises:
-        RecipeError: a model is of a kind that no route asks.
+        RecipeError: a model is of a type that no route serves.
     """
     for name, model in (*registry.models.items(), *registry.indices.items()):
         request = _build_warm_up(name, model.predictor)
@@ -34,7 +34,7 @@ def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
 
 
 def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:
-    """A request that a face answers."""
+    """Return a tiny request to a predictor, as a function without arguments."""
     warm_up = next(
         (capability.warm_up for capability in list_capabilities(predictor) if capability.warm_up is not None), None
     )

@@ -1,4 +1,4 @@
-"""Threads that work for requests, and how many requests may wait for one."""
+"""Thread pools that work for requests, with a limit on how many may wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 @final
 class WorkQueue:
-    """Requests that wait for a thread, or that one works for.
+    """A thread pool with a limit on the requests that wait or are worked for.
 
     Args:
         name: of the threads.
-        threads: that work at one time, at most.
-        max_requests: requests that wait or are worked for.
+        threads: number of threads.
+        max_requests: requests that may wait or be worked for at the same time.
     """
 
     def __init__(self, name: str, *, threads: int, max_requests: int) -> None:
@@ -31,23 +31,24 @@ class WorkQueue:
 
     @property
     def num_waiting(self) -> int:
-        """Requests that wait, or are worked for."""
+        """Number of requests that wait or are worked for."""
         return self._count
 
     async def run(self, deadline: RequestDeadline, work: Callable[[], T]) -> T:
-        """What `work` gives, which runs in a thread.
+        """Run `work` in a thread and return its result.
 
         Raises:
-            Refusal: too much is waiting, or the term ended before the work began.
-            Gone: the client has left.
+            HTTPError: too many requests wait, or the deadline has passed before the work started.
+            ClientDisconnected: the client has disconnected.
         """
         with self.reserve_slot():
             return await asyncio.wrap_future(self.submit(deadline, work))
 
     def submit(self, deadline: RequestDeadline, work: Callable[[], T]) -> Future[T]:
-        """Have a thread work, as soon as one is free, for a request that has a place."""
+        """Submit `work` to the threads, for a request that has a slot."""
 
         def run_if_wanted() -> T:
+            """Run the work, unless the deadline is over."""
             deadline.raise_if_over()
             return work()
 
@@ -55,7 +56,7 @@ class WorkQueue:
 
     @contextmanager
     def reserve_slot(self) -> Iterator[None]:
-        """Wait, or be worked for, while the block runs; `HTTPError` where too many do."""
+        """Hold one slot of the queue during the block; raise an `HTTPError` if all are taken."""
         if self._count >= self._max_requests:
             raise queue_full()
         self._count += 1
@@ -65,5 +66,5 @@ class WorkQueue:
             self._count -= 1
 
     def close(self) -> None:
-        """Begin nothing more; threads end as soon as they have nothing to do."""
+        """Start no more work; the threads end as soon as they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)

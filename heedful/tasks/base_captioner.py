@@ -1,4 +1,4 @@
-"""Models that say what they see, whatever it is: the face that they share, its lines, and its scores."""
+"""Base class of captioning predictors, their line format, and caption metrics."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from heedful.tensors import SOURCE, GridLayout, as_mapping
 
 Features = TypeVar("Features")
 CaptionInput: TypeAlias = Any
-"""Whatever a face looks at: a file, or what it holds."""
+"""An input to caption: a file, or its content."""
 
 
 @dataclass(frozen=True)
 class CaptionResult:
-    """What is said of something.
+    """Captions of one input.
 
     Attributes:
-        name: the file, or a number where there is none.
-        candidates: best first.
+        name: the file, or the input's number.
+        candidates: captions, best first.
     """
 
     name: str
@@ -53,13 +53,15 @@ class CaptionResult:
 
     @property
     def text(self) -> str:
-        """The best one."""
+        """The best caption."""
         return self.candidates[0].text
 
 
 @dataclass(frozen=True)
 class CaptionAttention:
-    """Where a caption looks: weights of each token, its end last, as the slots lie: [T, frames], [T, rows, columns]."""
+    """Attention weights of each caption token, its end last, in the shape of the slots: [T, frames] or [T, rows,
+    columns].
+    """
 
     tokens: tuple[str, ...]
     weights: Float[np.ndarray, "T ..."]
@@ -67,7 +69,7 @@ class CaptionAttention:
 
 @dataclass(frozen=True)
 class NumberedInput(Generic[Features]):
-    """Something as it is kept, its number, and a caption of it."""
+    """Features of an input, its number, and the ids of a caption."""
 
     features: Features
     number: int
@@ -77,12 +79,12 @@ class NumberedInput(Generic[Features]):
 @final
 @dataclass(frozen=True)
 class CaptionSearchCall(SearchCall[NumberedInput[Features]]):
-    """Captions by one way to search.
+    """Search call that generates captions.
 
     Attributes:
-        target: the side that is written.
-        length: how long they may become.
-        build_source: a batch of what is seen.
+        target: the target side of the model.
+        length: length limits of captions.
+        build_source: builds the source batch of some inputs.
     """
 
     target: DecoderTarget
@@ -90,7 +92,7 @@ class CaptionSearchCall(SearchCall[NumberedInput[Features]]):
     build_source: Callable[[Sequence[NumberedInput[Features]]], Any] = field(compare=False)
 
     def start_search(self, batch: list[NumberedInput[Features]]) -> tuple[State, Wish]:
-        """Behind what is seen."""
+        """Encode the inputs and return the decoding state and the request."""
         requests = [
             TargetRequest(self.length.max_tokens(1), item.number, min_tokens=self.length.min_tokens(1))
             for item in batch
@@ -108,21 +110,21 @@ class CaptionSearchCall(SearchCall[NumberedInput[Features]]):
     attentive="has_attention",
 )
 class BaseCaptioner(Predictor, Generic[Features]):
-    """A model with its vocabulary, which says what it sees.
+    """A captioning model with its tokenizer.
 
-    Abstract: what is seen, and how, belongs to the task.
+    Abstract: the task defines the inputs and their features.
 
     Attributes:
-        input_noun: what it looks at, in one word.
-        figure_view: the figure (`heedful.inspection.figures`) that shows what was looked at, word by word.
+        input_noun: noun for an input, such as "picture".
+        figure_view: figure (`heedful.inspection.figures`) that shows the attention of each word.
 
     Args:
-        model: in evaluation mode.
-        tokenizer: of captions.
-        search: how captions are looked for unless a call says otherwise.
-        length: how long they may become; what is seen counts as one token.
-        longest: tokens of the longest caption, its end included; None where there is none.
-        generation: what `search` and `length` were made of.
+        model: the model in evaluation mode.
+        tokenizer: tokenizer of captions.
+        search: default search algorithm.
+        length: length limits of captions; an input counts as one token.
+        longest: tokens of the longest caption, its end included; None if unlimited.
+        generation: config that `search` and `length` were built from.
     """
 
     input_noun: ClassVar[str]
@@ -147,19 +149,19 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     @abstractmethod
     def extract_features(self, input_value: CaptionInput) -> Features:
-        """What is kept of a file, or of what it holds; `DataError` where it cannot be seen."""
+        """Extract the features of an input; raise `DataError` if it cannot be read."""
 
     @abstractmethod
     def build_source(self, features: Sequence[Features]) -> Any:
-        """What the model reads of several, where the model is."""
+        """Build the model's source batch from the features of several inputs, on its device."""
 
     @abstractmethod
     def build_axis(self, input_value: CaptionInput, features: Features) -> MapAxis:
-        """How the slots of one lie, to be looked at."""
+        """Return the axis of an input's slots for inspection."""
 
     @abstractmethod
     def render_picture(self, input_value: CaptionInput) -> Picture | None:
-        """What one sees, as a picture; None where there is nothing to be seen."""
+        """Return a picture of the input for people; None if there is nothing to show."""
 
     def caption(
         self,
@@ -170,17 +172,17 @@ class BaseCaptioner(Predictor, Generic[Features]):
         first: int = 1,
         together: int = 32,
     ) -> list[CaptionResult]:
-        """Captions, in the order of what is shown.
+        """Caption inputs, in their order.
 
         Args:
-            shown: files, or what they hold; a single file is a list of one.
-            search: instead of its own.
-            length: likewise.
-            first: number of the first one, its source of chance when sampling.
-            together: how many are looked at together.
+            shown: files, or their content; a single file is a list of one.
+            search: search algorithm instead of the default.
+            length: length limits instead of the default.
+            first: number of the first input, which selects its random stream when sampling.
+            together: inputs that are processed together.
 
         Raises:
-            DataError: a file is missing or damaged, or is of no kind that is known.
+            DataError: a file is missing or damaged, or its type is unknown.
             MissingExtraError: the package that decodes it is not installed.
         """
         algorithm, limits = search or self.search, length or self.length
@@ -203,21 +205,23 @@ class BaseCaptioner(Predictor, Generic[Features]):
         return captions
 
     def score(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[ForcedScore]:
-        """Log-probabilities of given captions; `DataError` where something or its caption cannot be read."""
+        """Return the log-probabilities of given captions; raise `DataError` if an input or its caption cannot be
+        read.
+        """
         return run_batched(self._encode_pairs(pairs), self._score_batch, size=_unit_size, batch_tokens=together)
 
     def attend(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[CaptionAttention]:
-        """Where given captions look, token by token: the mean over heads of the last attention to what is seen.
+        """Return where the tokens of given captions attend: the mean over heads of the last cross-attention.
 
         Raises:
-            DataError: something or its caption cannot be read.
-            RecipeError: the model begins with what it sees and never looks at it again.
+            DataError: an input or its caption cannot be read.
+            RecipeError: the model has no attention to its input.
         """
         return run_batched(self._encode_pairs(pairs), self._attend_batch, size=_unit_size, batch_tokens=together)
 
     @property
     def has_attention(self) -> bool:
-        """Whether there is attention to what is seen."""
+        """Whether the model has attention to its input."""
         return bool(self._cross_attention_paths)
 
     def inspect(
@@ -228,10 +232,10 @@ class BaseCaptioner(Predictor, Generic[Features]):
         search: SearchStrategy | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Everything the model looks at while it says what it sees, or while it reads a given caption of it.
+        """Record everything the model attends to while it captions an input, or reads a given caption of it.
 
         Raises:
-            DataError: what is shown or the caption cannot be read.
+            DataError: the input or the caption cannot be read.
             RecipeError: no such layer or head.
         """
         features = self.extract_features(shown)
@@ -251,12 +255,12 @@ class BaseCaptioner(Predictor, Generic[Features]):
         )
 
     def line_format(self) -> CaptionLineFormat:
-        """A file a line."""
+        """Return the line format with one file per line."""
         return CaptionLineFormat(self, self.search, self.length)
 
     @final
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; the source is a file."""
+        """Inspect a captioning request, whose source is a file."""
         search = self.search
         if request.max_tokens is not None:
             raise RecipeError("--tokens: belongs to language models; leave it out")
@@ -266,9 +270,11 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     @property
     def _cross_attention_paths(self) -> list[str]:
+        """Paths of the modules that attend to the input."""
         return [path for path, site in find_attention_sites(self.model).items() if site.declaration.kind == "cross"]
 
     def _encode_pairs(self, pairs: Sequence[tuple[CaptionInput, str]]) -> list[NumberedInput[Features]]:
+        """Extract the features and encode the given caption of each pair."""
         items: list[NumberedInput[Features]] = []
         for number, (input_value, text) in enumerate(pairs, 1):
             is_same = number > 1 and input_value is pairs[number - 2][0]  # captions of one thing follow each other
@@ -277,12 +283,15 @@ class BaseCaptioner(Predictor, Generic[Features]):
         return items
 
     def _build_batch_source(self, batch: Sequence[NumberedInput[Features]]) -> Any:
+        """Build the source batch of some numbered inputs."""
         return self.build_source([item.features for item in batch])
 
     def _score_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[ForcedScore]:
+        """Score a batch of given captions."""
         return self.target.score_texts(self.model, self._build_batch_source(batch), [each.ids for each in batch])
 
     def _attend_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[CaptionAttention]:
+        """Yield the attention of each given caption in a batch."""
         if not self.has_attention:
             raise RecipeError(f"this model begins with the {self.input_noun} and never looks at it again")
         path = self._cross_attention_paths[-1]
@@ -306,7 +315,9 @@ class BaseCaptioner(Predictor, Generic[Features]):
 @final
 @dataclass(frozen=True)
 class CaptionLineFormat(LineFormat[str, CaptionResult]):
-    """A file a line, and its caption; with several for each, lines of file, caption and score, between tabs."""
+    """Line format of one file per line with its caption; with `several`, tab-separated lines of file, caption and
+    score.
+    """
 
     chunk_size: ClassVar[int] = 256
 
@@ -316,18 +327,18 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
     all_candidates: bool = False
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
-        """The names of files; `DataError` where there is none."""
+        """Return the file names; raise `DataError` for an empty line."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 raise DataError(f"{source_name}:{number}: names no {self.captioner.input_noun}; leave the line out")
             yield line
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[CaptionResult]:
-        """Captions."""
+        """Caption the files."""
         return self.captioner.caption(inputs, search=self.search, length=self.length, first=start)
 
     def to_json(self, answer: CaptionResult) -> dict[str, Any]:
-        """All candidates."""
+        """Return all candidates as JSON data."""
         return {
             self.captioner.input_noun: answer.name,
             "caption": answer.text,
@@ -335,7 +346,7 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
         }
 
     def format_answer(self, answer: CaptionResult) -> str:
-        """The best one, or all."""
+        """Format the best caption, or all of them."""
         if not self.all_candidates:
             return f"{escape_cell(answer.name)}\t{escape_cell(answer.text)}\n"
         return "".join(
@@ -346,7 +357,7 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
 def evaluate_captions(
     captioner: BaseCaptioner[Any], examples: Iterable[tuple[CaptionInput, Sequence[str]]], *, search: SearchStrategy
 ) -> dict[str, float]:
-    """BLEU-4 and CIDEr-D of captions; what cannot be seen is left out, and so is what has no captions."""
+    """Compute BLEU-4 and CIDEr-D of generated captions; unreadable inputs and inputs without captions are skipped."""
     inputs, references = [], []
     for input_value, captions in examples:
         try:
@@ -361,9 +372,10 @@ def evaluate_captions(
 
 
 def name_input(input_value: CaptionInput, number: int) -> str:
-    """A file by its name, what is no file by its number."""
+    """Return the name of a file, or the number of an input without a file."""
     return str(input_value) if isinstance(input_value, str | Path) else str(number)
 
 
 def _unit_size(_: NumberedInput[Any]) -> int:
+    """Return 1, the size of every input."""
     return 1

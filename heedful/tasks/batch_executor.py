@@ -1,4 +1,4 @@
-"""What faces ask of searches, so that what several callers ask of one model may grow side by side."""
+"""Search calls of predictors, and executors that batch the calls of several threads."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ Example = TypeVar("Example")
 Output = TypeVar("Output")
 
 TokenCallback: TypeAlias = Callable[[int, Sequence[int]], None]
-"""Told of an example, by its number, the ids of the best text so far, whenever there is more of it."""
+"""Called with an example's index and the ids of its best text so far, whenever there are more of them."""
 
 
 @dataclass(frozen=True)
 class SearchCall(ABC, Generic[Example]):
-    """Looks for the texts of examples by a search.
+    """A search on one engine that generates the texts of a batch of examples.
 
-    Finders that are equal ask one engine in one way, so the examples of several callers may stand beside each other:
-    in a batch, or, where the search is one whose sentences come and go, in a search that goes on already.
+    Examples of several callers with equal search calls may share a batch, or join a running search if it supports that.
 
-    Abstract: which examples there are is a matter of faces.
+    Abstract: subclasses define the examples.
 
     Attributes:
-        engine: that is asked.
-        search: how.
+        engine: the engine to decode with.
+        search: the search algorithm.
     """
 
     engine: Engine[Any]
@@ -44,22 +43,24 @@ class SearchCall(ABC, Generic[Example]):
 
     @abstractmethod
     def start_search(self, batch: list[Example]) -> tuple[State, GenerationRequest]:
-        """The state behind their sources, and what is asked for them."""
+        """Return the initial decoding state of the examples and the generation request."""
 
     @final
     def __call__(self, batch: list[Example]) -> Hypotheses:
-        """What is found for each."""
+        """Return the hypotheses found for each example."""
         return self.search.decode_request(self.engine.step, *self.start_search(batch)).hypotheses
 
     @final
     @property
     def incremental_search(self) -> BatchableSearch | None:
-        """The search, where its sentences may come and go, but for those of requests with terms."""
+        """The search if sentences can join and leave it while it runs, else None; requests with lexical constraints
+        cannot use it.
+        """
         return self.search if isinstance(self.search, GreedySearch | SamplingSearch | BeamSearch) else None
 
 
 def search_width(search: BatchableSearch) -> int:
-    """Rows of each sentence."""
+    """Return the number of decoder rows for each sentence."""
     match search:
         case BeamSearch(width=width):
             return width
@@ -72,15 +73,15 @@ def search_width(search: BatchableSearch) -> int:
 @final
 @dataclass(frozen=True)
 class BatchJob(Generic[Example, Output]):
-    """Examples that are to be answered, as `run_batched` has them.
+    """Examples to be answered in batches; see `run_batched`.
 
     Attributes:
-        examples: encoded.
-        answer_batch: answers a batch; equal ones answer alike.
-        sizes: ids of each example.
-        batch_tokens: ids that are read at one time, with padding.
-        max_rows: examples that are, at most.
-        on_tokens: of texts that grow, if anybody listens.
+        examples: encoded examples.
+        answer_batch: answers a batch; equal objects answer alike.
+        sizes: number of ids of each example.
+        batch_tokens: padded ids in a batch.
+        max_rows: examples in a batch at most.
+        on_tokens: called with the tokens of texts that are being generated.
     """
 
     examples: Sequence[Example]
@@ -92,14 +93,16 @@ class BatchJob(Generic[Example, Output]):
 
 
 class BatchExecutor(Protocol):
-    """Answers what several threads ask of one model at the same time."""
+    """Protocol of executors that answer the concurrent requests of several threads on one model together."""
 
     def run_job(self, job: BatchJob[Any, Any]) -> list[Any]:
-        """To the examples, in their order."""
+        """Answer the examples of a job, in their order."""
         ...
 
     def stream_example(self, search_call: SearchCall[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
-        """The ids of the best text so far of one example, whenever there is more of it, and its best hypothesis."""
+        """Yield the ids of one example's best text so far, whenever there are more of them, and finally its best
+        hypothesis.
+        """
         ...
 
 
@@ -108,7 +111,7 @@ _EXECUTOR: Final[ContextVar[BatchExecutor | None]] = ContextVar("company", defau
 
 @contextmanager
 def use_executor(executor: BatchExecutor) -> Iterator[None]:
-    """Whatever faces ask of models in this thread is answered together with what others ask."""
+    """Context manager in which predictors of this thread run their batches through an executor."""
     token = _EXECUTOR.set(executor)
     try:
         yield
@@ -117,20 +120,20 @@ def use_executor(executor: BatchExecutor) -> Iterator[None]:
 
 
 def current_executor() -> BatchExecutor | None:
-    """That of this thread."""
+    """Return this thread's executor; None if it has none."""
     return _EXECUTOR.get()
 
 
 def run_streaming(
     search_call: SearchCall[Example], batch: list[Example], on_tokens: TokenCallback, *, numbers: Sequence[int]
 ) -> Any:
-    """What is found for each, while somebody listens to how it grows; a search that cannot be heard is silent.
+    """Generate the texts of a batch and report new tokens to a callback; searches that cannot stream report none.
 
     Args:
-        search_call: of the texts.
-        batch: some examples.
-        on_tokens: is told.
-        numbers: of the examples, by which that is.
+        search_call: the search.
+        batch: the examples.
+        on_tokens: called with an example's number and its tokens so far.
+        numbers: number of each example, for the callback.
     """
     search, (state, request) = search_call.incremental_search, search_call.start_search(batch)
     if search is None or request.constraints is not None:
@@ -153,9 +156,9 @@ def run_streaming(
 
 
 def stream_one(search_call: SearchCall[Example], example: Example) -> Iterator[Sequence[int] | Hypothesis]:
-    """A text as it is written: the ids of the best so far, whenever there is more of it, and then the best hypothesis.
+    """Yield the ids of the best text so far while it is generated, and finally the best hypothesis.
 
-    What greedy search and sampling have written stays; the best of a beam may become another one.
+    Ids of greedy search and sampling never change; the best text of a beam may be replaced by another.
     """
     if (executor := current_executor()) is not None:
         yield from executor.stream_example(search_call, example)
@@ -177,8 +180,8 @@ def stream_one(search_call: SearchCall[Example], example: Example) -> Iterator[S
 
 
 def stream_ids(search_call: SearchCall[Example], example: Example) -> Generator[int, None, Hypothesis]:
-    """The ids of one text as they come, with the one that ends it, and then what was found; by greedy search or
-    sampling, whose ids stay.
+    """Yield the ids of one text as they are generated by greedy search or sampling, the end id included, and return
+    the hypothesis.
     """
     assert isinstance(search_call.search, GreedySearch | SamplingSearch), (
         "the ids of other searches change until the end"

@@ -1,4 +1,4 @@
-"""A page of what was seen and what is said of it, with what was looked at word by word."""
+"""A web page of pictures or clips with their generated captions and the attention of each word."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MAX_PIXELS, _DISPLAY_WIDTH = 480, 240
 
 @dataclass(frozen=True)
 class _CaptionEntry:
-    """A caption, and below it what was looked at, or what was seen alone."""
+    """A caption with a drawing of the input and of its attention."""
 
     name: str
     caption: str
     drawing: str
 
     def to_html(self) -> str:
-        """Well-formed elements."""
+        """Return the entry as well-formed HTML elements."""
         return (
             f'<h2>{escape_page_text(self.caption)}</h2><p class="note">{escape_page_text(self.name)}</p>'
             f"<figure>{self.drawing}</figure>"
@@ -35,12 +35,12 @@ class _CaptionEntry:
 def build_caption_page(
     captioner: BaseCaptioner[Any], inputs: Sequence[CaptionInput], *, search: SearchStrategy | None = None
 ) -> str:
-    """The page, which needs nothing but a browser.
+    """Caption inputs and return a self-contained web page of them.
 
     Args:
-        captioner: says what is seen.
-        inputs: as `BaseCaptioner.caption` takes it.
-        search: instead of its own.
+        captioner: the captioning model.
+        inputs: inputs as `BaseCaptioner.caption` takes them.
+        search: search algorithm instead of the captioner's own.
 
     Raises:
         DataError: a file cannot be read.
@@ -54,7 +54,7 @@ def build_caption_page(
 
 
 def _draw_input(captioner: BaseCaptioner[Any], input_value: CaptionInput, caption: str) -> str:
-    """What was seen, and behind it what each word looked at, where there is attention."""
+    """Draw the input, and what each word attended to if the model has attention."""
     picture = captioner.render_picture(input_value)
     image_html = (
         ""

@@ -1,7 +1,7 @@
-"""What is said of things that are seen, whatever they are: examples with several captions.
+"""Corpora of inputs with several captions each, such as pictures or video clips.
 
-What is seen is stored once, however many captions it has: an example of a corpus is one thing with all its captions,
-each with its end, one behind the other. What training plans are captions (`split_by_caption`), which share what is seen.
+An example of a corpus is one input with all its captions, each with its end, one after the other, so that each input is
+stored once. The training examples are single captions (`split_by_caption`), which share the features of their input.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from heedful.errors import DataError
 
 NUMBER_SIDE: Final = "numbers"
 INPUT_SIDE: Final = "pictures"
-"""What is seen: one picture, or the frames of a clip."""
+"""Corpus side of the inputs: one picture, or the frames of a clip."""
 CAPTION_SIDE: Final = "captions"
 
 
 class HasCaptions(Protocol):
-    """Something that is seen, and all that is said of it."""
+    """Protocol of examples with several captions."""
 
     @property
     def captions(self) -> tuple[str, ...]:
-        """Each of them right."""
+        """The captions, each of them right."""
         ...
 
 
@@ -41,19 +41,20 @@ def build_caption_encoding(
     extract: Callable[[Example], Shaped[np.ndarray, "T ..."]],
     max_length: int,
 ) -> ExampleEncoder[tuple[int, Example]]:
-    """What is seen once, its number among all that were read, and each of its captions with its end.
+    """Build the encoding that stores each input once, with its number and all its captions.
 
-    Captions of more than `max_length` tokens are left out, and so is what no caption is left of, or cannot be seen (see
-    `explain_unreadable`).
+    Captions of more than `max_length` tokens are left out, and so are inputs without a remaining caption and inputs
+    that cannot be read (see `explain_unreadable`).
 
     Args:
-        tokenizer: of captions.
-        input_spec: what `extract` gives.
-        extract: what is kept; raises `DataError` where nothing can be seen.
-        max_length: tokens of a caption with its end.
+        tokenizer: tokenizer of the captions.
+        input_spec: data type and shape of what `extract` returns.
+        extract: extracts the stored features of an example; raises `DataError` if it cannot be read.
+        max_length: tokens of a caption with its end at most.
     """
 
     def encode_example(example: tuple[int, Example]) -> tuple[list[int], Sequence[Any] | np.ndarray, list[int] | None]:
+        """Encode an example into its number, its features, and its captions, each with an end."""
         number, captioned = example
         short_texts = [text for text in captioned.captions if len(text) <= CHARACTERS_PER_TOKEN * max_length]
         encoded = [ids for text in short_texts if 0 < len(ids := tokenizer.encode(text)) < max_length]
@@ -73,7 +74,7 @@ def build_caption_encoding(
 def explain_unreadable(
     examples: Iterable[Example], corpus: Corpus, *, extract: Callable[[Example], Any]
 ) -> Iterator[str]:
-    """Why examples are not in a corpus, in a sentence for each that cannot be seen."""
+    """Yield the error message of each example that is not in the corpus because it cannot be read."""
     stored_numbers = set(corpus[NUMBER_SIDE].stream.tolist())
     for number, captioned in enumerate(examples):
         if number not in stored_numbers:
@@ -84,7 +85,7 @@ def explain_unreadable(
 
 
 def split_by_caption(corpus: Corpus, *, eos: int) -> Corpus:
-    """The same corpus with an example for each caption; those of one thing share what is seen of it."""
+    """Return the corpus with one example for each caption; captions of one input share its features."""
     stream = np.asarray(corpus[CAPTION_SIDE].stream)
     stops = np.flatnonzero(stream == eos) + 1
     starts = np.concatenate([[0], stops[:-1]])

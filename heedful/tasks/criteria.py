@@ -1,4 +1,4 @@
-"""What models that write are taught by: the likelihood of their targets, and what may stand beside it."""
+"""Loss criteria of models that generate text: label-smoothed likelihood, and terms that can be added to it."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ from heedful.tensors import Tokens
 
 
 class Criterion(ABC):
-    """A sum over the labels of a batch; its part `nll` is the plain negative log-likelihood."""
+    """A loss summed over the labels of a batch; its part `nll` is the unsmoothed negative log-likelihood."""
 
     part_names: frozenset[str]
-    """The names that the parts of its losses have."""
+    """Names of the loss parts."""
 
     @abstractmethod
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """What is minimised."""
+        """Compute the loss of a batch."""
 
     def on_update(self, nll: float) -> None:
-        """Told after each update the mean of its `nll`, the same in all processes; most need not know."""
+        """Handle the end of an update, given its mean `nll`, which is the same in all processes; does nothing by
+        default.
+        """
         return
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """What `on_update` taught it; most stay as they are."""
+        """Return the criterion's state; empty by default."""
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         return
 
 
 def select_labelled(
     hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
 ) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
-    """What a model made of the places of a batch that have a label, and these labels."""
+    """Return the hidden vectors at the positions that have a label, and these labels."""
     positions = (batch.labels >= 0).flatten().nonzero().squeeze(1)
     return hidden.flatten(0, 1).index_select(0, positions), batch.labels.flatten().index_select(0, positions)
 
@@ -68,11 +70,11 @@ class LikelihoodCriterion(Criterion):
         self.smoothing = smoothing
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Of all labels."""
+        """Run the model on a batch and compute the loss of all labels."""
         return self.loss_from_hidden(model(batch.source, batch.target), batch, output=model.output)
 
     def loss_from_hidden(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
-        """The same of what the model made of a batch."""
+        """Compute the loss from the model's hidden vectors."""
         labelled_hidden, labels = select_labelled(hidden, batch)
         smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
         return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
@@ -80,11 +82,11 @@ class LikelihoodCriterion(Criterion):
 
 @final
 class DecorrelationCriterion(Criterion):
-    """The likelihood of translations, and a penalty on heads that look alike (see `heedful.tasks.decorrelation`).
+    """The likelihood plus a penalty on similar attention heads (see `heedful.tasks.decorrelation`).
 
     Args:
-        likelihood: of the targets.
-        weight: of the penalty, per label.
+        likelihood: likelihood of the targets.
+        weight: weight of the penalty per label.
     """
 
     part_names = frozenset({"nll", "decorrelation"})
@@ -94,7 +96,7 @@ class DecorrelationCriterion(Criterion):
         self.weight = weight
 
     def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
-        """The sum of both."""
+        """Compute likelihood plus penalty."""
         with watch_attention(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
         # padding asks too where everything is visible, and must not count
@@ -111,13 +113,14 @@ class DecorrelationCriterion(Criterion):
 
 @final
 class DoublyStochasticCriterion(Criterion):
-    """Another criterion, and lambda sum_i (1 - sum_t alpha_ti)^2, so that all is looked at (Xu et al. 2015, 4.2.1).
+    """Another criterion plus lambda sum_i (1 - sum_t alpha_ti)^2, so that all source slots get attention (Xu et al.
+    2015, 4.2.1).
 
-    alpha_ti is what the target's token t looks at slot i with, the mean over heads; each attention to a memory adds its
-    own. The part `unread` is the sum of squares, for each target. Slots must be as many in all rows, as in pictures.
+    alpha_ti is the weight of target token t on slot i, the mean over heads; each attention to a memory adds its own
+    term. The part `unread` is the sum of squares per target. All rows must have equally many slots, as pictures have.
 
     Args:
-        other: what is minimised besides.
+        other: the other criterion.
         weight: lambda.
     """
 
@@ -127,7 +130,7 @@ class DoublyStochasticCriterion(Criterion):
         self.part_names = other.part_names | {"unread"}
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """The sum of both."""
+        """Compute the other criterion's loss plus the penalty."""
         with watch_attention(model, detach=False) as weights_by_site:
             loss = self.other.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
@@ -140,32 +143,33 @@ class DoublyStochasticCriterion(Criterion):
         return Loss(loss.total + self.weight * penalty, loss.count, told)
 
     def on_update(self, nll: float) -> None:
-        """Passed on."""
+        """Forward the update to the other criterion."""
         self.other.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """The other's."""
+        """Return the other criterion's state."""
         return self.other.state_dict()
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Passed on."""
+        """Restore the other criterion's state."""
         self.other.load_state_dict(tensors)
 
 
 @final
 class ReinforceCriterion(Criterion):
-    """The likelihood, and what is learned from slots that were drawn from attention's softmax (Xu et al. 2015, 4.1).
+    """The likelihood plus the REINFORCE gradient of hard attention, whose slots are sampled from the softmax (Xu et
+    al. 2015, 4.1).
 
-    All draws of a sentence earn the log-likelihood of its target beyond the baseline. That is kept for one label, as a
-    moving mean over updates, and counts as often as the sentence has labels, so that long sentences are not blamed for
+    The reward of all samples of a sentence is the log-likelihood of its target minus a baseline. The baseline is a
+    moving mean per label over updates, multiplied by the number of labels, so that long sentences are not penalised for
     their length.
 
     Args:
-        likelihood: of the targets.
-        reward: lambda_r (the equation after 12), the weight of what draws earned; 1 gives the gradient of the paper's
-            lower bound.
-        entropy: lambda_e, how much spread draws are favoured.
-        decay: of the baseline.
+        likelihood: likelihood of the targets.
+        reward: lambda_r (the equation after 12), the weight of the reward; 1 gives the gradient of the paper's lower
+            bound.
+        entropy: lambda_e, the weight of the samples' entropy.
+        decay: decay of the baseline.
     """
 
     part_names = frozenset({"nll", "entropy"})
@@ -179,7 +183,7 @@ class ReinforceCriterion(Criterion):
         self.baseline = MovingBaseline(decay=decay)
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """The likelihood, with the gradients of expected reward and entropy added to its own."""
+        """Compute the likelihood, with the gradients of expected reward and entropy added to its own."""
         with watch_attention(model, detach=False) as weights_by_site:
             hidden = model(batch.source, batch.target)
         likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
@@ -197,22 +201,22 @@ class ReinforceCriterion(Criterion):
         return Loss(total, likelihood.count, {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)})
 
     def on_update(self, nll: float) -> None:
-        """Moves the baseline towards the mean log-likelihood of the update's labels."""
+        """Update the baseline with the mean log-likelihood of the update's labels."""
         self.baseline = self.baseline.update(torch.tensor(-nll, dtype=torch.float64))
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """The baseline."""
+        """Return the baseline."""
         return {"baseline": torch.tensor(self.baseline.value, dtype=torch.float64)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """The baseline as it was."""
+        """Restore the baseline."""
         self.baseline = MovingBaseline(float(tensors["baseline"]), self.baseline.decay)
 
 
 def _sentence_log_likelihoods(
     hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear
 ) -> Float[Tensor, "B 1"]:
-    """log p(target | source, draws) of each sentence."""
+    """Return log p(target | source, samples) of each sentence."""
     flat = labels.flatten()
     positions = (flat >= 0).nonzero().squeeze(1)
     token_log_likelihoods = log_likelihoods(hidden.detach().flatten(0, 1)[positions], flat[positions], output=output)
@@ -221,14 +225,14 @@ def _sentence_log_likelihoods(
 
 
 def _iter_samples(weights_by_site: Mapping[str, Sequence[Tensor]]) -> Iterator[SampleStatistics]:
-    """Of each attention that drew, the draws of all steps, and what they were drawn from."""
+    """Yield the samples of all steps and their distributions for each hard attention."""
     for name, calls in weights_by_site.items():
         if distributions := weights_by_site.get(f"{name}.choose"):
             yield SampleStatistics.from_weights(torch.cat(list(calls), 1), torch.cat(list(distributions), 1))
 
 
 def build_criterion(config: DecoderTrainingConfig) -> Criterion:
-    """What a recipe wants to be minimised."""
+    """Build the criterion of a training config."""
     likelihood = LikelihoodCriterion(config.label_smoothing)
     if (reinforce_config := config.reinforce) is not None:
         return ReinforceCriterion(

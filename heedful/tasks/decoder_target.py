@@ -1,4 +1,4 @@
-"""What models write, whatever they read: looking for it, forcing it, and watching it being written."""
+"""The target side of models that generate text: search, forced scoring, and inspection."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SourceBatch = TypeVar("SourceBatch")
 @keep_old_names(record="json_record")
 @dataclass(frozen=True)
 class TextCandidate:
-    """One of the texts that were found for a source.
+    """One of the texts found for a source.
 
     Attributes:
-        text: as one reads it.
-        ids: what was generated, without begin and end.
+        text: the decoded text.
+        ids: the generated ids, without begin and end.
         tokens: the same as pieces of text.
-        log_probability: of the tokens and the end, in nats.
-        score: what the search ranked by.
+        log_probability: log-probability of the tokens and the end, in nats.
+        score: the score that the search ranked by.
         finished: whether the text ended by itself.
     """
 
@@ -63,7 +63,7 @@ class TextCandidate:
 
     @property
     def json_record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The candidate as JSON data."""
         return {
             "text": self.text,
             "score": round(self.score, 5),
@@ -75,7 +75,7 @@ class TextCandidate:
 
 @dataclass(frozen=True)
 class ForcedScore:
-    """How probable a given text is: nats, its end included, over `count` tokens."""
+    """Log-probability of a given text in nats, its end included, over `count` tokens."""
 
     log_probability: float
     count: int
@@ -86,15 +86,15 @@ class ForcedScore:
 @final
 @dataclass(frozen=True)
 class TargetRequest:
-    """What is wanted for one source.
+    """What to generate for one source.
 
     Attributes:
-        max_tokens: tokens that are written at most, the end included.
-        random_stream: its source of chance when sampling; a number of its own.
-        prefix: ids that the text begins with.
-        min_tokens: tokens that are written at least, the end not included, where the limit leaves room for them.
-        terms: ids that the text must hold, one term after the other or not; for beams alone.
-        partial_word: characters that follow the prefix, in whatever tokens.
+        max_tokens: tokens to generate at most, the end included.
+        random_stream: number of the random stream used for sampling.
+        prefix: ids that the text must begin with.
+        min_tokens: tokens to generate at least, the end not included, as far as `max_tokens` allows.
+        terms: id sequences that the text must contain, in any order; for beam search only.
+        partial_word: characters that must follow the prefix, in any tokens.
     """
 
     max_tokens: int
@@ -107,12 +107,12 @@ class TargetRequest:
 
 @final
 class DecoderTarget:
-    """The side that is written.
+    """The target side of a model: its tokenizer, with methods to generate and score texts.
 
     Args:
-        tokenizer: of what is written.
-        device: where the models are.
-        max_length: longest text in tokens, its end included; None where the model's positions have no end.
+        tokenizer: tokenizer of the target.
+        device: the models' device.
+        max_length: tokens of the longest text, its end included; None if positions are unlimited.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, device: torch.device, max_length: int | None = None) -> None:
@@ -129,7 +129,15 @@ class DecoderTarget:
         search: SearchStrategy,
         attention_lookup: AttentionLookup | None = None,
     ) -> Hypotheses:
-        """What a search finds for each row of a source, in inference mode; `attention_lookup` says what texts looked at."""
+        """Search the targets of each source row, in inference mode.
+
+        Args:
+            model: the engine.
+            source: the source batch.
+            requests: what to generate for each row.
+            search: the search algorithm.
+            attention_lookup: returns what generated texts attended to, for searches that need it.
+        """
         request = self.build_generation_request(requests, attention_lookup=attention_lookup)
         with torch.inference_mode():
             return search.decode_request(model.step, model.init_state(source), request).hypotheses
@@ -137,7 +145,7 @@ class DecoderTarget:
     def build_generation_request(
         self, requests: Sequence[TargetRequest], *, attention_lookup: AttentionLookup | None = None
     ) -> Wish:
-        """What is asked of a search, for each row of a source."""
+        """Build the generation request of a search from one target request per source row."""
         limit = torch.tensor([request.max_tokens for request in requests], device=self.device).clamp(
             min=1, max=self.max_length
         )
@@ -159,6 +167,7 @@ class DecoderTarget:
         )
 
     def _build_bans(self, requests: Sequence[TargetRequest], *, limits: Sequence[int]) -> tuple[LogitsMask, ...]:
+        """Build the logits masks that enforce minimum lengths and partial words."""
         missing = tuple(
             min(request.min_tokens, limit - 1) - len(request.prefix)
             for request, limit in zip(requests, limits, strict=True)
@@ -167,6 +176,7 @@ class DecoderTarget:
         return (*build_completions([request.partial_word for request in requests], tokenizer=self.tokenizer), *end_bans)
 
     def _build_constraints(self, requests: Sequence[TargetRequest]) -> LexicalConstraints | None:
+        """Build the lexical constraints; None if no request has terms."""
         if not any(request.terms for request in requests):
             return None
         return LexicalConstraints(
@@ -174,14 +184,14 @@ class DecoderTarget:
         )
 
     def to_candidate(self, hypothesis: Hypothesis) -> TextCandidate:
-        """As its reader has it."""
+        """Decode a hypothesis into a text candidate."""
         text, pieces = self.tokenizer.decode(hypothesis.ids), tuple(self.tokenizer.to_pieces(hypothesis.ids))
         return TextCandidate(
             text, hypothesis.ids, pieces, hypothesis.log_probability, hypothesis.score, hypothesis.finished
         )
 
     def encode(self, text: str, *, name: str) -> list[int]:
-        """A given text, without its end; `DataError`, which names its place, where it is too long to be read."""
+        """Encode a given text without its end; raise `DataError`, which names the text, if it is too long."""
         ids = self.tokenizer.encode(text)
         if self.max_length is not None and len(ids) >= self.max_length:
             raise DataError(
@@ -190,12 +200,14 @@ class DecoderTarget:
         return ids
 
     def encode_prefix(self, text: str, *, name: str) -> tuple[list[int], PartialWord | None]:
-        """How a text begins; `DataError`, which names its place, where that is too long to be read."""
+        """Encode the beginning of a text, which may end inside a word; raise `DataError`, which names the text, if
+        it is too long.
+        """
         self.encode(text, name=name)
         return encode_prefix(self.tokenizer, text)
 
     def build_forced_batch(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
-        """Given texts as the model reads them, and the labels that follow; -1 is none."""
+        """Return given texts as decoder inputs, and the labels that follow them; -1 is no label."""
         special = self.tokenizer.special
         inputs = to_tokens(pad_rows([[special.bos, *ids] for ids in texts]))
         return move_to_device((inputs, torch.from_numpy(pad_rows([[*ids, special.eos] for ids in texts]))), self.device)
@@ -203,7 +215,7 @@ class DecoderTarget:
     def score_texts(
         self, model: Engine[SourceBatch], source: SourceBatch, texts: Sequence[Sequence[int]]
     ) -> Iterator[ForcedScore]:
-        """How probable given texts are, a row of the source for each."""
+        """Yield the log-probability of each given text, one source row for each."""
         inputs, labels = self.build_forced_batch(texts)
         scores = score_target(
             model.step, model.init_state(source), inputs, labels=labels
@@ -224,17 +236,17 @@ class DecoderTarget:
         title: str,
         attention_lookup: AttentionLookup | None = None,
     ) -> InspectionRecord:
-        """Everything a model attends to while it reads one source and writes a text.
+        """Record everything a model attends to while it reads one source and generates or reads a target text.
 
         Args:
-            model: in evaluation mode; an Engine.
-            source: one row.
-            target: the ids of a given text, or else what is to be found, whose beam is recorded too.
-            search: for that.
-            selection: what is kept.
-            axes: of the source.
-            title: the source as one reads it.
-            attention_lookup: says what texts looked at, for searches that ask.
+            model: the model in evaluation mode; it must be an Engine.
+            source: a batch of one row.
+            target: ids of a given text, or a request to generate one, whose beam is recorded too.
+            search: search algorithm for a request.
+            selection: what to record.
+            axes: axes of the source.
+            title: the source text, for people.
+            attention_lookup: returns what generated texts attended to, for searches that need it.
 
         Raises:
             RecipeError: no such layer or head.
@@ -253,6 +265,7 @@ class DecoderTarget:
         inputs, labels = self.build_forced_batch([ids])
 
         def run_decoder() -> Tensor:
+            """Run the decoder on the target text and return its logits."""
             logits, _ = engine.step(inputs, engine.init_state(source))
             return logits
 
@@ -268,6 +281,7 @@ class DecoderTarget:
         record = replace(record, written=token_records, tree=tree, said=self.tokenizer.decode(ids), widths=widths)
 
         def compute_values(rows: int) -> Tensor:
+            """Return the log-probability of each target token in a batch of copies."""
             logits, _ = engine.step(repeat_rows(inputs, rows), engine.init_state(repeat_rows(source, rows)))
             return gather_log_probs(logits, labels_list)
 

@@ -1,4 +1,4 @@
-"""A penalty on heads that look at the same things."""
+"""A loss term that penalises similar attention heads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 def decorrelation_penalty(weights: Iterable[Float[Tensor, "B H Q K"]]) -> Float[Tensor, ""]:
-    """Sum over attentions and queries of |A A^T - I|^2 (Frobenius), where row j of A is head j's weights.
+    """Sum |A A^T - I|^2 (Frobenius) over attention calls and queries, where row j of A is head j's weights.
 
-    Off the diagonal it pushes heads apart, on the diagonal it makes each look at few keys (Lin et al. 2017, eq. 8,
-    there for the hops of a sentence embedding; the lecture asks it of multi-head attention). Queries that see
-    nothing, as padding does, count as nothing.
+    Off the diagonal it pushes heads apart, on the diagonal it makes each head attend to few keys (Lin et al. 2017, eq.
+    8, there for the hops of a sentence embedding; here for multi-head attention). Queries without visible keys, such as
+    padding, do not count.
     """
     penalties = []
     for call_weights in weights:

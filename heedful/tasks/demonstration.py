@@ -1,6 +1,7 @@
-"""What `heedful quickstart TASK` does: examples are made up, a small model learns from them and shows what it learned.
+"""Base classes of `heedful quickstart TASK`: write synthetic data and a recipe, and show what the trained model has
+learned.
 
-Its module needs no torch until something is shown, so that help and mistakes are told at once.
+The module imports no torch until results are shown, so that help and errors appear quickly.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from heedful.data.phrasebook import Phrasebook, build_phrasebook
 from heedful.errors import RecipeError, TrainingError
 
 print_now = partial(print, flush=True)
-"""To the user, at once."""
+"""Print to the user without buffering."""
 
 
 def print_command(*args: object) -> None:
-    """Says what one may call next, as a shell reads it."""
+    """Print a `heedful` command in shell syntax."""
     print_now(f"  {shlex.join(map(str, ('heedful', *args)))}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demonstration(ABC):
-    """The options of one task's demonstration; the docstring is their help.
+    """Options and steps of one task's quickstart; the docstring is its help text.
 
-    Abstract: a task that has one names its final child in `Recipe.shown_by`.
+    Abstract: a task with a quickstart names its final subclass in `Recipe.shown_by`.
     """
 
     output: Path
@@ -41,7 +42,7 @@ class Demonstration(ABC):
 
     @abstractmethod
     def write_recipe(self) -> Path | None:
-        """Makes the data, and the recipe whose file it returns; None where the user only wanted to be told something.
+        """Write the data and the recipe and return the recipe's path; None if the options only ask for information.
 
         Raises:
             RecipeError: the options do not fit together.
@@ -50,19 +51,19 @@ class Demonstration(ABC):
 
     @abstractmethod
     def show_results(self, predictor: Any, run_folder: Path) -> None:
-        """Says what the trained model has learned, on examples that it never saw, and where its pictures are.
+        """Print results of the trained model on unseen examples, and the paths of its pictures.
 
         Args:
             predictor: the trained model.
-            run_folder: its folder.
+            run_folder: its run folder.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhrasebookDemonstration(Demonstration):
-    """The same, of sentences about dates, times and numbers that Babel and num2words write in two languages.
+    """A quickstart with sentences about dates, times and numbers that Babel and num2words write in two languages.
 
-    Abstract: what is learned of them belongs to the task, and so do the languages to begin with.
+    Abstract: the task defines what is learned from them and the default languages.
     """
 
     source: str
@@ -74,18 +75,18 @@ class PhrasebookDemonstration(Demonstration):
 
     @cached_property
     def sentence_pairs(self) -> Phrasebook:
-        """The sentences."""
+        """The sentence pairs."""
         if self.source == self.target:
             raise RecipeError(f"--target: {self.target} is --source too; choose another")
         return build_phrasebook(self.source, self.target, seed=self.seed, size=self.size)
 
     @property
     def output_folder(self) -> Path:
-        """Where everything goes: the languages are appended."""
+        """Output folder, with the languages appended to its name."""
         return self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
 
     def build_tsv_files(self) -> dict[str, str]:
-        """The parts as TSV, by their files."""
+        """Return the contents of the TSV files of all parts, by path."""
         parts = {
             "train": self.sentence_pairs.train,
             "validation": self.sentence_pairs.validation,
@@ -95,7 +96,7 @@ class PhrasebookDemonstration(Demonstration):
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Files of a demonstration, by their paths in its folder; `TrainingError` where they cannot be written."""
+    """Write a demonstration's files, by their paths in its folder; raise `TrainingError` if that fails."""
     try:
         for name, content in files.items():
             path = folder / name

@@ -1,4 +1,4 @@
-"""An encoder as its user sees it: texts become vectors."""
+"""Predictor that embeds texts as vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from heedful.tensors import Tokens, move_to_device
 
 @runtime_checkable
 class TextEmbedder(Protocol):
-    """What makes vectors of texts."""
+    """Protocol of predictors that embed texts."""
 
     def embed(
         self,
@@ -43,14 +43,14 @@ class TextEmbedder(Protocol):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
-        """A vector for each text; see `Embedder.embed`."""
+        """Return a vector for each text; see `Embedder.embed`."""
         ...
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class TextEmbedding:
-    """The vector of a text, and whether the end of the text was `cut`, because it is longer than the model reads."""
+    """Embedding of a text, and whether the end of the text was `cut` because it is too long for the model."""
 
     vector: Float[np.ndarray, " d_model"]
     cut: bool = False
@@ -59,18 +59,18 @@ class TextEmbedding:
 @final
 @dataclass(frozen=True)
 class EmbeddingLineFormat(TextLineFormat[TextEmbedding]):
-    """A text a line; its vector as a list of numbers.
+    """Line format of one text per line, and its vector as a list of numbers.
 
     Attributes:
-        model: makes the vectors.
-        normalise: whether each becomes one long.
+        model: computes the vectors.
+        normalise: whether to scale each vector to length 1.
     """
 
     model: TextEmbedder
     normalise: bool = False
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[TextEmbedding]:
-        """Vectors."""
+        """Embed the texts."""
         truncated: set[int] = set()
         vectors = self.model.embed(inputs, first=start, cut=truncated.add)
         if self.normalise:
@@ -78,25 +78,25 @@ class EmbeddingLineFormat(TextLineFormat[TextEmbedding]):
         return [TextEmbedding(vector, number in truncated) for number, vector in enumerate(vectors, start)]
 
     def to_json(self, answer: TextEmbedding) -> Any:
-        """Six places."""
+        """Return the vector, rounded to six decimals."""
         return [round(float(number), 6) for number in answer.vector]
 
     def input_notes(self, answer: TextEmbedding) -> Iterator[str]:
-        """Of texts that are too long."""
+        """Note truncated texts."""
         return iter([READ_TRUNCATED] * answer.cut)
 
 
 @keep_old_names(framed="add_special_tokens", room="max_text_tokens", paired="build_single_row", tokens="pad_rows")
 @dataclass(frozen=True, eq=False, repr=False)
 class Embedder(Predictor):
-    """An encoder with its tokenizer.
+    """An encoder with its tokenizer that embeds texts as vectors.
 
     Attributes:
-        encoder: in evaluation mode.
-        tokenizer: that it was trained with.
-        max_length: tokens that it reads, begin and end included.
-        summary: what makes one vector of the hidden vectors of a text's tokens; their mean unless given.
-        lowercase: whether texts are read in lower case, whatever the tokenizer does.
+        encoder: the encoder in evaluation mode.
+        tokenizer: tokenizer it was trained with.
+        max_length: tokens of an input at most, begin and end included.
+        summary: pools the hidden vectors of a text's tokens into one vector; their mean by default.
+        lowercase: whether to lower-case texts before tokenisation.
     """
 
     encoder: Encoder[Tokens]
@@ -114,19 +114,19 @@ class Embedder(Predictor):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_vector"]:
-        """A vector for each text: the mean over its tokens, begin and end among them (Reimers and Gurevych 2019), or
-        what `summary` makes of them.
+        """Embed each text as one vector: the mean over its tokens, begin and end included (Reimers and Gurevych 2019),
+        or the result of `summary`.
 
         Args:
             texts: one string each; of an empty one, begin and end are the tokens. A single text is a list of one, whose
                 vector is the only row.
-            batch_tokens: tokens with padding that are read at one time; see `default_batch_tokens`.
+            batch_tokens: padded tokens in a batch; see `default_batch_tokens`.
             first: number of the first text, for messages.
-            cut: told the number of each text that is longer than the model reads, of which then only the beginning
-                counts; unless given, such a text is an error.
+            cut: called with the number of each text that is too long for the model, which is then truncated; by
+                default, such a text is an error.
 
         Raises:
-            DataError: a text is longer than the model reads; the message names it.
+            DataError: a text is too long for the model; the message names it.
         """
         inputs = to_text_list(texts)
         cased_texts = [text.lower() for text in inputs] if self.lowercase else inputs
@@ -143,20 +143,21 @@ class Embedder(Predictor):
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
     def _embed_batch(self, rows: list[list[int]]) -> Float[np.ndarray, "B d_vector"]:
+        """Embed a batch of encoded texts."""
         memory = self.encoder(self.pad_rows(rows))
         vectors: np.ndarray = self.summary(memory.values, memory.positions).float().cpu().numpy()
         return vectors
 
     def line_format(self) -> EmbeddingLineFormat:
-        """A text a line."""
+        """Return the line format with one text per line."""
         return EmbeddingLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`."""
+        """Inspect the request's text or pair of texts."""
         return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
 
     def add_special_tokens(self, ids: list[int], number: int) -> list[int]:
-        """Ids between begin and end; `DataError` for text `number` where they are too many."""
+        """Add begin and end to ids; raise `DataError` for text `number` if they are too many."""
         if len(ids) > self.max_text_tokens:
             raise DataError(
                 f"text {number}: has {len(ids)} tokens, this model reads at most {self.max_text_tokens}; split it"
@@ -164,6 +165,7 @@ class Embedder(Predictor):
         return [self.tokenizer.special.bos, *ids, self.tokenizer.special.eos]
 
     def _fit_length(self, ids: list[int], number: int, on_truncated: Callable[[int], None] | None) -> list[int]:
+        """Add begin and end to ids, after truncation if `on_truncated` is given and they are too many."""
         if on_truncated is not None and len(ids) > self.max_text_tokens:
             on_truncated(number)
             ids = ids[: self.max_text_tokens]
@@ -171,18 +173,18 @@ class Embedder(Predictor):
 
     @property
     def max_text_tokens(self) -> int:
-        """Tokens of a text at most."""
+        """Maximum number of tokens of a text, without begin and end."""
         return self.max_length - 2
 
     def inspect(
         self, text: str, second: str | None = None, *, scope: InspectionSelection | None = None
     ) -> InspectionRecord:
-        """Everything the model attends to while it reads a text, or two behind each other.
+        """Record everything the model attends to while it reads a text, or two concatenated texts.
 
         Args:
-            text: may be empty.
+            text: the text; may be empty.
             second: the second of two texts.
-            scope: layers, heads and details that are kept; all unless given.
+            scope: layers, heads and details to record; all by default.
 
         Raises:
             DataError: more tokens than the model reads.
@@ -202,20 +204,24 @@ class Embedder(Predictor):
         return record
 
     def build_single_row(self, parts: Sequence[list[int]]) -> Tokens:
-        """One or two texts as one row, where the encoder is; `DataError` where they are too many tokens."""
+        """Build a batch of one row from one or two encoded texts, on the encoder's device; raise `DataError` if
+        they are too long.
+        """
         if len(parts) == 1:
             return self.pad_rows([self.add_special_tokens(parts[0], 1)])
         row = build_encoder_input(*parts, special=self.tokenizer.special, max_length=self.max_length)
         if row.num_truncated:
             raise DataError(
-                f"the texts have {len(row.ids) + row.num_truncated} tokens with begin and ends, this model reads at most "
+                f"the texts have {len(row.ids) + row.num_truncated} tokens with begin and ends, this model reads at "
+                "most "
                 f"{self.max_length}; shorten them"
             )
         return self._move_to_encoder(to_segmented_tokens([row.ids], [row.segments.count(0)]))
 
     def pad_rows(self, rows: Sequence[Sequence[int]]) -> Tokens:
-        """Rows of ids, padded, where the encoder is."""
+        """Pad rows of ids to a batch on the encoder's device."""
         return self._move_to_encoder(to_tokens(pad_rows(rows)))
 
     def _move_to_encoder(self, tokens: Tokens) -> Tokens:
+        """Move tokens to the encoder's device."""
         return move_to_device(tokens, next(self.encoder.parameters()).device)

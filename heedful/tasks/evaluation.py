@@ -1,4 +1,4 @@
-"""What trained models are asked, and what their answers are worth: the same questions for all of them."""
+"""Evaluators: test examples with references, and metrics of the answers of trained models."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from heedful.recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class EvaluatorOptions:
-    """How a user wants an exam to be; a task understands some of it, and what is not given is its own choice.
+    """User options of an evaluation; each task supports some of them, and chooses its own value for those not given.
 
     Attributes:
-        text: instead of the run's own.
-        lowercase: whether case is left aside.
-        tokenize: how BLEU cuts words; as the language of the references wants it if None.
-        search: changes how a run looks for its outputs; raises `RecipeError` where that does not fit.
-        context: tokens that are read at a time.
-        stride: of them, how many are predicted at a time.
-        task: of several the one that is asked alone.
-        terms: file of a glossary, whose terms answers must have.
+        text: test text instead of the run's own.
+        lowercase: whether to ignore case.
+        tokenize: tokenisation of BLEU; by the language of the references if None.
+        search: changes the generation settings of a run; raises `RecipeError` if they do not fit.
+        context: tokens in the model's context window.
+        stride: tokens of each window that are scored.
+        task: the only one of several tasks to evaluate.
+        terms: glossary file, whose terms the answers must contain.
         contrasts: texts with right and wrong answers, of which the right ones must be more probable.
-        judge: a model that says what each answer is worth.
-        paged: whether there is to be a page of the answers (`Report.page`), for which more of them is kept.
+        judge: a model that rates each answer.
+        paged: whether to create a page of the answers (`EvaluationReport.to_html`), which needs more of them to be
+            kept.
     """
 
     text: ExampleReader[Any] | None = None
@@ -48,7 +49,7 @@ class EvaluatorOptions:
 
     @property
     def changed_options(self) -> frozenset[str]:
-        """What of it is not as it is without a word."""
+        """Names of the options that differ from their defaults."""
         return frozenset(option.name for option in fields(self) if getattr(self, option.name) != option.default)
 
 
@@ -56,18 +57,18 @@ DEFAULT_OPTIONS: Final = EvaluatorOptions()
 
 
 class Evaluator(ABC):
-    """Examples with right answers.
+    """Test examples with references, and the metrics of a model's answers to them.
 
     Attributes:
-        has_answer_files: whether answers can be written to files, and read from them.
-        progress_text: what a system does now, in words.
-        part: of the data; empty where a text was named.
-        data_description: the files that are read, in words.
-        recipe_keys: the keys of a recipe that name them, where they are to be told.
-        size: how many labels, sentences or answers are compared.
-        data_warnings: what a user should know of the examples.
+        has_answer_files: whether answers can be written to files and read from them.
+        progress_text: what the model is doing, for progress messages.
+        part: part of the data; empty if a text was given.
+        data_description: the files that are read, for messages.
+        recipe_keys: recipe keys that name these files, for messages.
+        size: number of labels, sentences or answers that are compared.
+        data_warnings: messages for the user about the examples.
         inputs: the texts of each example.
-        reference_answers: what is right of each.
+        reference_answers: the right answer to each example.
     """
 
     has_answer_files: ClassVar[bool] = False
@@ -82,34 +83,34 @@ class Evaluator(ABC):
 
     @abstractmethod
     def predict(self, predictor: Any, recipe: Recipe) -> Any:
-        """What a trained model says of the examples.
+        """Return a predictor's answers to the examples.
 
         Args:
-            predictor: the model as its users see it.
-            recipe: how it was made.
+            predictor: the trained model.
+            recipe: the model's recipe.
 
         Raises:
-            DataError: it cannot read one of them.
+            DataError: the model cannot read an example.
         """
 
     @abstractmethod
     def compute_metrics(self, answers: Any) -> Mapping[str, Metric]:
-        """What some answers are worth, for any weights of the examples, or of groups of them that belong together."""
+        """Compute the metrics of answers, for any weights of the examples or of groups of examples."""
 
     def read_answers(self, path: Path) -> Any:
-        """Answers that somebody wrote into a file; `DataError` where that cannot be, as in most tasks."""
+        """Read answers from a file; raise `DataError` if the task does not support it."""
         raise DataError(f"{path}: is no run folder, and answers of this task are not read from files; name a run")
 
     def format_answers(self, answers: Any) -> Iterator[str]:
-        """What `read_answers` reads, where answers are `has_answer_files`."""
+        """Format answers as the lines that `read_answers` reads, if `has_answer_files`."""
         raise NotImplementedError("this task writes no answers")
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """`RecipeError` where a recipe asks for more than there is."""
+        """Raise `RecipeError` if a recipe asks for more examples than there are."""
         return
 
     def describe_difference(self, other: Evaluator) -> str | None:
-        """What tells it from another exam, in words that a comparison may follow; None where both ask the same."""
+        """Describe how the examples differ from those of another evaluator; None if they are the same."""
         if list(self.inputs) != list(other.inputs):
             return "is tested on other examples than"
         if list(self.reference_answers) != list(other.reference_answers):

@@ -1,4 +1,4 @@
-"""The shortest way to a task of one's own: examples in memory, and what is lost on some of them."""
+"""Base class for custom tasks: examples in memory, and a loss on a batch of them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ Example_co = TypeVar("Example_co", covariant=True)
 
 
 class ExampleSequence(Protocol[Example_co]):
-    """What has a length and gives examples by number: a list, a tensor, or a dataset of torch's."""
+    """A sequence of examples with a length and indexing: a list, a tensor, or a map-style dataset of PyTorch."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of examples."""
         ...
 
     def __getitem__(self, index: int, /) -> Example_co:
-        """One of them."""
+        """Return one example."""
         ...
 
 
 class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
-    """A task whose examples are in memory; a child says what is lost on a batch, and how examples become one.
+    """A training objective on examples in memory; subclasses define the loss, and may define collation.
 
-    `evaluate` gives the loss for each label of the validation examples, and the mean of each part of it: a loss with
-    a part `accuracy`, the right answers among so many, is measured by accuracy too.
+    `evaluate` returns the loss per label of the validation examples, and the mean of each loss part: a loss with a part
+    `accuracy`, the number of right answers and of all answers, is measured by accuracy too.
 
     Abstract: `loss`.
 
     Args:
-        train: what is learned from.
-        validation: what is measured on.
-        batch_size: examples in a batch, at most.
-        seed: of their order.
+        train: training examples.
+        validation: validation examples.
+        batch_size: examples in a batch at most.
+        seed: seed of their order.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
             self.metric_names = frozenset({"loss", *self.part_names})
 
     def collate(self, examples: Sequence[Example_co]) -> Batch:
-        """The examples of a batch, on the CPU: tensors and numbers are stacked, tuples and dictionaries of them too."""
+        """Collate examples into a batch on the CPU: tensors and numbers are stacked, also inside tuples and
+        dictionaries.
+        """
         batch: Any = default_collate(list(examples))
         if isinstance(batch, list):
             batch = tuple(batch)
@@ -70,17 +72,17 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
         return stacked
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """All examples, shuffled, in batches of equal size."""
+        """Return all examples, shuffled, in batches of equal size."""
         return batch_randomly(len(self.train), max_rows=self.batch_size, seed=self.seed, epoch=epoch)
 
     @final
     def build_batch(self, rows: RowIndices) -> Batch:
-        """These examples, where the model is."""
+        """Build the batch of these examples on the model's device."""
         return self._collate_on_device(self.train, rows)
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """The loss for each label, and the mean of each of its parts."""
+        """Return the loss per label and the mean of each loss part on the validation examples."""
         totals: dict[str, Tensor | float] = defaultdict(float)
         counts: dict[str, int] = defaultdict(int)
         rows = np.arange(len(self.validation))
@@ -93,9 +95,10 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
 
     @final
     def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
-        """What was asked for, else a GPU where there is one."""
+        """Return the requested device, else a GPU if there is one."""
         self.device = requested or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         return self.device
 
     def _collate_on_device(self, examples: ExampleSequence[Example_co], rows: RowIndices) -> Batch:
+        """Collate examples and move the batch to the device."""
         return move_to_device(self.collate([examples[int(row)] for row in rows]), self.device)

@@ -1,4 +1,4 @@
-"""Recipes of runs that may begin with a pre-trained encoder."""
+"""Base classes of recipes that fine-tune a pre-trained encoder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from heedful.recipes.training import FineTuningTrainingConfig
 
 
 class FineTuningDataConfig(DataConfig):
-    """What an encoder learns to label.
+    """Data that an encoder learns to label.
 
-    Abstract: each task says what files hold, and how long an example may be.
+    Abstract: each task defines its files, and the maximum length of an example.
     """
 
     if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class FineTuningDataConfig(DataConfig):
 
 
 def require_positions(model: ArchitectureConfig, data: FineTuningDataConfig, *, table: str) -> None:
-    """What a validator of a model asks: that every token of an example has a position; `table` is where data stand."""
+    """Validate that every token of an example has a position; `table` is the recipe table of the data."""
     longest = model.length_limit
     if longest is not None and longest.tokens < data.max_length:
         raise config_error(
@@ -37,9 +37,9 @@ def require_positions(model: ArchitectureConfig, data: FineTuningDataConfig, *, 
 
 
 class FineTuningRecipe(FineTunableRecipe):
-    """Texts, words or questions are labelled by an encoder that may have been pre-trained.
+    """Recipe of a task in which an encoder, which may be pre-trained, labels texts, words or questions.
 
-    Abstract: what is labelled, and by what, belongs to the task.
+    Abstract: the task defines what is labelled.
     """
 
     body: ClassVar = "encoder"
@@ -67,14 +67,14 @@ class FineTuningRecipe(FineTunableRecipe):
 
     @property
     def needs_fitting(self) -> bool:
-        """Where nobody says how fast it learns, or names a model that it is to learn."""
+        """Whether the recipe leaves open the learning rate or the model."""
         return not self.training.has_schedule or (self.init is None and "model" not in self.model_fields_set)
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Only with an encoder."""
+        """Return whether the model is an encoder."""
         return isinstance(model, EncoderConfig)
 
     def get_sample_size(self, part: str) -> int | None:
-        """Of what is learned from as many as `data.examples` says."""
+        """Return the number of training examples to draw, as `data.examples` says."""
         return self.data.examples if part == "train" else None

@@ -1,4 +1,4 @@
-"""Batches and rates that suit so many labelled examples, from measurements (docs/numbers.md)."""
+"""Choose batch sizes and learning rates by the number of labelled examples, from measurements (docs/numbers.md)."""
 
 from __future__ import annotations
 
@@ -13,70 +13,69 @@ FITTED_KEYS: Final = tuple(
     f"training.{key}"
     for key in ("epochs", "batch_tokens", "optimizer", "schedule", "clip", "precision", "monitor", "evaluate_every")
 )
-"""What `TrainingAmount.choose_settings` may choose."""
+"""Recipe keys that `TrainingAmount.choose_settings` may set."""
 _EVALUATION_COUNTS: Final = (2, 20)
 _MIN_BATCH_TOKENS: Final = 256
-"""Tokens of a batch, at least."""
+"""Minimum tokens of a batch."""
 _MIN_UPDATES: Final = 200
-"""That are wanted at least, where the clock ends training early."""
+"""Minimum number of updates if the clock ends training early."""
 _MIN_EVALUATION_INTERVAL: Final = 25
-"""Updates between two of them, at least."""
+"""Minimum number of updates between two evaluations."""
 _EVALUATION_SHARE: Final = 0.15
-"""Share of the work that evaluations may be, but for the first and the last one."""
+"""Share of the compute that evaluations may use, without the first and the last."""
 _FORWARD_COST: Final = 1 / 3
-"""What it takes to read a token, of what it takes to learn from it."""
+"""Cost of a forward pass relative to a training step."""
 _WEIGHT_TOKENS_PER_SECOND: Final = 1e10
-"""Weights of a Transformer times tokens that one core learns from in a second."""
+"""Weights of a Transformer times training tokens that one core processes per second."""
 _SPEED_BY_KIND: Final = {
     "windows": (3e-3, 5e9),
     "recurrent": (3e-3, 1.6e9),
     "conditional": (3e-3, 1.6e9),
     "siamese": (3e-3, 2.5e9),
 }
-"""The rate at a width of 128, and weights times tokens in a second, of families that are no Transformers."""
+"""Learning rate at width 128, and weights times tokens per second, of architectures that are not Transformers."""
 _TRANSFORMER_SPEED: Final = (1e-3, _WEIGHT_TOKENS_PER_SECOND)
 _ADAPTER_RATE_FACTOR: Final = 5.0
-"""How much faster an adapter learns than all weights would: 2e-3 did with LoRA what 1e-4 did for these
-(docs/adapters.md)."""
+"""Factor on the learning rate for adapters: 2e-3 did with LoRA what 1e-4 did for all weights (docs/adapters.md)."""
 _TIME_SHARE: Final = 0.8
-"""Share of the time that training may be expected to take, if its end is not left to the clock."""
+"""Share of the time budget that training may be expected to take if the clock should not end it."""
 
 
 @final
 @dataclass(frozen=True)
 class LearningSpeed:
-    """How fast a model learns: the highest learning rate, and tokens that one core learns from in a second."""
+    """Highest learning rate of a model, and the training tokens that one core processes per second."""
 
     rate: float
     tokens_per_second: float
 
     @classmethod
     def from_architecture(cls, model: ArchitectureConfig) -> LearningSpeed:
-        """From scratch, of a model that somebody has named."""
+        """Estimate the speed of a given architecture that is trained from scratch."""
         rate, weight_tokens_per_second = _SPEED_BY_KIND.get(model.kind, _TRANSFORMER_SPEED)
         return cls(rate * (128 / model.d_model) ** 0.5, weight_tokens_per_second / _count_weights(model))
 
 
 def _count_weights(model: ArchitectureConfig) -> int:
-    """Of the layers of a Transformer; those of other families are about as many."""
+    """Estimate the number of weights in the layers of a Transformer, or of another architecture of that size."""
     return 12 * model.d_model**2 * getattr(model, "layers", 1)
 
 
 def is_unspecified(model: ArchitectureConfig, family: type[ArchitectureConfig]) -> bool:
-    """Whether nobody has said of a model what it is, or no more than that it is of some family."""
+    """Return whether the recipe leaves the model open, or says no more than its family."""
     return not model.model_fields_set or (isinstance(model, family) and not model.has_size)
 
 
 @final
 @dataclass(frozen=True)
 class TrainingAmount:
-    """Examples, as what reads them counts.
+    """Number of examples and tokens of a data set, and the size of its batches.
 
     Attributes:
-        num_examples: how many.
-        num_tokens: in all of them.
-        batch_examples: examples of a batch.
-        max_batch_tokens: tokens of a batch, at most.
+        num_examples: number of examples.
+        num_tokens: tokens in all of them.
+        batch_examples: examples in a batch.
+        max_batch_tokens: tokens in a batch at most.
     """
 
     num_examples: int
@@ -102,15 +101,15 @@ class TrainingAmount:
         monitor: str,
         validation_amount: TrainingAmount,
     ) -> Settings:
-        """Small batches, rates that fall to nothing, and a look at the validation examples now and then.
+        """Choose batch size, a learning rate that decays to zero, and the evaluation interval.
 
         Args:
-            budget: what training may take.
-            recipe: which may say when training ends.
-            epochs: over all examples, where it does not and there is time; else the clock ends training.
-            speed: of the model.
-            monitor: what is to be as good as possible.
-            validation_amount: what is read at each look.
+            budget: compute that training may use.
+            recipe: recipe, which may set the length of training.
+            epochs: epochs if the recipe sets no length and there is time; else the clock ends training.
+            speed: speed of the model.
+            monitor: metric that selects the best checkpoint.
+            validation_amount: validation data that each evaluation reads.
         """
         training, batch_tokens = recipe.training, self.batch_tokens
         limits = [
@@ -149,7 +148,7 @@ class TrainingAmount:
         monitor: str,
         validation_amount: TrainingAmount,
     ) -> Settings:
-        """What suits an encoder that was trained before, of some architecture; few examples are read more often."""
+        """Choose settings for fine-tuning a pre-trained encoder; small data sets get more epochs."""
         epochs = max(3, min(8, math.ceil(16_000 / self.num_examples)))
         if recipe.training.adapter is not None:
             rate *= _ADAPTER_RATE_FACTOR
@@ -167,12 +166,12 @@ class TrainingAmount:
 
 
 def choose_evaluation_interval(train_tokens: float, batch_tokens: float, *, validation_tokens: float) -> int:
-    """Updates between two looks at a validation text, which must not take the time that learning needs.
+    """Return the number of updates between two evaluations, so that evaluation takes a small share of the compute.
 
     Args:
-        train_tokens: that are learned from in all.
+        train_tokens: training tokens in all.
         batch_tokens: tokens of an update.
-        validation_tokens: tokens of that text.
+        validation_tokens: tokens of the validation data.
     """
     min_evaluations, max_evaluations = _EVALUATION_COUNTS
     num_evaluations = max(

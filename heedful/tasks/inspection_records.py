@@ -1,4 +1,4 @@
-"""What a trained model did with one text, as a record that can be looked at."""
+"""Build inspection records of what a trained model does with one text."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ Output = TypeVar("Output")
 NestedTensors = TypeVar("NestedTensors")
 
 _CHEAP_PRODUCTS = 2 * 10**10
-"""Products of a forward pass: with the backward pass one core takes some seconds for them."""
+"""Multiplications of a forward pass up to which attribution is computed automatically; one core needs some seconds for
+them with the backward pass."""
 
 _MAX_STEP_NUMBERS = 400_000
-"""Of all walks of a record, unless they were asked for: half precision makes a page of one megabyte of them."""
+"""Numbers of all attention steps in a record, unless they were requested; in half precision they make a page of one
+megabyte."""
 
 
 class TokenNames(Protocol):
-    """Whoever knows what ids are called, as a tokenizer does."""
+    """Protocol of objects that return the text of ids, as a tokenizer does."""
 
     def to_pieces(self, ids: Iterable[int], /) -> list[str]:
         """Each id as something to look at."""
@@ -63,17 +65,16 @@ class TokenNames(Protocol):
 
 @dataclass(frozen=True)
 class InspectionSelection:
-    """What of a model is recorded.
+    """Which parts of a model's computation are recorded.
 
     Attributes:
-        layers: of each role, counted from 0; all unless given.
-        heads: likewise.
-        attention_steps: whether every step from queries to outputs is kept; None keeps them while they are few.
-        alternatives: tokens that are named beside each one written.
-        padding: columns without a token behind the source, as a text has them in a batch with a longer one.
-        attribution: how the tokens that mattered are found; "auto" takes the gradient where that costs little, None
-            looks for none.
-        steps: of integrated gradients.
+        layers: layers of each role, counted from 0; None for all.
+        heads: heads, counted from 0; None for all.
+        attention_steps: whether to keep every step from queries to outputs; None keeps them if they are few.
+        alternatives: number of most probable tokens listed beside each generated one.
+        padding: padding columns behind the source, as in a batch with a longer text.
+        attribution: how the important input tokens are found; "auto" uses the gradient if it is cheap, None skips it.
+        steps: number of steps of integrated gradients.
     """
 
     layers: tuple[int, ...] | None = None
@@ -85,7 +86,7 @@ class InspectionSelection:
     steps: int = 32
 
     def pad_tokens(self, tokens: Tokens) -> Tokens:
-        """With the columns that hold no token."""
+        """Append the padding columns to the tokens."""
         sides = (0, self.padding)
         segments = None if tokens.segments is None else functional.pad(tokens.segments, sides)
         factors = None if tokens.factors is None else functional.pad(tokens.factors, (0, 0, *sides))
@@ -93,14 +94,14 @@ class InspectionSelection:
         return Tokens(ids, positions, segments, factors)
 
     def name_columns(self, pieces: Sequence[str]) -> tuple[str, ...]:
-        """What all columns are called, those without a token last."""
+        """Return the names of all columns, padding last."""
         return (*pieces, *["<pad>"] * self.padding)
 
     def check_layers(self, model: nn.Module) -> None:
-        """Whether the model has these layers.
+        """Check that the model has the selected layers.
 
         Raises:
-            RecipeError: it has not; the message says which it has.
+            RecipeError: it does not have them; the message says which it has.
         """
         layers = {site.layer for site in find_attention_sites(model).values()}
         for layer in self.layers or ():
@@ -112,14 +113,14 @@ class InspectionSelection:
 def record_attention(
     model: nn.Module, read: Callable[[], Output], *, selection: InspectionSelection, axes: Sequence[MapAxis], title: str
 ) -> tuple[InspectionRecord, Output]:
-    """What a model attends to while it reads one text, and what `read` returned.
+    """Run a model on one text, and return a record of its attention together with what `read` returned.
 
     Args:
-        model: in evaluation mode.
-        read: makes it read.
-        selection: what is kept.
+        model: the model in evaluation mode.
+        read: runs the model.
+        selection: what to record.
         axes: tokens along the sides of the maps.
-        title: the text as one reads it.
+        title: the text, for people.
 
     Raises:
         RecipeError: no such layer or head.
@@ -154,15 +155,16 @@ def record_encoder(
     selection: InspectionSelection,
     title: str,
 ) -> tuple[InspectionRecord, Output]:
-    """The maps of a model that reads one text and writes nothing, and what it says of it.
+    """Run a model that reads one text and generates nothing, and return a record of its attention together with its
+    output.
 
     Args:
-        model: in evaluation mode; what reads is its `encoder`.
-        run_model: makes it read, and returns what it says.
-        tokens: one row without padding, where the model is.
-        tokenizer: of the text.
-        selection: what is kept.
-        title: the text as one reads it.
+        model: the model in evaluation mode, with an attribute `encoder`.
+        run_model: runs the model on tokens and returns its output.
+        tokens: one row without padding, on the model's device.
+        tokenizer: tokenizer of the text.
+        selection: what to record.
+        title: the text, for people.
 
     Raises:
         RecipeError: no such layer or head.
@@ -194,19 +196,19 @@ def add_attribution(
     indices: Sequence[int] | None = None,
     unit: str = "nats",
 ) -> InspectionRecord:
-    """The record with what mattered for what was said, if the scope asks for it.
+    """Add the importance of each input token for the outputs to a record, if the selection asks for it.
 
     Args:
-        record: of one text.
-        model: in evaluation mode.
-        compute_values: tells the log-probability, or the number, of each thing that was said.
-        selection: says how.
-        about: what was said.
-        indices: which of them `compute_values` tells of; all unless given.
-        unit: of the numbers.
+        record: record of one text.
+        model: the model in evaluation mode.
+        compute_values: returns the log-probability, or the number, of each output.
+        selection: how to compute it.
+        about: which outputs: generated tokens or answers.
+        indices: indices of the outputs that `compute_values` returns; all by default.
+        unit: unit of the numbers.
 
     Raises:
-        RecipeError: gradients do not reach what was read.
+        RecipeError: gradients do not reach the input.
     """
     if selection.attribution is None:
         return record
@@ -237,20 +239,20 @@ def add_attribution(
 
 
 def _estimate_cost(model: nn.Module, lengths: Mapping[str, int]) -> int:
-    """Products of one reading: parameters times tokens of the longest axes that sides read."""
+    """Estimate the multiplications of one forward pass: parameters times tokens of the input axes."""
     tokens_by_axis = {side.axis: lengths.get(side.axis, 0) for side in find_token_readers(model).values()}
     return sum(parameter.numel() for parameter in model.parameters()) * sum(tokens_by_axis.values())
 
 
 def repeat_rows(value: NestedTensors, rows: int) -> NestedTensors:
-    """A batch of one row, so many times."""
+    """Repeat a batch of one row `rows` times."""
     return select_rows(value, torch.zeros(rows, dtype=torch.long, device=_find_device(value)))
 
 
 def gather_log_probs(
     logits: Float[Tensor, "rows T V"], ids: Sequence[int] | Int[Tensor, " T"]
 ) -> Float[Tensor, "rows T"]:
-    """The log-probabilities of what was said at each place."""
+    """Return the log-probability of each given id at its position."""
     labels = torch.as_tensor(ids, device=logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
     return logits.float().log_softmax(-1).gather(-1, labels).squeeze(-1)
 
@@ -258,7 +260,7 @@ def gather_log_probs(
 def top_options(
     probabilities: Float[Tensor, " N"], names: Callable[[Sequence[int]], Sequence[str]], *, max_options: int
 ) -> tuple[AnswerOption, ...]:
-    """The most probable ones, best first; `names` says what numbers stand for."""
+    """Return the most probable options, best first; `names` maps indices to names."""
     best = probabilities.topk(min(max_options, int((probabilities > 0).sum())))
     option_names = names(best.indices.tolist())
     return tuple(map(AnswerOption, option_names, best.values.tolist()))
@@ -267,7 +269,7 @@ def top_options(
 def describe_tokens(
     logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: TokenNames, alternatives: int
 ) -> tuple[GeneratedToken, ...]:
-    """Each token with its log-probability and the most probable ones in its place."""
+    """Return each generated token with its log-probability and the most probable alternatives at its position."""
     log_probabilities = logits[0].float().log_softmax(-1)
     best = log_probabilities.topk(min(alternatives, log_probabilities.size(1)))
     token_log_probs = log_probabilities.gather(1, torch.tensor(ids, device=best.values.device).unsqueeze(1)).squeeze(1)
@@ -281,9 +283,9 @@ def describe_tokens(
 
 
 def trace_beam(search: SearchStrategy) -> tuple[SearchStrategy, BeamTree | None]:
-    """The same search, and the tree that it will have grown; None where there is no beam.
+    """Return the search with an observer that records its beam tree, and that tree; None if it has no beam.
 
-    Where what a beam holds is ranked anew, the tree is that of the beam.
+    If the search reranks the hypotheses of a beam, the tree is that of the beam.
     """
     match search:
         case BeamSearch() | DiverseBeamSearch():
@@ -297,7 +299,7 @@ def trace_beam(search: SearchStrategy) -> tuple[SearchStrategy, BeamTree | None]
 
 
 def set_beam_width(search: SearchStrategy, width: int) -> SearchStrategy:
-    """The same search with another width of its beam, all of which is ranked anew where the search does that.
+    """Return the search with another beam width; a reranking search reranks the whole beam.
 
     Raises:
         RecipeError: there is no beam.
@@ -311,7 +313,7 @@ def set_beam_width(search: SearchStrategy, width: int) -> SearchStrategy:
 
 
 def build_branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tuple[BeamNode, ...]:
-    """The tree as a record has it; `best` are the ids of the text that was returned."""
+    """Convert a beam tree to the branches of a record; `best` are the ids of the returned text."""
     best_path = set(tree.find_path(best))
     names = tokenizer.to_pieces([node.id for node in tree.nodes[1:]])
     return tuple(
@@ -321,7 +323,7 @@ def build_branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer)
 
 
 def build_text_axes(*, input_pieces: Sequence[str], output_pieces: Sequence[str]) -> list[MapAxis]:
-    """The axes of what is written."""
+    """Return the axes of the decoder's input and output tokens."""
     return [MapAxis(READ_AXIS, tuple(input_pieces)), MapAxis(WRITTEN_AXIS, tuple(output_pieces))]
 
 
@@ -332,13 +334,13 @@ def build_memory_axes(
     pictures: Mapping[str, Shaped[np.ndarray, " ..."]] | None = None,
     marked: Mapping[str, tuple[int, ...]] | None = None,
 ) -> list[MapAxis]:
-    """An axis for each memory, of its name and its shape.
+    """Return one axis for each memory, with its name and shape.
 
     Args:
-        memories: of one example, without padding.
-        tokens: by name, what the slots of texts are called; their numbers unless given.
-        pictures: by name, what grids and frames show.
-        marked: by name, the places known to matter.
+        memories: memories of one example, without padding.
+        tokens: names of the slots of texts, by memory; their numbers by default.
+        pictures: pictures that grids and frames show, by memory.
+        marked: indices of the slots known to matter, by memory.
 
     Raises:
         DataError: tokens, pictures or marks that do not fit the memory.
@@ -354,6 +356,7 @@ def build_memory_axes(
 def _build_memory_axis(
     name: str, memory: Memory, tokens: Sequence[str] | None, pictures: np.ndarray | None, marked: tuple[int, ...]
 ) -> MapAxis:
+    """Return the axis of one memory."""
     match memory.layout:
         case GridLayout(rows, columns):
             return MapAxis.from_grid(name, rows=rows, columns=columns, pictures=pictures, marked=marked)
@@ -368,6 +371,7 @@ def _build_memory_axis(
 def _collect_maps(
     captured: AttentionCapture, selection: InspectionSelection
 ) -> tuple[tuple[AttentionMap, ...], tuple[str, ...]]:
+    """Collect the selected attention maps and notes on what was left out."""
     maps = captured.build_maps(heads=selection.heads, with_steps=selection.attention_steps is not False)
     if selection.heads is not None and maps and not any(map_.heads for map_ in maps):
         num_heads = max(map_.size(1) for calls in captured.weights.values() for map_ in calls if map_.dim() == 4)
@@ -380,7 +384,7 @@ def _collect_maps(
 
 
 def _explain_missing(model: nn.Module) -> Iterator[str]:
-    """Why there is less to look at than one might expect, in sentences."""
+    """Yield sentences on why there is less to inspect than expected."""
     if silent_modules := find_undeclared_attention(model):
         yield f"Attention at {', '.join(silent_modules)} does not declare who looks at what, so it is left out."
     elif not find_attention_sites(model):
@@ -388,7 +392,7 @@ def _explain_missing(model: nn.Module) -> Iterator[str]:
 
 
 def _find_device(value: Any) -> torch.device:
-    """Where the first tensor of a nest is."""
+    """Return the device of the first tensor in nested values."""
     if isinstance(value, Tensor):
         return value.device
     parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else vars(value).values()
@@ -396,7 +400,7 @@ def _find_device(value: Any) -> torch.device:
 
 
 def find_token_readers(model: nn.Module) -> dict[nn.Module, ModelSide]:
-    """What reads tokens in a model: encoders, then decoders, none of them inside another one."""
+    """Return the outermost modules of a model that read tokens, encoders first, each with its side."""
     sides_by_class = {Encoder: ModelSide("encoder", SOURCE_AXIS), Decoder: ModelSide("decoder", READ_AXIS)}
     readers = {
         module: side
@@ -409,7 +413,7 @@ def find_token_readers(model: nn.Module) -> dict[nn.Module, ModelSide]:
 
 
 def _describe_model(model: nn.Module) -> str:
-    """The classes of encoder and decoder in words."""
+    """Return the class names of encoder and decoder, in words."""
     return ", ".join(
         re.sub(r"(?<!^)(?=[A-Z])", " ", type(module).__name__).lower() for module in find_token_readers(model)
     )

@@ -1,4 +1,6 @@
-"""Exams whose answers are labels, beside what is right most often: their reports, and what many examples are worth."""
+"""Evaluators of labelled examples with a majority baseline, their reports, and learning curves over the number of
+examples.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,21 @@ from heedful.tasks.report import (
 )
 
 LOWER_IS_BETTER: Final = frozenset({"error"})
-"""Metrics of which less is more."""
+"""Metrics of which lower values are better."""
 
 
 @dataclass(eq=False)
 class LabelEvaluator(Evaluator):
-    """Examples of which something is right most often.
+    """Evaluator of labelled examples, with the baseline of always giving the most frequent answer.
 
     Attributes:
-        predict_labels: what a trained model, as its users see it, says of the examples.
-        measure: what such answers are worth.
-        num_train_examples: how many examples there are to learn from.
-        constant_answer: what is right most often in the training text; empty for saying nothing, None where each example has
-            candidates of its own.
-        baseline_answers: that answer to each example.
-        main_metric: the metric that is looked at first.
+        predict_labels: returns a predictor's answers to the examples.
+        measure: computes the metrics of such answers.
+        num_train_examples: number of training examples.
+        constant_answer: most frequent label of the training data; empty for no answer, None if each example has its own
+            candidates.
+        baseline_answers: the baseline's answer to each example.
+        main_metric: name of the most important metric.
     """
 
     inputs: Sequence[Hashable]
@@ -57,16 +59,16 @@ class LabelEvaluator(Evaluator):
     data_warnings: Sequence[str] = ()
 
     def predict(self, predictor: Any, recipe: Recipe) -> Any:
-        """Labels."""
+        """Return the predicted labels."""
         return self.predict_labels(predictor)
 
     def compute_metrics(self, answers: Any) -> Mapping[str, Metric]:
-        """See `measure`."""
+        """Compute the metrics with `measure`."""
         return self.measure(answers)
 
     @property
     def baseline_text(self) -> str:
-        """What the baseline says, in words."""
+        """The baseline's answer, for people."""
         if self.constant_answer is None:
             return "a name that is like the others"
         return (
@@ -75,23 +77,21 @@ class LabelEvaluator(Evaluator):
 
     @property
     def single_label(self) -> str:
-        """The class or number that is right of all examples, in words; empty where there are several, or one
-        example.
-        """
+        """The label that all examples share, for people; empty if there are several labels, or only one example."""
         labels = {label if isinstance(label, str | float) else None for label in self.reference_answers}
         label = labels.pop()
         return "" if labels or label is None or len(self.reference_answers) == 1 else repr(label)
 
     def describe_failure(self, metrics: Mapping[str, float], *, answers: Any = None, error: float | None = None) -> str:
-        """What is to be said of a model that is not better than the baseline; empty where it is better.
+        """Return a warning if the model is not better than the baseline; empty if it is better.
 
-        Answers that are numbers are compared by their mean squared error, since the mean, said of every example, has
-        no correlation with anything; all others by the first metric that both have.
+        Numbers are compared by their mean squared error, because a constant answer has no correlation with anything;
+        all other answers by the first metric that both have.
 
         Args:
-            metrics: what the model has reached, by name.
-            answers: what it said of each example, where that is known.
-            error: the mean squared error of its numbers, where that is known instead.
+            metrics: the model's metrics, by name.
+            answers: the model's answer to each example, if known.
+            error: mean squared error of its numbers, if known instead.
         """
         if isinstance(self.constant_answer, float):
             references = [float(str(label)) for label in self.reference_answers]
@@ -115,23 +115,24 @@ class LabelEvaluator(Evaluator):
         return _format_failure(f"{name} {value:.4f}", f"always {self.baseline_text} has {baseline_value:.4f}")
 
     def count_train_examples(self, recipe: Recipe) -> int:
-        """How many examples a run learns from."""
+        """Return how many examples a run is trained on."""
         return recipe.get_sample_size("train") or self.num_train_examples
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """`RecipeError` where there are fewer examples than it wants to learn from."""
+        """Raise `RecipeError` if there are fewer training examples than the recipe asks for."""
         if (count := recipe.get_sample_size("train")) is not None:
             require_enough_examples(count, self.num_train_examples)
 
     @final
     def with_location(self, part: str, text: str, *, table: str) -> Self:
-        """The same, knowing where in a recipe it stands."""
+        """Return a copy that knows its part, its files and its recipe table."""
         result = copy(self)
         result.part, result.data_description, result.recipe_keys = part, text, (f"{table}.{part}",)
         return result
 
 
 def _format_failure(model_text: str, baseline_text: str) -> str:
+    """Format the warning that a model is not better than the baseline."""
     return (
         f"the model is not better than the same answer to everything: it has {model_text}, and {baseline_text}; "
         "check the labels, train longer on more examples, or begin with a pre-trained model"
@@ -140,17 +141,17 @@ def _format_failure(model_text: str, baseline_text: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class LabelReport(EvaluationReport):
-    """What a model reaches, beside always giving the most frequent answer of the training text."""
+    """Metrics of a model beside those of always giving the most frequent training label."""
 
     evaluator: LabelEvaluator
 
     def format_text(self) -> str:
-        """A line for each metric, and what is to be said of them."""
+        """Format one line for each metric, and the warnings."""
         return "\n\n".join([self.heading, self.format_table(), *self.warnings])
 
     @property
     def warnings(self) -> Sequence[str]:
-        """That the model is not better than the baseline, or that the examples cannot tell."""
+        """Warnings that the model is not better than the baseline, or that all examples have one label."""
         if label := self.evaluator.single_label:
             return (
                 f"warning: all {self.evaluator.size:,} examples have the label {label}, which tells nothing of a model",
@@ -162,11 +163,11 @@ class LabelReport(EvaluationReport):
 
     @property
     def heading(self) -> str:
-        """Who was asked how much."""
+        """Name of the system, part of the data and number of examples."""
         return f"{self.system.name}: {self.evaluator.part}, {self.evaluator.size:,} examples"
 
     def format_table(self) -> str:
-        """A line for each metric, without a heading."""
+        """Format one line for each metric, without a heading."""
         width = max(14, *map(len, self.metrics))
         lines = [f"{'metric':<{width}}  {'value':>8}  always {self.evaluator.baseline_text}"]
         baseline = self._baseline_values
@@ -176,7 +177,7 @@ class LabelReport(EvaluationReport):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Values, and those of the baseline."""
+        """Return the metrics and those of the baseline as JSON data."""
         return {
             "part": self.evaluator.part,
             "examples": self.evaluator.size,
@@ -188,6 +189,7 @@ class LabelReport(EvaluationReport):
 
     @cached_property
     def _baseline_values(self) -> dict[str, float]:
+        """Metrics of the baseline."""
         return {
             name: metric.value
             for name, metric in self.evaluator.compute_metrics(self.evaluator.baseline_answers).items()
@@ -197,7 +199,7 @@ class LabelReport(EvaluationReport):
 @final
 @dataclass(frozen=True, repr=False)
 class LabelComparison(RunComparison):
-    """Runs in one exam, beside what needs no model."""
+    """Runs compared by one label evaluator, beside the baseline."""
 
     ignored_keys: ClassVar = ("model.", "tokenizer.", "data.examples")
     subject: ClassVar = "model and examples"
@@ -206,12 +208,12 @@ class LabelComparison(RunComparison):
 
     @property
     def exam(self) -> LabelEvaluator:
-        """What was asked."""
+        """The common evaluator."""
         return self.reports[0].evaluator
 
     @cached_property
     def baseline_report(self) -> EvaluationReport:
-        """What is reached without reading."""
+        """Report of the baseline, which ignores the texts."""
         name = (
             "the candidate most like the others"
             if self.exam.constant_answer is None
@@ -222,7 +224,7 @@ class LabelComparison(RunComparison):
 
     @cached_property
     def run_families(self) -> list[list[EvaluationReport]]:
-        """Runs that differ in how many examples they learned from, by that number."""
+        """Runs that differ only in their number of training examples, grouped, and ordered by that number."""
         groups: dict[str, list[EvaluationReport]] = {}
         for report in self.reports:
             groups.setdefault(_recipe_key(report.system.required_summary.recipe), []).append(report)
@@ -230,17 +232,20 @@ class LabelComparison(RunComparison):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """Their names, the one that is looked at first at the front."""
+        """Metric names, the main one first."""
         main_metric = self.exam.main_metric
         return (main_metric, *(name for name in self.baseline_report.metrics if name != main_metric))
 
     @property
     def heading(self) -> str:
-        """Of which task how much."""
-        return f"{self.run_count_text} of {self.recipes[0].task}, {self.exam.size:,} answers about {self.exam.data_description}"
+        """Number of runs, task, number of answers and data."""
+        return (
+            f"{self.run_count_text} of {self.recipes[0].task}, {self.exam.size:,} answers about "
+            f"{self.exam.data_description}"
+        )
 
     def build_results_table(self) -> PageTable:
-        """A row for each run, and one for the baseline."""
+        """Return a table with a row for each run and one for the baseline."""
         columns = ["run", "model", "start", "examples", "learned", "minutes"]
         for name in self.metric_names:
             columns += [name, "95 % interval", "p"]
@@ -263,6 +268,7 @@ class LabelComparison(RunComparison):
         )
 
     def _metric_cells(self, report: EvaluationReport) -> list[str]:
+        """Format the metrics of a report as table cells."""
         cells: list[str] = []
         for name in self.metric_names:
             interval, test = report.intervals[name], report.tests.get(name)
@@ -274,7 +280,7 @@ class LabelComparison(RunComparison):
         return cells
 
     def table_notes(self) -> list[str]:
-        """What the columns mean."""
+        """Explain the columns."""
         return [
             "learned: parameters that training changes",
             f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
@@ -282,7 +288,7 @@ class LabelComparison(RunComparison):
         ]
 
     def build_extra_tables(self) -> list[PageTable]:
-        """A row for each family, where one of them has several sizes."""
+        """Return a table with a row for each family and a column for each number of examples, if they differ."""
         if all(len(family) == 1 for family in self.run_families):
             return []
         sizes = sorted({self._num_examples(report) for report in self.reports})
@@ -297,11 +303,11 @@ class LabelComparison(RunComparison):
         return [PageTable(f"{name} by examples learned from", ["runs", *(f"{size:,}" for size in sizes)], rows, notes)]
 
     def draw_plots(self) -> list[str]:
-        """Each metric by the number of examples."""
+        """Plot each metric over the number of examples."""
         return [self._plot_metric(name) for name in self.metric_names]
 
     def build_json_fields(self) -> dict[str, Any]:
-        """What was asked and drawn, the baseline, and the families."""
+        """Return the evaluator's settings, the baseline and the families as JSON data."""
         return {
             "examples": self.exam.size,
             "samples": self.sampling.samples,
@@ -319,7 +325,7 @@ class LabelComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """What it began with, how much it learned from, and what it reached."""
+        """Return the start, the number of examples and the metrics of a run as JSON data."""
         recipe = report.system.required_summary.recipe
         init = recipe.init if isinstance(recipe, FineTunableRecipe) else None
         return {
@@ -330,15 +336,18 @@ class LabelComparison(RunComparison):
         }
 
     def _num_examples(self, report: EvaluationReport) -> int:
+        """Return the number of training examples of a report's run."""
         return self.exam.count_train_examples(report.system.required_summary.recipe)
 
     def _name_family(self, family: Sequence[EvaluationReport]) -> str:
-        """What the names of runs have in common, without the numbers of examples behind it; else that of the first."""
+        """Return the common part of the runs' names without the number of examples; the first name if they have
+        none.
+        """
         stems = {report.system.name.removesuffix(f"-{self._num_examples(report)}") for report in family}
         return stems.pop() if len(stems) == 1 else family[0].system.name
 
     def _test_against_first(self, family: Sequence[EvaluationReport]) -> dict[int, PairedTest]:
-        """The first metric beside that of the first family with as many examples."""
+        """Test the main metric against that of the first family with as many examples."""
         if family[0] is self.run_families[0][0]:
             return {}
         reference_reports, name = (
@@ -358,6 +367,7 @@ class LabelComparison(RunComparison):
         }
 
     def _plot_metric(self, name: str) -> str:
+        """Plot a metric over the number of examples."""
         lines = []
         for family in self.run_families:
             points_with_intervals = [(self._num_examples(report), report.intervals[name]) for report in family]
@@ -381,6 +391,7 @@ class LabelComparison(RunComparison):
 
 
 def _scores_json(report: EvaluationReport) -> dict[str, Any]:
+    """Return a report's intervals and tests as JSON data."""
     return {
         "metrics": {name: asdict(score) for name, score in report.intervals.items()},
         "against_first": {name: asdict(score) for name, score in report.tests.items()},
@@ -388,7 +399,7 @@ def _scores_json(report: EvaluationReport) -> dict[str, Any]:
 
 
 def _describe_start(recipe: Recipe) -> str:
-    """What a model begins with, and what of it stands still."""
+    """Describe what a model starts from, and which of its layers are frozen."""
     if not isinstance(recipe, FineTunableRecipe) or recipe.init is None:
         return "scratch"
     match getattr(recipe.training, "freeze", 0):
@@ -401,7 +412,7 @@ def _describe_start(recipe: Recipe) -> str:
 
 
 def _recipe_key(recipe: Recipe) -> str:
-    """What recipes have in common that differ in nothing but how many examples are learned from, and where to."""
+    """Return a key that is equal for recipes that differ only in the number of examples and the output folder."""
     table = recipe.model_dump(mode="json", exclude={"output"})
     members: Mapping[str, Any] = table.get("tasks") or {"": table}
     for data_table in members.values():

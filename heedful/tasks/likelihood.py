@@ -1,4 +1,4 @@
-"""Maximum likelihood with label smoothing, without ever holding the logits of a whole batch."""
+"""Cross-entropy with label smoothing that never holds the logits of a whole batch."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def cross_entropy(
     """Sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label) alone.
 
     q puts 1 - smoothing on the label and spreads smoothing evenly over the vocabulary (Szegedy et al. 2016, section 7).
-    The gradient is made together with the value, block by block, so a batch needs memory for its hidden vectors but not
-    for its logits. The second value carries no gradient.
+    The gradient is computed together with the value, chunk by chunk, so a batch needs memory for its hidden vectors but
+    not for its logits. The second value carries no gradient.
 
     Returns:
         The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
@@ -39,7 +39,7 @@ def cross_entropy(
 def log_likelihoods(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> Float[Tensor, " N"]:
-    """log p(label) of each row, without a gradient."""
+    """Return log p(label) of each row, without a gradient."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     return torch.cat(
         [
@@ -53,7 +53,7 @@ def log_likelihoods(
 def score_labels(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """The sum over rows of -log p(label), and in how many rows nothing is more probable than the label."""
+    """Return the sum over rows of -log p(label), and the number of rows whose most probable token is the label."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
     for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True):
@@ -64,9 +64,11 @@ def score_labels(
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """With p = softmax(h W'), the gradient of a row's loss by its logits is p - (1 - smoothing) onehot(label) -
-    smoothing / V. The constant smoothing / V is a rank-one correction of the two products with this gradient, so no
-    pass over the logits is spent on it.
+    """Cross-entropy of a projection, with gradients computed in the forward pass.
+
+    With p = softmax(h W'), the gradient of a row's loss by its logits is p - (1 - smoothing) onehot(label) - smoothing
+    / V. The constant smoothing / V is a rank-one correction of the two products with this gradient, so it needs no pass
+    over the logits.
     """
 
     @staticmethod
@@ -126,7 +128,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 def _log_probability(
     probability: Float[Tensor, " N"], logits: Float[Tensor, "N V"], *, label: Int[Tensor, " N"]
 ) -> Float[Tensor, " N"]:
-    """log p(label) of each row; by its logits where the probability is too small to be a number."""
+    """Return log p(label) of each row, computed from the logits if the probability underflows."""
     log_probs = probability.log()
     tiny = probability < torch.finfo(logits.dtype).tiny
     log_probs[tiny] = logits[tiny].to(log_probs.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: not the most probable text, but that which is most like all that the model may mean."""
+"""Minimum Bayes risk decoding: choose the text with the highest expected utility."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from heedful.models.interface import State, Step
 def rank_by_expected_utility(
     texts: Sequence[str], utility: PairwiseUtility, *, log_probabilities: Sequence[float] | None = None
 ) -> list[tuple[int, float]]:
-    """Each different text, by the place where it came first, and its expected utility, which falls.
+    """Return the index of each distinct text and its expected utility, highest first.
 
-    All texts together stand for what a model expects (Eikema and Aziz 2020, section 5): each is compared with all, and
-    those that came several times count as often, which is right for samples. What a beam finds is there once, however
-    probable it is, so that each counts by its probability among them (Kumar and Byrne 2004, section 4).
+    All texts together are samples of the model's distribution (Eikema and Aziz 2020, section 5): each is compared with
+    all, and repeated texts count several times, which is right for samples. A beam contains each text once, so beam
+    hypotheses are weighted by their probability among all of them (Kumar and Byrne 2004, section 4).
 
     Args:
-        texts: the most probable of equal ones first.
-        utility: of each text beside each.
-        log_probabilities: of the model, up to a constant; none for samples.
+        texts: the texts; of equal ones the most probable first.
+        utility: utility of each text against each.
+        log_probabilities: the model's log-probabilities, up to a constant; None for samples.
     """
     text_weights = (
         np.exp(np.array(log_probabilities) - max(log_probabilities)) if log_probabilities else np.ones(len(texts))
@@ -47,9 +47,10 @@ def rank_by_expected_utility(
 @final
 @dataclass(frozen=True)
 class MinimumBayesRisk(SearchStrategy):
-    """The `n_best` of what another search finds that have the greatest expected utility, their score then.
+    """Search that reranks another search's hypotheses by expected utility and returns the `n_best`, with the utility
+    as score.
 
-    Samples count alike; what a beam found counts by its probability, whatever penalties ranked it.
+    Samples have equal weights; beam hypotheses are weighted by their probability, without length penalties.
     """
 
     search: SearchStrategy
@@ -59,15 +60,16 @@ class MinimumBayesRisk(SearchStrategy):
 
     @property
     def rows_per_sentence(self) -> int:
-        """Those of the other search."""
+        """Rows of the inner search."""
         return self.search.rows_per_sentence
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """At most `n_best` hypotheses for each row, whose texts differ."""
+        """Return at most `n_best` hypotheses with distinct texts for each row."""
         results = self.search.decode_request(step, state, request)
         return results.rerank([self._rank_hypotheses(hypotheses) for hypotheses in results.hypotheses])
 
     def _rank_hypotheses(self, hypotheses: Sequence[Hypothesis]) -> list[tuple[int, float]]:
+        """Rank hypotheses by expected utility."""
         texts = [self.tokenizer.decode(hypothesis.ids) for hypothesis in hypotheses]
         log_probabilities = (
             None

@@ -1,4 +1,4 @@
-"""A trained model of several tasks as its user sees it: one face for each task."""
+"""Predictor of a model with several tasks, with one predictor for each task."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PredictorType = TypeVar("PredictorType")
 
 @keep_old_names(only="find_head")
 class MultiHeadPredictor:
-    """The heads that share an encoder, by the names of their tasks.
+    """Predictors of several tasks that share an encoder, by task name.
 
     Args:
-        predictors: of each task.
-        location: where the model is, for messages.
+        predictors: predictor of each task.
+        location: folder of the model, for messages.
     """
 
     def __init__(self, predictors: Mapping[str, Any], *, location: str) -> None:
@@ -29,11 +29,11 @@ class MultiHeadPredictor:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tasks, in the recipe's order."""
+        """Task names, in the recipe's order."""
         return tuple(self._predictors)
 
     def head(self, name: str) -> Any:
-        """The model as it serves one task; `RunError` where there is no such task."""
+        """Return the predictor of one task; raise `RunError` if there is no such task."""
         if name not in self._predictors:
             raise RunError(f"{self._location}: has no task {name!r}; choose one of {', '.join(self.names)}")
         return self._predictors[name]
@@ -41,12 +41,12 @@ class MultiHeadPredictor:
     def find_head(
         self, predictor_class: type[PredictorType], *, purpose: str, name: str | None = None
     ) -> PredictorType:
-        """The one head of a kind.
+        """Return the only predictor of a class, or the named one.
 
         Args:
-            predictor_class: its class or protocol.
-            purpose: what it does, in words.
-            name: of its task; not needed where only one is of the kind.
+            predictor_class: a class or protocol.
+            purpose: what it does, for messages.
+            name: name of its task; not needed if only one predictor is of that class.
 
         Raises:
             RunError: there is none, or there are several and none is named.

@@ -1,4 +1,4 @@
-"""What training knows of a problem: an order of examples, a loss that can be summed, numbers that can be compared."""
+"""Training objectives: the batches of each epoch, a summed loss, and validation metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RowIndices = Int[np.ndarray, " rows"]
 
 @dataclass(frozen=True)
 class LossPart:
-    """A sum over labels of its own kind, detached, for reports."""
+    """A detached sum over `count` labels, for reports."""
 
     total: Float[Tensor, ""]
     count: int
@@ -32,12 +32,13 @@ class LossPart:
 
 @dataclass(frozen=True)
 class Loss:
-    """A sum over `count` labels, never a mean, so that accumulated and distributed sums are those of the big batch.
+    """A loss summed over `count` labels, never averaged, so that accumulated and distributed sums equal those of one
+    large batch.
 
     Attributes:
-        total: what is minimised, summed, in nats.
-        count: labels summed over.
-        parts: what else is to be told, each with a count of its own; their names are among `TrainingObjective.part_names`.
+        total: the summed loss to minimise, in nats.
+        count: number of labels in the sum.
+        parts: further sums to report, each with its own count; their names are among `TrainingObjective.part_names`.
     """
 
     total: Float[Tensor, ""]
@@ -46,77 +47,81 @@ class Loss:
 
 
 class TrainingObjective(ABC, Generic[Batch]):
-    """Data, loss and metrics of one problem."""
+    """Data, loss and metrics that training optimises and measures."""
 
     metric_names: frozenset[str]
-    """The names `evaluate` returns, the same in every call."""
+    """Names of the metrics that `evaluate` returns, the same in every call."""
     part_names: frozenset[str] = frozenset()
-    """The names that parts of its losses have: a process without a share of a batch must know them as well."""
+    """Names of the loss parts, which also processes without a share of a batch must know."""
 
     @abstractmethod
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """The examples of each batch of an epoch: a pure function of the task's seed and the epoch."""
+        """Return the example indices of each batch of an epoch; a pure function of the seed and the epoch."""
 
     def plan_updates(self, epoch: int, *, accumulate: int) -> Sequence[Sequence[RowIndices]]:
-        """The batches of each update of an epoch, in the order of `plan_epoch`: `accumulate` of them, as far as they last.
+        """Group the batches of an epoch into updates of `accumulate` batches, in the order of `plan_epoch`; the last
+        may be smaller.
 
-        A task whose losses cannot all be summed says here what belongs together.
+        An objective whose losses cannot all be added overrides this to say which batches belong together.
         """
         plan = self.plan_epoch(epoch)
         return [plan[start : start + accumulate] for start in range(0, len(plan), accumulate)]
 
     def member_name(self, rows: RowIndices) -> str:
-        """Which of several tasks these examples are of; they have no names where there is one."""
+        """Return which of several tasks these examples belong to; an empty name if there is only one."""
         return ""
 
     @abstractmethod
     def build_batch(self, rows: RowIndices) -> Batch:
-        """These examples, ready for the model."""
+        """Build the batch of these examples, on the model's device."""
 
     @abstractmethod
     def loss(self, model: Any, batch: Batch) -> Loss:
-        """What training minimises."""
+        """Compute the loss of a batch."""
 
     @abstractmethod
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Metrics on the validation set; the model is in evaluation mode and no gradient is recorded."""
+        """Compute metrics on the validation data; the model is in evaluation mode and gradients are off."""
 
     def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
-        """Told before the first batch where the model is, and which place was asked for; says where batches will be."""
+        """Return the device for batches; called before the first batch with the model's device and the requested
+        one.
+        """
         return requested or model_device
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Told after each update the mean of its `nll`, the same in all processes; most tasks need not know.
+        """Handle the end of an update, given its mean negative log-likelihood, which is the same in all processes;
+        does nothing by default.
 
         Args:
-            nll: of the part of that name, or of the loss where there is none.
-            member: of several tasks the one that the update was of.
+            nll: mean of the loss part of that name, or of the loss if there is no such part.
+            member: of several tasks, the one that the update belongs to.
         """
         return
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """What `on_update` taught the task itself, to be kept with the model's moments; nothing in most tasks."""
+        """Return the objective's own state, to be saved with the optimizer's state; empty by default."""
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up what `state_dict` gave."""
+        """Restore the state that `state_dict` returned."""
         return
 
 
 @dataclass(eq=False)
 class CorpusObjective(TrainingObjective[Batch]):
-    """A task whose examples are the rows of a corpus.
+    """A training objective whose examples are the rows of a corpus.
 
-    Abstract: what a batch is, and what is lost, belongs to the task.
+    Abstract: subclasses define the batch and the loss.
 
     Attributes:
-        train: examples to learn from.
-        validation: examples to be measured on.
+        train: training examples.
+        validation: validation examples.
         batch_tokens: padded tokens in a batch.
-        seed: of the order of examples.
-        device: where the model is.
-        mix_tokens: tokens of each of the texts that `train` is made of in an epoch, given how many there are; all of them
-            unless given.
+        seed: seed of the order of examples.
+        device: the model's device.
+        mix_tokens: maps the token count of each text of `train` to the tokens to take from it per epoch; None takes
+            all.
     """
 
     train: Corpus
@@ -129,15 +134,15 @@ class CorpusObjective(TrainingObjective[Batch]):
 
     @abstractmethod
     def collate(self, corpus: Corpus, rows: RowIndices) -> Batch:
-        """Some examples of a corpus."""
+        """Collate some examples of a corpus into a batch."""
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-        """Ids that each example takes in a batch, twice, as batches are planned."""
+        """Return the padded length of each example, in two equal columns as batch planning expects."""
         return corpus.lengths
 
     @final
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Batches of examples of similar length: of all there are, or of those that a mixture has for the epoch."""
+        """Return batches of examples of similar length, of all examples or of the epoch's mixture."""
         lengths, order = self._train_lengths, {"max_tokens": self.batch_tokens, "seed": self.seed, "epoch": epoch}
         if self._mixture is None:
             return batch_by_size(lengths, **order)
@@ -146,18 +151,18 @@ class CorpusObjective(TrainingObjective[Batch]):
 
     @final
     def build_batch(self, rows: RowIndices) -> Batch:
-        """These examples of the training text."""
+        """Build the batch of these training examples."""
         return move_to_device(self.collate(self.train, rows), self.device)
 
     @final
     def validation_batches(self) -> Iterator[Batch]:
-        """The validation text, batch by batch."""
+        """Iterate over the validation data in batches."""
         for rows in batch_by_size(self.example_lengths(self.validation), max_tokens=self.batch_tokens, seed=0, epoch=0):
             yield move_to_device(self.collate(self.validation, rows), self.device)
 
     @final
     def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
-        """Its own device, unless another one was asked for."""
+        """Return the requested device, or the objective's own device."""
         self.device = requested or self.device
         return self.device
 
@@ -167,6 +172,7 @@ class CorpusObjective(TrainingObjective[Batch]):
 
     @cached_property
     def _mixture(self) -> CorpusMixture | None:
+        """Mixture of the training texts; None if there is only one."""
         if len(self.train.text_reports) < 2:
             return None
         counts, lengths = [text.kept for text in self.train.text_reports], self._train_lengths[:, -1]

@@ -1,4 +1,4 @@
-"""The beginning of a text that may end inside a word: which of its tokens are certain, and what is only characters."""
+"""Encode a text that may end inside a word: its certain tokens, and the remaining characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heedful.generation.completion import PartialWord, TokenSpelling, WordComple
 
 @lru_cache(maxsize=8)
 def get_spelling(tokenizer: Tokenizer) -> TokenSpelling:
-    """How the tokens of a vocabulary spell; those of one without letters and words spell nothing."""
+    """Return the spelling of a vocabulary's tokens; empty spellings if it has no letters and words."""
     try:
         return TokenSpelling(get_added_texts(tokenizer))
     except DataError:
@@ -21,22 +21,24 @@ def get_spelling(tokenizer: Tokenizer) -> TokenSpelling:
 
 
 def build_completions(words: Sequence[PartialWord | None], *, tokenizer: Tokenizer) -> tuple[WordCompletionMask, ...]:
-    """What forbids each row to begin otherwise than with the characters of its word; nothing where none has one."""
+    """Build the logits mask that makes each row begin with the characters of its partial word; empty if no row has
+    one.
+    """
     if all(word is None for word in words):
         return ()
     return (WordCompletionMask(words, spelling=get_spelling(tokenizer), eos=tokenizer.special.eos),)
 
 
 def encode_prefix(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | None]:
-    """The ids with which a text surely begins that begins with these characters, and what must be written behind them.
+    """Encode the beginning of a text into its certain ids and the characters that the following tokens must write.
 
-    The last word may be unfinished, so its tokens are left to the search, as many of them as a token of the vocabulary
-    might reach across. They are certain nevertheless where nothing else writes these characters, as with a vocabulary
-    of characters. Behind a space at the end the last word is finished: another one follows, or the text ends.
+    The last word may be unfinished, so its tokens are left to the search, as many as one token of the vocabulary might
+    span. They are certain if no other tokens can write these characters, as with a vocabulary of characters. A final
+    space means that the last word is finished: another word follows, or the text ends.
 
     Args:
-        tokenizer: of what is written.
-        text: how it must begin.
+        tokenizer: tokenizer of the generated text.
+        text: the required beginning.
 
     Raises:
         DataError: the text is not valid Unicode.
@@ -58,7 +60,7 @@ def encode_prefix(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWo
 
 
 def _find_first_uncertain(texts: list[str], spelling: TokenSpelling, num_opening: int) -> int:
-    """Where the last word begins, or where no token reaches from before that place beyond the end."""
+    """Return the position where the last word begins, or from which no single token could reach beyond the end."""
     position, size = len(texts), 0
     while position > num_opening and size < spelling.longest:
         position -= 1
@@ -69,7 +71,7 @@ def _find_first_uncertain(texts: list[str], spelling: TokenSpelling, num_opening
 
 
 def _spell_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
-    """What each id adds to the text; where it says too little of that, the text that it stands for."""
+    """Return the characters that each id adds to the text; for an unknown id, the text it stands for."""
     token_texts = get_spelling(tokenizer).token_texts
     texts = []
     for token_id, surface in zip(ids, tokenizer.get_surfaces(text), strict=True):
@@ -81,9 +83,11 @@ def _spell_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
 
 
 def _is_continuation(tokenizer: Tokenizer, number: int) -> bool:
+    """Return whether a token continues a word."""
     return bool(_continuation_flags(tokenizer)[number])
 
 
 @lru_cache(maxsize=8)
 def _continuation_flags(tokenizer: Tokenizer) -> tuple[bool, ...]:
+    """Return for each token whether it continues a word."""
     return tuple(tokenizer.get_continuation_mask().tolist())

@@ -1,4 +1,4 @@
-"""What is kept of a picture: its pixels where the network learns, else what a frozen network makes of it."""
+"""Picture features stored in a corpus: pixels if the vision network is trained, else the output of a frozen network."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ _THUMBNAIL = 8
 
 
 class PictureFeatures(ABC):
-    """Pictures of one size as what an encoder reads.
+    """Base class: extracts the features of pictures of one size.
 
     Attributes:
-        array_spec: type and shape of what is kept.
+        array_spec: data type and shape of the features.
     """
 
     array_spec: ArraySpec
 
     @abstractmethod
     def __call__(self, picture: UInt8[np.ndarray, "size size 3"]) -> Shaped[np.ndarray, ...]:
-        """What is kept of a picture, of one alone, so that it does not depend on others."""
+        """Extract the features of one picture, independently of other pictures."""
 
     def to_device(self, device: torch.device) -> PictureFeatures:
-        """The same, where models are."""
+        """Return the extractor on a device."""
         return self
 
     @abstractmethod
     def summarize(self, features: Shaped[np.ndarray, ...]) -> Float[np.ndarray, " d"]:
-        """A vector by which pictures are near to each other or not."""
+        """Return a vector whose distances tell how similar pictures are."""
 
 
 @final
 class PixelFeatures(PictureFeatures):
-    """Red, green and blue."""
+    """RGB pixels as features."""
 
     def __init__(self, size: int) -> None:
         self.array_spec = ArraySpec("<u1", (size, size, 3))
 
     def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> UInt8[np.ndarray, "size size 3"]:
-        """As they are."""
+        """Return the pixels unchanged."""
         return square
 
     def summarize(self, features: Shaped[np.ndarray, "size size 3"]) -> Float[np.ndarray, " d"]:
-        """The picture, very small."""
+        """Return the flattened thumbnail of the picture."""
         edges = np.linspace(0, len(features), min(_THUMBNAIL, len(features)) + 1).astype(int)[:-1]
         rows = np.add.reduceat(features.astype(np.float32), edges, axis=0)
         return np.asarray(np.add.reduceat(rows, edges, axis=1).ravel())
@@ -64,12 +64,12 @@ class PixelFeatures(PictureFeatures):
 
 @final
 class FrozenVisionFeatures(PictureFeatures):
-    """Annotations of a network that learns nothing, in half precision; the network is a file of the run.
+    """Features of picture regions from a frozen vision network, in half precision; the network is a file of the run.
 
     Args:
-        network: in evaluation mode.
+        network: the network in evaluation mode.
         size: pixels along each side.
-        step: pixels from one region to the next.
+        step: pixels between two regions.
     """
 
     def __init__(self, network: VisionBackbone, *, size: int, step: int) -> None:
@@ -79,7 +79,7 @@ class FrozenVisionFeatures(PictureFeatures):
 
     @classmethod
     def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVisionFeatures:
-        """The one that a run has kept."""
+        """Load the network that a run has stored."""
         network = build_vision_backbone(config)
         try:
             network.load_state_dict(read_tensors(path))
@@ -88,7 +88,7 @@ class FrozenVisionFeatures(PictureFeatures):
         return cls(network.eval(), size=size, step=config.region_stride)
 
     def to_device(self, device: torch.device) -> FrozenVisionFeatures:
-        """The network is moved."""
+        """Move the network to a device and return the extractor."""
         self.network.to(device)
         return self
 
@@ -98,16 +98,16 @@ class FrozenVisionFeatures(PictureFeatures):
         return self.network.d_annotation
 
     def save(self, path: Path) -> None:
-        """The network's tensors."""
+        """Save the network's tensors."""
         save_file({name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}, path)
 
     def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> Float[np.ndarray, "rows columns d_annotation"]:
-        """An annotation of each region."""
+        """Return the feature vector of each region."""
         device = next(self.network.parameters()).device
         with torch.inference_mode():
             features = self.network(torch.from_numpy(square).unsqueeze(0).to(device))
         return np.asarray(features[0].half().cpu().numpy())
 
     def summarize(self, features: Shaped[np.ndarray, "rows columns d_annotation"]) -> Float[np.ndarray, " d"]:
-        """Their mean."""
+        """Return the mean of the feature vectors."""
         return np.asarray(features.astype(np.float32).mean((0, 1)))

@@ -1,4 +1,4 @@
-"""Where a model may come from."""
+"""Trained models in a form that other formats can hold, and that other models can start from."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from heedful.errors import RunError
 from heedful.recipes.recipe import ArchitectureConfig
 
 OutputType: TypeAlias = Literal["class", "number", "candidate", "token", "ends"]
-"""What the outputs of a fine-tuned encoder are of."""
+"""What a fine-tuned encoder predicts."""
 
 
 class InferenceSettings(BaseModel, frozen=True, extra="ignore", allow_inf_nan=False):
-    """How a fine-tuned encoder cuts what it reads and chooses its answers; other formats have no word for it.
+    """How a fine-tuned encoder splits its input and chooses answers; other formats have no field for it.
 
     Attributes:
-        max_length: tokens that are read at a time, begin and ends included.
+        max_length: tokens of an input at most, begin and ends included.
         max_question: tokens of a question at most.
-        stride: tokens between the begins of two windows of a context.
+        stride: tokens between the starts of two windows of a context.
         max_answer: tokens of an answer at most.
-        threshold: how much more must speak for no answer than for the best one; None where there always is one.
+        threshold: margin by which no answer must beat the best answer; None if there always is an answer.
     """
 
     max_length: Annotated[int, Field(ge=5)] | None = None
@@ -42,14 +42,14 @@ class InferenceSettings(BaseModel, frozen=True, extra="ignore", allow_inf_nan=Fa
 
 @dataclass(frozen=True)
 class OutputHead:
-    """What the outputs of a fine-tuned encoder say.
+    """Output head of a fine-tuned encoder.
 
     Attributes:
-        output_type: a class or a number of each text, a score of each candidate, a class of each token, or where a span begins
-            and ends.
-        class_names: of the classes; empty where there are none.
-        independent: whether each class is judged by itself, so that several or none may be right.
-        settings: how texts are cut and answers chosen, where that is known.
+        output_type: a class or a number for each text, a score for each candidate, a class for each token, or the start
+            and end of a span.
+        class_names: names of the classes; empty if there are none.
+        independent: whether classes are predicted independently, so that several or none may be right.
+        settings: how inputs are split and answers chosen, if known.
     """
 
     output_type: OutputType
@@ -60,18 +60,18 @@ class OutputHead:
 
 @dataclass(frozen=True)
 class PortableModel:
-    """A trained Transformer by our names, whoever trained it, as other formats can hold it.
+    """A trained Transformer with this package's parameter names, in a form that other formats can hold.
 
     Attributes:
-        folder: where it is.
+        folder: folder of the model.
         model: its architecture.
-        tokenizer: its vocabulary; those of both languages where it translates.
-        tensors: its parameters by our names; of several names for one, the first.
-        max_tokens: tokens that it was made for where its positions themselves have no end, if anybody said.
-        head: what its outputs say, where it was fine-tuned.
-        adapter: what the layers have besides, as some of the tensors are its own.
-        factors: what is known of each source piece besides which it is, by its name, in the order of their tables.
-        aliases: the further names of shared parameters, each with the one that `tensors` has.
+        tokenizer: its tokenizer; those of both languages if it translates.
+        tensors: its parameters by this package's names; shared parameters under their first name.
+        max_tokens: number of tokens it was trained for, if its positions are unlimited and the number is known.
+        head: its output head, if it was fine-tuned.
+        adapter: adapter of its layers, whose parameters are among the tensors.
+        factors: factors of each source piece, by name, in the order of their embedding tables.
+        aliases: further names of shared parameters, each with its name in `tensors`.
     """
 
     folder: Path
@@ -91,48 +91,50 @@ class PortableModel:
 
     @property
     def vocab_size(self) -> int | tuple[int, int]:
-        """Entries of the vocabulary, or of both."""
+        """Size of the vocabulary, or of both."""
         if isinstance(self.tokenizer, Tokenizer):
             return self.tokenizer.size
         source, target = self.tokenizer
         return source.size, target.size
 
     def require_no_adapter(self, format_name: str) -> None:
-        """Refuses what the format `format_name` has no place for: layers with an adapter.
+        """Raise an error if layers have an adapter, which the format `format_name` cannot store.
 
         Raises:
             RunError: they have one.
         """
         if self.adapter is not None:
             raise RunError(
-                f"{self.folder}: computes with bottlenecks, which {format_name} has not; export a run that was adapted with "
+                f"{self.folder}: computes with bottlenecks, which {format_name} has not; export a run that was adapted "
+                "with "
                 "LoRA, which becomes a part of the weights, or choose onnx"
             )
 
     def require_no_factors(self, format_name: str) -> None:
-        """Refuses what the format `format_name` has no input for: factors of source words.
+        """Raise an error if the model reads source factors, for which the format `format_name` has no input.
 
         Raises:
             RunError: the model reads some.
         """
         if self.factors:
             raise RunError(
-                f"{self.folder}: reads factors of source words ({', '.join(self.factors)}), and {format_name} has no input "
+                f"{self.folder}: reads factors of source words ({', '.join(self.factors)}), and {format_name} has no "
+                "input "
                 "for them; export to ctranslate2, or name a run without the table [factors]"
             )
 
 
 @dataclass(frozen=True)
 class PretrainedSource:
-    """A trained model of any family, as another one can begin from it.
+    """A trained model of any architecture that another model can start from.
 
     Attributes:
-        folder: where it is.
+        folder: folder of the model.
         model: its architecture.
-        tokenizers: its vocabularies of text, in the order in which its task names them (`Task.tokenizer_files`).
-        tensors: its parameters by our names; of several names for one, the first.
-        adapter: what it computes with besides these, if that is no part of them.
-        aliases: the further names of shared parameters, each with the one under which they are stored.
+        tokenizers: its text tokenizers, in the order of `Task.tokenizer_files`.
+        tensors: its parameters by this package's names; shared parameters under their first name.
+        adapter: its adapter, if that is not merged into the parameters.
+        aliases: further names of shared parameters, each with the name it is stored under.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""What the faces of all tasks share: one batched loop, how lines are read and written, how one text is looked at."""
+"""The base class of predictors, batched inference, and line-based input and output."""
 
 from __future__ import annotations
 
@@ -28,28 +28,30 @@ Input = TypeVar("Input")
 Answer = TypeVar("Answer")
 
 READ_IN_PARTS: Final = "longer than the model reads, read in parts"
-"""What is told of a text (`LineFormat.input_notes`)."""
+"""Note on a text that was split into parts (see `LineFormat.input_notes`)."""
 _CACHED_NUMBERS, _MIN_CPU_TOKENS, _MAX_CPU_TOKENS, _GPU_TOKENS = 2**18, 256, 4096, 16384
-"""Tokens times width that stay in a processor's cache, and the bounds of what `default_batch_tokens` gives."""
+"""Tokens times width that fit into a CPU cache; then the minimum and maximum of `default_batch_tokens` on a CPU, and
+its value on other devices."""
 READ_TRUNCATED: Final = "longer than the model reads, the end not read"
-"""Likewise."""
+"""Note on a text whose end was not read."""
 
 
 @final
 @dataclass(frozen=True)
 class BatchMethod(Generic[Example, Output]):
-    """Answers a batch by a method, as every one does that is equal to it: what their callers ask is answered together.
+    """A method with bound arguments that answers a batch; equal objects may answer the requests of several callers in
+    one batch.
 
     Attributes:
-        method: of a face, given the batch.
-        args: what else it is given.
+        method: a predictor's method that takes the batch.
+        args: its further arguments.
     """
 
     method: Callable[..., Iterable[Output]]
     args: tuple[Any, ...] = ()
 
     def __call__(self, batch: list[Example]) -> Iterable[Output]:
-        """What the method says of each."""
+        """Return the method's answer to each example."""
         return self.method(batch, *self.args)
 
 
@@ -63,20 +65,20 @@ def run_batched(
     on_answered: Callable[[Sequence[int]], None] = lambda _: None,
     on_tokens: TokenCallback | None = None,
 ) -> list[Output]:
-    """What a model says of each example, in their order; long ones go first, as many at a time as fit.
+    """Answer examples in batches of similar length, longest first, and return the answers in the order of the examples.
 
-    An example holds all that its answer depends on, so that those of several callers may stand beside each other, and
-    do, where the thread has `BatchExecutor`: those of callers whose `answer_batch` is equal.
+    An answer depends on its own example only. If the thread has a `BatchExecutor`, examples of several callers whose
+    `answer_batch` is equal may share a batch.
 
     Args:
-        examples: encoded.
-        answer_batch: answers one batch, in its order and in inference mode: a method, a `BatchMethod` or a `SearchCall`, since functions
-            that are made for each call are equal to no other.
-        size: ids of an example.
-        batch_tokens: ids that are read at one time, with padding.
-        max_rows: examples that are, at most; `batch_tokens` unless given.
-        on_answered: told the numbers of examples that have been answered, at least before the end.
-        on_tokens: told how texts grow, where `answer_batch` is a `SearchCall`.
+        examples: encoded examples.
+        answer_batch: answers one batch, in its order and in inference mode: a method, a `BatchMethod` or a
+            `SearchCall`, because functions that are created for each call are equal to no other.
+        size: returns the number of ids of an example.
+        batch_tokens: padded ids in a batch.
+        max_rows: examples in a batch at most; `batch_tokens` by default.
+        on_answered: called with the indices of answered examples.
+        on_tokens: called with the tokens of texts that are being generated, if `answer_batch` is a `SearchCall`.
     """
     sizes = [size(example) for example in examples]
     if (executor := current_executor()) is not None:
@@ -103,10 +105,10 @@ def run_batched(
 
 
 def default_batch_tokens(model: nn.Module) -> int:
-    """Tokens with padding that a model reads at one time unless told otherwise.
+    """Return the default number of padded tokens in a batch for a model and its device.
 
-    On a processor so few, for each thread, that what a layer makes of them stays in its cache: a third faster than
-    4,096 at a width of 384 (docs/performance.md).
+    On a CPU, per thread, few enough that a layer's outputs stay in its cache: a third faster than 4,096 at a width of
+    384 (docs/performance.md).
     """
     layers = (layer for layer in model.modules() if isinstance(layer, nn.Linear))
     width = max((min(layer.in_features, layer.out_features) for layer in layers), default=1)
@@ -116,7 +118,7 @@ def default_batch_tokens(model: nn.Module) -> int:
 
 
 def iter_chunks(items: Iterable[Input], size: int) -> Iterator[list[Input]]:
-    """Lists of `size` items, the last may be shorter, so that a stream of any length can be answered."""
+    """Split a stream into lists of `size` items; the last may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk
@@ -125,7 +127,7 @@ def iter_chunks(items: Iterable[Input], size: int) -> Iterator[list[Input]]:
 @final
 @dataclass(frozen=True)
 class UnreadableInput:
-    """Stands for the answer to an input that the model cannot read; `message` says which, why, and what to do."""
+    """Placeholder for the answer to an input that the model cannot read; `message` says which, why, and what to do."""
 
     message: str
 
@@ -135,54 +137,61 @@ def answer_readable(
     errors: Mapping[int, UnreadableInput],
     answer_inputs: Callable[[list[Input]], Iterable[Answer]],
 ) -> list[Answer | UnreadableInput]:
-    """The answers to inputs, in their order, where some cannot be read: `errors` by their places, from 0."""
+    """Answer the readable inputs and insert the given errors at the positions of the others."""
     results = iter(answer_inputs([item for index, item in enumerate(inputs) if index not in errors]))
     return [errors[index] if index in errors else next(results) for index in range(len(inputs))]
 
 
 class LineFormat(ABC, Generic[Input, Answer]):
-    """How what a face reads and answers stands in lines: all that a command, or a server, needs to know to serve it.
+    """Text-line format of a predictor's inputs and answers, used by commands and the server.
 
     Attributes:
-        chunk_size: inputs that are answered together; a stream of any length is answered in such pieces.
+        chunk_size: number of inputs answered at a time, so that a stream of any length can be answered.
     """
 
     chunk_size: ClassVar[int] = 4096
 
     @abstractmethod
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[Input]:
-        """What lines say; `source_name` tells in messages where they are from.
+        """Parse lines into inputs.
+
+        Args:
+            lines: the lines.
+            source_name: where they come from, for error messages.
 
         Raises:
-            DataError: a line says nothing that can be answered.
+            DataError: a line contains nothing that can be answered.
         """
 
     @abstractmethod
     def answer_inputs(self, inputs: Sequence[Input], *, start: int) -> Iterable[Answer | UnreadableInput]:
-        """What the model says of inputs, of which the first has the number `start`, from 1."""
+        """Answer inputs; the first one has the number `start`, counted from 1."""
 
     @abstractmethod
     def to_json(self, answer: Answer) -> Any:
-        """An answer as JSON has it."""
+        """Convert an answer to JSON data."""
 
     def format_answer(self, answer: Answer) -> str:
-        """An answer as people read it, in complete lines; JSON, unless a face knows better."""
+        """Format an answer as complete text lines; JSON by default."""
         return json.dumps(self.to_json(answer), ensure_ascii=False) + "\n"
 
     def input_notes(self, answer: Answer) -> Iterator[str]:
-        """How the input was read otherwise than given, as `READ_TRUNCATED`; a command counts such inputs. No input, by default."""
+        """Return notes on how the input was read if not in full, such as `READ_TRUNCATED`; commands count them.
+
+        None by default.
+        """
         return iter(())
 
 
 class TextLineFormat(LineFormat[str, Answer]):
-    """A text a line.
+    """Line format with one text per line.
 
-    Abstract: answers belong to the task.
+    Abstract: subclasses define the answers.
     """
 
     @final
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
-        """As they are."""
+        """Return the lines unchanged."""
         return iter(lines)
 
 
@@ -194,15 +203,15 @@ def escape_cell(text: str) -> str:
 @final
 @dataclass(frozen=True)
 class InspectRequest:
-    """What of a model is to be seen, in the words of a command line.
+    """A request to inspect a model on one text, with the options of the command line.
 
     Attributes:
         source: the text.
-        target: the second text, whatever it is to the first.
-        beam: width of the search.
-        max_tokens: that are written at most.
-        selection: layers, heads and details.
-        log: told where not all of the text is looked at.
+        target: the second text, such as a given translation.
+        beam: width of the beam.
+        max_tokens: tokens to generate at most.
+        selection: layers, heads and details to record.
+        log: called with a message if not all of the text is inspected.
     """
 
     source: str
@@ -213,21 +222,23 @@ class InspectRequest:
     log: Callable[[str], None] = lambda _: None
 
     def require_no_generation(self) -> InspectRequest:
-        """The same of a model that only reads; `RecipeError` where it is told how to write."""
+        """Return the request itself; raise `RecipeError` if it has options for generation, which this model does
+        not support.
+        """
         for name, value in (("--beam", self.beam), ("--tokens", self.max_tokens)):
             if value is not None:
                 raise RecipeError(f"{name}: this model writes nothing; leave it out")
         return self
 
     def require_single_text(self, owner: str) -> str:
-        """The one text of `owner` model; `RecipeError` where there are two."""
+        """Return the only text of the request; raise `RecipeError` if there are two."""
         if self.target is not None:
             raise RecipeError(f"--pair: belongs to other models; {owner} text is all --text")
         return self.source
 
 
 def _describe_parts(values: Iterable[object]) -> Iterator[str]:
-    """Models and vocabularies among what a face is made of, each once, in words."""
+    """Describe each model and vocabulary among a predictor's attributes, once."""
     described: list[object] = []
     pending = list(values)
     while pending:
@@ -246,6 +257,7 @@ def _describe_parts(values: Iterable[object]) -> Iterator[str]:
 
 
 def _describe_model(model: nn.Module) -> str:
+    """Describe a model by its class, parameter count and device."""
     parameters = list(model.parameters())
     devices = ", ".join(dict.fromkeys(str(parameter.device) for parameter in parameters)) or "no device"
     return f"{type(model).__name__} of {sum(map(Tensor.numel, parameters)):,} parameters on {devices}"
@@ -253,20 +265,20 @@ def _describe_model(model: nn.Module) -> str:
 
 @keep_old_names(lines="line_format", look="inspect_request")
 class Predictor(ABC):
-    """A trained model as its users see it."""
+    """Base class of the objects through which users call a trained model."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_describe_parts(vars(self).values()))})"
 
     @abstractmethod
     def line_format(self) -> LineFormat[Any, Any]:
-        """How its lines are read and written, unless a command wishes otherwise."""
+        """Return the default line format of inputs and answers."""
 
     @abstractmethod
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """Everything it attends to while it reads, or reads and writes, one text.
+        """Record everything the model attends to while it processes the request's text.
 
         Raises:
             DataError: the text cannot be read.
-            RecipeError: it cannot be looked at so.
+            RecipeError: the model does not support the requested options.
         """

@@ -1,4 +1,4 @@
-"""What a system reached in an exam, and several of them side by side; each task says how that is shown."""
+"""Results of a system on an evaluator, and comparisons of several runs; each task defines its presentation."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ NO_VALUE: Final = "-"
 
 @dataclass(frozen=True)
 class EvaluatedSystem:
-    """Who answered: a run, which has `summary`, or something that has none, such as a file."""
+    """A run with its summary, or another source of answers without one, such as a file."""
 
     name: str
     summary: RunSummary | None = None
 
     @property
     def label(self) -> str:
-        """The name, with a star where training is not finished."""
+        """The name, with a star if training is not finished."""
         return f"{self.name} *" if self.summary is not None and not self.summary.finished else self.name
 
     @property
     def required_summary(self) -> RunSummary:
-        """The facts, where there must be some."""
+        """The summary, which must exist."""
         assert self.summary is not None, f"{self.name} is no run"
         return self.summary
 
 
 @dataclass(frozen=True)
 class EvaluationReport(ABC):
-    """What a system's answers are worth, alone and beside another's.
+    """Metrics of a system's answers, with intervals and tests against another system.
 
     Attributes:
-        evaluator: what was asked.
-        system: who answered.
-        answers: what it said.
-        sampling: how intervals and tests are drawn.
-        reference: what it is tested against, if anything.
+        evaluator: the evaluator.
+        system: the system that answered.
+        answers: its answers.
+        sampling: how intervals and tests are sampled.
+        reference: the report it is tested against, if any.
     """
 
     digits: ClassVar[int] = 4
@@ -71,22 +71,22 @@ class EvaluationReport(ABC):
 
     @cached_property
     def metrics(self) -> Mapping[str, Metric]:
-        """By their names."""
+        """Metrics by name."""
         return self.evaluator.compute_metrics(self.answers)
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
-        """Those that have intervals and are tested."""
+        """Metrics that get intervals and tests."""
         return self.metrics
 
     @cached_property
     def intervals(self) -> Mapping[str, ConfidenceInterval]:
-        """Each with where it may lie."""
+        """Confidence interval of each metric."""
         return compute_intervals(self.resampled_metrics, self.sampling)
 
     @cached_property
     def tests(self) -> Mapping[str, PairedTest]:
-        """Each beside that of the first system; none for that system itself."""
+        """Paired test of each metric against the reference; empty without a reference."""
         if self.reference is None:
             return {}
         own_metrics = self.resampled_metrics
@@ -104,53 +104,56 @@ class EvaluationReport(ABC):
         return f"<pre>{escape(self.format_text())}</pre>"
 
     def metric_digits(self, _name: str) -> int:
-        """Digits behind the point that a metric is told with."""
+        """Return the number of decimals of a metric."""
         return self.digits
 
     @abstractmethod
     def format_text(self) -> str:
-        """Alone, for a terminal: plain lines, for what a signature says must never be cut to its width."""
+        """Format the report for a terminal, as plain lines that are never cut to its width."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Alone, as JSON has it."""
+        """Return the report as JSON data."""
 
     def to_html(self, on_progress: Callable[[int, int | None], None] = lambda _, __: None) -> str:
-        """Answers that are worth looking at, as a web page, where a task understands `EvaluatorOptions.paged`.
+        """Return selected answers as a web page, if the task supports `EvaluatorOptions.paged`.
 
         Args:
-            on_progress: told how many examples to learn from have been read, and how many will be, None before that is known.
+            on_progress: called with the number of training examples read so far and their total, None before it is
+                known.
         """
         raise NotImplementedError("this task has no page of its answers")
 
     @final
     def format_tests(self) -> str:
-        """The tests, for a terminal."""
+        """Format the tests against the reference for a terminal."""
         width = max(6, *map(len, self.tests))
         lines = [f"against {self.system.name} (paired bootstrap)"]
         for test in self.tests.values():
             difference, number_format = test.difference, f".{self.metric_digits(test.name)}f"
             lines.append(
-                f"  {test.name:<{width}} {test.first.value:{number_format}} and {test.second.value:{number_format}}: difference "
-                f"{difference.value:+{number_format}} ({difference.low:+{number_format}} to {difference.high:+{number_format}}), p = {test.p_value:.3f}"
+                f"  {test.name:<{width}} {test.first.value:{number_format}} and {test.second.value:{number_format}}: "
+                "difference "
+                f"{difference.value:+{number_format}} ({difference.low:+{number_format}} to "
+                f"{difference.high:+{number_format}}), p = {test.p_value:.3f}"
             )
         return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class RunComparison(ABC):
-    """Runs in one exam, side by side.
+    """Several runs compared by one evaluator.
 
     Attributes:
-        reports: in the order in which they were named; the first is what the others are tested against.
-        device: where they answered.
-        threads: of the processor that took part.
+        reports: reports in the order of the runs; the first is the reference of the tests.
+        device: device of the evaluation.
+        threads: number of CPU threads used.
     """
 
     ignored_keys: ClassVar[tuple[str, ...]] = ("model.",)
-    """Keys in which recipes may differ without a word."""
+    """Prefixes of recipe keys that may differ without a note."""
     subject: ClassVar[str] = "the model"
-    """What these are about."""
+    """What these keys describe."""
 
     reports: tuple[EvaluationReport, ...]
     device: str
@@ -158,65 +161,65 @@ class RunComparison(ABC):
 
     @property
     def exam(self) -> Evaluator:
-        """What was asked."""
+        """The common evaluator."""
         return self.reports[0].evaluator
 
     @property
     def sampling(self) -> BootstrapOptions:
-        """How intervals and tests were drawn."""
+        """How intervals and tests were sampled."""
         return self.reports[0].sampling
 
     @property
     def run_count_text(self) -> str:
-        """How many runs, in words."""
+        """Number of runs, in words."""
         return f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
 
     @cached_property
     def recipes(self) -> list[Recipe]:
-        """How the runs were made."""
+        """Recipes of the runs."""
         return [report.system.required_summary.recipe for report in self.reports]
 
     @cached_property
     def model_names(self) -> list[str]:
-        """The kind of each model, told apart."""
+        """Distinguishing name of each model."""
         return name_models(self.recipes)
 
     @cached_property
     def recipe_differences(self) -> dict[str, list[Any]]:
-        """Keys in which the recipes differ."""
+        """Recipe keys whose values differ, with the value of each run."""
         return find_differences(self.recipes)
 
     @property
     @abstractmethod
     def heading(self) -> str:
-        """What is compared."""
+        """Heading: what is compared."""
 
     @abstractmethod
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Build the main table, with a row for each run."""
 
     def build_extra_tables(self) -> Sequence[PageTable]:
-        """Further ones."""
+        """Build further tables."""
         return ()
 
     @abstractmethod
     def draw_plots(self) -> Sequence[str]:
-        """As SVG, the most telling one first."""
+        """Draw the plots as SVG, the most informative first."""
 
     @abstractmethod
     def build_json_fields(self) -> dict[str, Any]:
-        """What JSON has besides the runs."""
+        """Return the JSON fields besides those of the runs."""
 
     @abstractmethod
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """What JSON has of a run besides its facts."""
+        """Return the JSON fields of a run besides those of its summary."""
 
     def table_notes(self) -> Iterable[str]:
-        """Notes below the results."""
+        """Return notes for below the results."""
         return ()
 
     def plot_by_size(self, metric: str, *, title: str, y_name: str) -> str:
-        """A metric of each run, with its interval, over the number of its parameters."""
+        """Plot a metric of each run, with its interval, over the number of parameters."""
         lines = []
         for report in self.reports:
             interval = report.intervals[metric]
@@ -243,14 +246,14 @@ class RunComparison(ABC):
 
     @final
     def format_text(self) -> str:
-        """For a terminal: plain lines, whatever its width."""
+        """Format the comparison for a terminal, as plain lines of any width."""
         return f"{self.heading}\n\n" + "\n".join(
             table.format_text() for table in (self.build_results_table(), *self.build_extra_tables())
         )
 
     @final
     def to_html(self) -> str:
-        """A page that needs nothing else."""
+        """Return a self-contained web page."""
         names = [report.system.name for report in self.reports]
         rows = [[key, *map(_format_value, values)] for key, values in self.recipe_differences.items()]
         differing = [PageTable("How the recipes differ", ["key", *names], rows)] if rows else []
@@ -262,12 +265,12 @@ class RunComparison(ABC):
 
     @final
     def draw_main_plot(self) -> str:
-        """The most telling picture, as SVG."""
+        """Draw the most informative plot as SVG."""
         return self.draw_plots()[0]
 
     @final
     def dump_json(self) -> str:
-        """All numbers."""
+        """Return all numbers as a JSON string."""
         content = {
             "heedful": __version__,
             "task": self.recipes[0].task,
@@ -288,7 +291,7 @@ class RunComparison(ABC):
 
     @final
     def collect_notes(self) -> list[str]:
-        """What must be known to read the results."""
+        """Return everything a reader of the results must know."""
         notes = [
             f"* {name} is not finished: its best checkpoint so far (step {facts.step:,}) is compared"
             for name, facts in ((report.system.name, report.system.required_summary) for report in self.reports)
@@ -300,11 +303,11 @@ class RunComparison(ABC):
         return notes
 
     def has_same_vocabulary(self, report: EvaluationReport) -> bool:
-        """Whether its tokens are those of the first run."""
+        """Return whether a run has the same vocabulary as the first run."""
         return report.system.required_summary.vocabulary == self.reports[0].system.required_summary.vocabulary
 
     def plot_loss_curves(self) -> list[str]:
-        """The losses of the validation text, two plots for each group of runs whose losses are of the same tokens."""
+        """Plot the validation losses by minutes and by updates, for each group of runs with the same tokens."""
         groups: dict[tuple[str, str], list[EvaluationReport]] = {}
         for report in self.reports:
             facts = report.system.required_summary
@@ -319,16 +322,17 @@ class RunComparison(ABC):
 
 
 def format_number(value: float | None, number_format: str) -> str:
-    """The number as `format` writes it, a dash for none."""
+    """Format a number; a dash for None."""
     return NO_VALUE if value is None else format(value, number_format)
 
 
 def format_interval(interval: ConfidenceInterval, digits: int) -> str:
-    """Where a score may lie."""
+    """Format the bounds of a confidence interval."""
     return f"{interval.low:.{digits}f} to {interval.high:.{digits}f}"
 
 
 def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
+    """Return the summary of a system as JSON data."""
     summary = system.required_summary
     return {
         "run": system.name,
@@ -344,7 +348,7 @@ def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
 
 
 def _replace_nonfinite(content: Any) -> Any:
-    """JSON knows no infinity."""
+    """Replace infinite and undefined numbers by None, because JSON has none."""
     if isinstance(content, dict):
         return {key: _replace_nonfinite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -353,13 +357,14 @@ def _replace_nonfinite(content: Any) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """As TOML writes it, more or less; a dash where a recipe has no such key."""
+    """Format a recipe value roughly as TOML; a dash for None."""
     if value is None:
         return NO_VALUE
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plot_curves(reports: Sequence[EvaluationReport], *, alone: bool) -> list[str]:
+    """Plot the loss curves of runs by minutes and by updates."""
     curves = [(report.system.label, report.system.required_summary.curve) for report in reports]
     by_minutes = [PlotLine(label, tuple((p.minutes, p.loss) for p in curve)) for label, curve in curves]
     by_updates = [PlotLine(label, tuple((float(p.step), p.loss) for p in curve)) for label, curve in curves]

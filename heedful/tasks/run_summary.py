@@ -1,4 +1,4 @@
-"""What a run says of itself beside its answers: what it is, how it was made, and how it learned."""
+"""Summary of a trained run for reports, and differences between recipes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heedful.recipes.recipe import Recipe
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One evaluation during training: after how many updates and minutes, and the loss in nats per token."""
+    """One evaluation during training: updates and minutes so far, and the loss in nats per token."""
 
     step: int
     minutes: float
@@ -20,17 +20,17 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What there is to say of a trained run of any task.
+    """Summary of a trained run of any task.
 
     Attributes:
-        recipe: how it was made.
-        finished: whether training reached its end; if not, the best checkpoint so far stands for the run.
-        step: updates done, or those of that checkpoint.
-        parameters: numbers that the model consists of, tied ones once.
-        trainable_parameters: those of them that training changes; the others stand still.
-        vocabulary: equal for runs whose losses and perplexities are of the same tokens.
-        minutes: spent in training, evaluation included; None where metrics.jsonl does not tell.
-        tokens_per_second: tokens or labels learned from, the median of measurements over fifty updates.
+        recipe: recipe of the run.
+        finished: whether training is finished; if not, the best checkpoint so far is used.
+        step: number of updates, or those of that checkpoint.
+        parameters: number of parameters, tied ones counted once.
+        trainable_parameters: parameters that training changes.
+        vocabulary: key that is equal for runs whose losses and perplexities count the same tokens.
+        minutes: training time, evaluation included; None if metrics.jsonl does not contain it.
+        tokens_per_second: tokens or labels trained on per second, the median of measurements over fifty updates.
         curve: the evaluations in order.
     """
 
@@ -46,7 +46,9 @@ class RunSummary:
 
 
 def find_differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
-    """Keys in which recipes differ and their values, None where a recipe lacks one; run folders do not count."""
+    """Return the recipe keys whose values differ, with the value of each recipe, None if it lacks the key; output
+    folders are ignored.
+    """
     tables = [dict(_iter_leaves(recipe.model_dump(mode="json", exclude={"output"}))) for recipe in recipes]
     keys = dict.fromkeys(key for table in tables for key in table)
     values = {key: [table.get(key) for table in tables] for key in keys}
@@ -54,7 +56,7 @@ def find_differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
 
 
 def collapse_tables(keys: Iterable[str]) -> list[str]:
-    """Keys, but of tables that are of different kinds, so that nothing in them can be compared, their names alone."""
+    """Replace the keys of tables whose `kind` differs by the table's name."""
     all_keys = list(keys)
     kind_keys = sorted((key.removesuffix("kind") for key in all_keys if key.endswith(".kind")), key=len)
     names = (next((kind[:-1] for kind in kind_keys if key.startswith(kind)), key) for key in all_keys)
@@ -62,6 +64,7 @@ def collapse_tables(keys: Iterable[str]) -> list[str]:
 
 
 def _iter_leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and value of each leaf of a nested table."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _iter_leaves(value, f"{prefix}{key}.")
@@ -70,7 +73,9 @@ def _iter_leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 
 def name_models(recipes: Sequence[Recipe]) -> list[str]:
-    """The kind of each model, and the named choices that tell it from others of its kind: recurrent (luong)."""
+    """Return a distinguishing name of each model: its kind, and the named choices that differ from others of its
+    kind, as in recurrent (luong).
+    """
     names = []
     for recipe in recipes:
         peers = [other for other in recipes if other.model.kind == recipe.model.kind]
@@ -82,4 +87,5 @@ def name_models(recipes: Sequence[Recipe]) -> list[str]:
 
 
 def _is_path(key: str) -> bool:
+    """Return whether a key names a file of word vectors."""
     return key.endswith("_vectors")

@@ -1,4 +1,4 @@
-"""From configs to searches: how outputs are looked for, and how long they may become."""
+"""Build search algorithms and length limits from generation configs."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ from heedful.recipes.generation import (
 from heedful.tasks.minimum_bayes_risk import MinimumBayesRisk
 
 _DEFAULT_DIVERSITY: Final = 0.5
-"""Of groups whose recipe says nothing; Vijayakumar et al. found 0.2 to 0.8 good, section 5."""
+"""Diversity strength if a recipe gives none; Vijayakumar et al. found 0.2 to 0.8 good, section 5."""
 _DEFAULT_RISK_SAMPLES: Final = 32
-"""Drawn for minimum Bayes risk where a recipe says nothing."""
+"""Samples for minimum Bayes risk decoding if a recipe gives no number."""
 
 
 @dataclass(frozen=True)
 class LengthLimits:
-    """How long outputs may and must become.
+    """Minimum and maximum length of outputs, by the length of the source.
 
     Attributes:
-        ratio, extra: the longest has ratio times the source's tokens and `extra` more.
-        min_ratio, least: the shortest has ratio times the source's tokens and no fewer than `min_length`.
-        max_length: tokens that none has more than, if there is such a bound.
+        ratio, extra: the maximum is ratio times the source's tokens, plus `extra`.
+        min_ratio, min_length: the minimum is ratio times the source's tokens, but at least `min_length`.
+        max_length: upper bound of the maximum, if any.
     """
 
     ratio: float = 1.0
@@ -64,17 +64,17 @@ class LengthLimits:
     max_length: int | None = None
 
     def max_tokens(self, tokens: int) -> int:
-        """The most that are written for a source of so many tokens, the end included."""
+        """Return the maximum output length for a source of `tokens` tokens, the end included."""
         limit = int(self.ratio * tokens) + self.extra
         return limit if self.max_length is None else min(limit, self.max_length)
 
     def min_tokens(self, tokens: int) -> int:
-        """The fewest, the end not included."""
+        """Return the minimum output length for a source of `tokens` tokens, the end not included."""
         return max(self.min_length, int(self.min_ratio * tokens))
 
 
 def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int = 1, seed: int = 1) -> SearchStrategy:
-    """How outputs are looked for in a vocabulary, and which of what is found they are."""
+    """Build the search algorithm of a generation config, which returns the `n_best` outputs."""
     match config:
         case SamplingConfig(risk=risk) | BeamConfig(risk=risk) if risk is not None:
             num_candidates = config.candidates or (
@@ -92,6 +92,7 @@ def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int 
 
 
 def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int, seed: int) -> SearchStrategy:
+    """Build the search algorithm, without coverage or minimum Bayes risk reranking."""
     special = tokenizer.special
     eos, filters = special.eos, _build_forbid_filters(special.suppressed_ids)
     penalties, masks = (
@@ -123,7 +124,7 @@ def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best
 def build_continuation_search(
     config: ContinuationConfig, special: SpecialIds, *, n: int = 1, seed: int = 1
 ) -> tuple[SearchStrategy, int]:
-    """How continuations are looked for in a vocabulary with these special ids, and the most tokens of one."""
+    """Build the search algorithm of a continuation config, and return it with the maximum number of tokens."""
     unknown_ids = () if special.unk is None else (special.unk,)
     eos, filters = special.eos, _build_forbid_filters((*special.suppressed_ids, *unknown_ids))
     penalties, masks = _build_penalties(config, eos=eos), _build_ngram_masks(config, eos=eos)
@@ -139,21 +140,24 @@ def build_continuation_search(
 
 
 def build_length_limits(config: GenerationConfig) -> LengthLimits:
-    """How long outputs may become."""
+    """Build the length limits of a generation config."""
     return LengthLimits(config.max_ratio, config.max_extra, config.min_ratio, config.min_length)
 
 
 def _build_penalties(config: RepetitionConfig, *, eos: int) -> tuple[LogitsProcessor, ...]:
     # the end of a document also stands before every document, which is no repetition
+    """Build the repetition penalty of a config."""
     penalty = config.repetition_penalty
     return () if penalty == 1 else (RepetitionPenalty(penalty, exempt_ids=(eos,)),)
 
 
 def _build_ngram_masks(config: RepetitionConfig, *, eos: int) -> tuple[LogitsMask, ...]:
+    """Build the mask that forbids repeated n-grams."""
     return () if config.no_repeat_ngram is None else (NoRepeatNGram(config.no_repeat_ngram, exempt_ids=(eos,)),)
 
 
 def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tuple[LogitsMask, ...]:
+    """Build the mask that forbids words."""
     if not config.forbid:
         return ()
     words, token_texts = [_parse_forbidden_word(word, tokenizer) for word in config.forbid], get_added_texts(tokenizer)
@@ -162,7 +166,7 @@ def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tupl
 
 
 def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
-    """A forbidden word as the vocabulary writes it."""
+    """Convert a forbidden word of a recipe to the form that the vocabulary writes."""
     stem = pattern.removesuffix("*") or pattern
     text = tokenizer.normalise(stem).strip()
     if not text:
@@ -171,12 +175,14 @@ def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
 
 
 def _build_forbid_filters(ids: tuple[int, ...]) -> tuple[LogitsFilter, ...]:
+    """Build the filter that forbids ids."""
     return (SuppressTokens(ids),) if ids else ()
 
 
 def _build_multinomial(
     config: SamplingConfig | SampledContinuationConfig, *, forbid_filters: tuple[LogitsFilter, ...], seed: int
 ) -> MultinomialSampler:
+    """Build the multinomial sampler of a config."""
     filters = list(forbid_filters)
     if config.top_k is not None:
         filters.append(TopKFilter(config.top_k))

@@ -1,4 +1,4 @@
-"""What a continuation reads like while it grows: where it ends, and how much of it is certain."""
+"""Stop strings, and the text of a continuation while it is being generated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from heedful.generation.results import Hypothesis
 
 _REPLACEMENT = "\ufffd"
 _MAX_REPLACEMENTS = 3
-"""Bytes of a character of four that may be there while the last is not."""
+"""Bytes of a four-byte character that may be present without the last one."""
 
 
 @final
 class StopStrings:
-    """Strings at which a text ends, before the first of them; a single string is a list of one.
+    """Strings before which a text ends; a single string is a list of one.
 
     Raises:
         RecipeError: one is empty.
@@ -34,7 +34,9 @@ class StopStrings:
             raise RecipeError("stop string: one is empty, which would end every text at once; leave it out")
 
     def truncate(self, text: str) -> tuple[str, str | None]:
-        """The text before the first string, and which one that was; of two at one place, the shorter one."""
+        """Cut the text before the first stop string, and return it with that string or None; of two at one place
+        the shorter one counts.
+        """
         matches = [(position, len(string)) for string in self.strings if (position := text.find(string)) >= 0]
         if not matches:
             return text, None
@@ -42,7 +44,9 @@ class StopStrings:
         return text[:position], text[position : position + length]
 
     def certain_prefix(self, text: str) -> str:
-        """As much of a growing text as will be in it whatever follows: no beginning of a string that may come."""
+        """Return the part of a growing text that cannot change: without a possible beginning of a stop string at
+        its end.
+        """
         kept, _ = self.truncate(strip_incomplete_character(text))
         partial_sizes = (
             size
@@ -55,12 +59,12 @@ class StopStrings:
 
 @final
 class ContinuationDecoder:
-    """The text of what follows a prompt, with the space between them where there is one.
+    """Decodes what follows a prompt, with the space between them if there is one.
 
     Args:
-        tokenizer: of both.
-        prompt: its ids.
-        num_read: how many of them are read; what follows these writes the others again, in whatever tokens.
+        tokenizer: tokenizer of both.
+        prompt: ids of the prompt.
+        num_read: number of prompt ids that the model reads; the continuation writes the others again, in any tokens.
         num_unspelled: characters of the prompt that its ids do not spell, because one of the others is unknown.
     """
 
@@ -72,13 +76,13 @@ class ContinuationDecoder:
         self._prompt_length = len(tokenizer.decode(prompt)) + num_unspelled
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Of these ids behind the prompt."""
+        """Return the text of ids that follow the prompt."""
         return self._tokenizer.decode([*self._prompt, *ids])[self._prompt_length :]
 
 
 @dataclass(frozen=True)
 class _StopState:
-    """What each row has written, -1 where there is nothing; which prompt it follows; whether it has ended."""
+    """Generated ids of each row (-1 is none), the prompt it follows, and whether it has ended."""
 
     ids: Int[Tensor, "N L"]
     prompts: Int[Tensor, " N"]
@@ -87,11 +91,11 @@ class _StopState:
 
 @final
 class StopStringCriterion:
-    """Ends a row as soon as its text holds one of some strings, wherever tokens begin and end.
+    """Stopping criterion that ends a row once its text contains a stop string, regardless of token boundaries.
 
     Args:
-        ends: the strings.
-        decoders: how each row of the batch reads.
+        ends: the stop strings.
+        decoders: decoder of each row of the batch.
     """
 
     def __init__(self, ends: StopStrings, decoders: Sequence[ContinuationDecoder]) -> None:
@@ -99,13 +103,13 @@ class StopStringCriterion:
         self._decoders = tuple(decoders)
 
     def init_state(self, written: Int[Tensor, "N L"], /) -> _StopState:
-        """A forced prefix counts as written."""
+        """Return the state after a forced prefix, which counts as generated text."""
         assert len(written) == len(self._decoders), "each row follows a prompt"
         row_indices = torch.arange(len(written), device=written.device)
         return _StopState(written, row_indices, torch.zeros_like(row_indices, dtype=torch.bool))
 
     def __call__(self, ids: Int[Tensor, " N"], state: _StopState, /) -> tuple[Bool[Tensor, " N"], _StopState]:
-        """The whole text is read again, since what an id reads like depends on those beside it."""
+        """Decode each row again with its new id, and return which rows have ended, with the new state."""
         written = torch.cat((state.ids, ids.unsqueeze(1)), 1)
         rows = zip(written.tolist(), state.prompts.tolist(), state.finished.tolist(), strict=True)
         finished = torch.tensor(
@@ -115,25 +119,27 @@ class StopStringCriterion:
         return finished, _StopState(written, state.prompts, finished)
 
     def _contains_stop(self, row: list[int], prompt: int) -> bool:
+        """Return whether the text of a row contains a stop string."""
         text = strip_incomplete_character(self._decoders[prompt].decode(number for number in row if number >= 0))
         return self._ends.truncate(text)[1] is not None
 
 
 def strip_incomplete_character(text: str) -> str:
-    """The text without a character at its end of which some bytes have not come."""
+    """Remove a last character of which some bytes are missing."""
     num_replacements = len(text) - len(text.rstrip(_REPLACEMENT))
     return text[: len(text) - min(num_replacements, _MAX_REPLACEMENTS)]
 
 
 @final
 class TextStream(Iterator[str]):
-    """A text as its ids come, in pieces; what may be a part of a stop string or of a character waits.
+    """Iterator over pieces of a text while it is generated; parts of a possible stop string or of an incomplete
+    character are held back.
 
     Attributes:
-        ids: those that have come, with the one that ended the text.
-        text: all pieces that have come.
-        stop: the stop string that ended the text; None while it grows, and where none did.
-        hypothesis: what was found, once it has ended.
+        ids: the ids so far, with the end id.
+        text: the text so far.
+        stop: the stop string that ended the text, if any.
+        hypothesis: the final hypothesis, once the text has ended.
     """
 
     def __init__(
@@ -153,6 +159,7 @@ class TextStream(Iterator[str]):
     def _iter_pieces(
         self, ids: Generator[int, None, Hypothesis], decoder: ContinuationDecoder, stop_strings: StopStrings
     ) -> Iterator[str]:
+        """Yield the new pieces of certain text."""
         yielded = ""
         for token_id in self._store_hypothesis(ids):
             self.ids.append(token_id)
@@ -165,4 +172,5 @@ class TextStream(Iterator[str]):
             yield rest
 
     def _store_hypothesis(self, ids: Generator[int, None, Hypothesis]) -> Iterator[int]:
+        """Pass the ids on and store the generator's result as the hypothesis."""
         self.hypothesis = yield from ids

@@ -1,4 +1,4 @@
-"""What the frame knows of a task: how its text is read, what is learned from it, and how the model is used."""
+"""The contract of a task: how its vocabularies, data, model, objective, evaluator and predictor are built."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 T = TypeVar("T")
 VocabSizes: TypeAlias = Mapping[str, int]
-"""Entries of each vocabulary, by its file."""
+"""Vocabulary sizes, by file in the run folder."""
 
 
 class Vocabulary(Protocol):
-    """What says what ids mean."""
+    """Mapping between ids and their meaning: a tokenizer or a set of labels."""
 
     @property
     def size(self) -> int:
@@ -53,28 +53,31 @@ class Vocabulary(Protocol):
         ...
 
     def save(self, path: Path) -> None:
-        """One file."""
+        """Write the vocabulary to one file."""
         ...
 
 
 Vocabularies: TypeAlias = Mapping[str, Vocabulary]
-"""By their files in the run folder."""
+"""Vocabularies, by file in the run folder."""
 
 
 class Task(ABC, Generic[AnyRecipe, AnyModel]):
-    """A task as the frame sees it.
+    """A task: builds vocabularies, data encoding, model, training objective, evaluator and predictor from a recipe.
 
-    Abstract: each task has one final child without state, `KIND` in its `run`.
+    Abstract: each task has one final stateless subclass, whose instance is the constant `TASK` of the task's `task`
+    module.
 
     Attributes:
-        tokenizer_files: files of the vocabularies of text.
-        output_noun: what of the text, besides its words, decides how many outputs a model has; None where nothing does.
-        unit_names: what its examples and labels are called.
-        default_example_command: how a trained model is tried first, behind `heedful`; the folder takes the place of RUN.
-        supported_options: fields of `EvaluatorOptions` that say something to the task.
-        report_class: how what a model reaches in the task's exam is told; None where it has none, and a trained model is
-            measured as training measures it.
-        comparison_class: how several of them are.
+        tokenizer_files: files of the text vocabularies in the run folder.
+        output_noun: noun for the labels that, besides the text vocabulary, determine the model's output size, such as
+            "classes"; None if nothing does.
+        unit_names: nouns for the task's examples and labels.
+        default_example_command: the first command to try on a trained model, without `heedful`; RUN stands for the
+            folder.
+        supported_options: names of the fields of `EvaluatorOptions` that the task uses.
+        report_class: how an evaluation result is reported; None if the task has no evaluator, and a trained model is
+            measured as during training.
+        comparison_class: how the results of several runs are compared.
     """
 
     tokenizer_files: ClassVar[tuple[str, ...]]
@@ -86,159 +89,167 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
     comparison_class: ClassVar[type[RunComparison] | None] = None
 
     def example_command(self, recipe: AnyRecipe) -> str:
-        """`default_example_command`, where it depends on the recipe."""
+        """Return the first command to try on a trained model; by default `default_example_command`."""
         return self.default_example_command
 
     def choose_settings(self, recipe: AnyRecipe, budget: ComputeBudget) -> Settings:
-        """Values for keys of `Recipe.auto_keys`, by what there is to learn from.
+        """Choose values for the keys of `Recipe.auto_keys` that suit the training data and the compute budget.
 
         Args:
-            recipe: of a run that is to be made, with the vocabulary and the architecture of its `init`; it `is_open`.
-            budget: what training may take.
+            recipe: recipe of the new run, with the vocabulary and architecture of its `init`; it `is_open`.
+            budget: compute that training may use.
 
         Raises:
-            DataError: a text cannot be read, or has nothing to learn from.
+            DataError: a text cannot be read, or contains nothing to learn from.
         """
         return {}
 
     @abstractmethod
     def learn_vocabularies(self, recipe: AnyRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """The vocabularies of what is learned from.
+        """Learn the vocabularies from the training data.
 
         Args:
-            recipe: of the run.
-            existing: the vocabulary of text that is used instead of learning one.
+            recipe: recipe of the run.
+            existing: tokenizer to use instead of learning one.
 
         Raises:
-            DataError: a text cannot be read, or has nothing to learn from.
+            DataError: a text cannot be read, or contains nothing to learn from.
         """
 
     def use_tokenizers(self, recipe: AnyRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
-        """The vocabularies where those of text are given, one for each of `tokenizer_files`."""
+        """Return the vocabularies, with the given tokenizers for `tokenizer_files` and the others learned."""
         (tokenizer,) = tokenizers
         return self.learn_vocabularies(recipe, existing=tokenizer)
 
     def inherit_tokenizer_settings(self, recipe: AnyRecipe, pretrained: PretrainedSource) -> Settings:
-        """Keys of [tokenizer] that are as those of `init` where nobody gives them; a task that learns anew has some."""
+        """Return the [tokenizer] keys to copy from the `init` model if the recipe does not set them; most tasks
+        have none.
+        """
         return {}
 
     def load_vocabularies(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
-        """The vocabularies in a run folder; those of text, where there are no others."""
+        """Load the vocabularies of a run folder."""
         return {file: load_tokenizer(folder / file) for file in self.tokenizer_files}
 
     @abstractmethod
     def build_encoding(self, run: Run[AnyRecipe, AnyModel]) -> ExampleEncoder[Any]:
-        """How examples become ids."""
+        """Build the encoding that turns examples into ids."""
 
     @abstractmethod
     def build_model(self, recipe: AnyRecipe, sizes: VocabSizes) -> AnyModel:
-        """The model with fresh random weights."""
+        """Build the model with random initial weights."""
 
     @abstractmethod
     def build_objective(
         self, run: Run[AnyRecipe, AnyModel], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> TrainingObjective[Any]:
-        """What training minimises, and measures on the validation part."""
+        """Build the training objective, with its training and validation data."""
 
     @abstractmethod
     def build_predictor(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, step: int | None = None) -> Any:
-        """A trained model as its users see it.
+        """Wrap a trained model in the predictor that users call.
 
         Args:
-            run: what it is of.
-            model: in evaluation mode.
-            step: the kept checkpoint that it is of; None where it is the finished or the best one.
+            run: run of the model.
+            model: the model in evaluation mode.
+            step: step of the kept checkpoint it was loaded from; None for the final or the best weights.
         """
 
     def output_head(self, run: Run[AnyRecipe, AnyModel]) -> OutputHead | None:
-        """What the outputs of its models say, for other formats; None where these have no such head."""
+        """Describe the model's output head for export formats; None if it has no such head."""
         return None
 
     def source_factors(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Factor]:
-        """What its models read of each source piece besides the piece, by name, in the order of their tables."""
+        """Return the factors that the model reads for each source piece, by name, in the order of their embedding
+        tables.
+        """
         return {}
 
     def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> Evaluator:
-        """What models of a recipe are asked, whatever is learned from.
+        """Build the evaluator of the task's test data, which is the same for all models of the recipe.
 
         Args:
-            recipe: of the run; None where there is no run, but answers in a file and a text beside it.
-            options: how the user wants it.
+            recipe: recipe of the run; None to evaluate answers from a file against a given text, without a run.
+            options: the user's evaluation options.
 
         Raises:
-            DataError: a file is missing, cannot be read, or holds nothing to ask.
-            RecipeError: what a user wants does not fit the recipe.
+            DataError: a file is missing, cannot be read, or contains no examples.
+            RecipeError: the options do not fit the recipe.
         """
         raise NotImplementedError(f"{type(self).__name__} has no exam")
 
     def check_files(self, recipe: AnyRecipe) -> None:
-        """Looks for the files that a recipe names besides its text; `DataError` where one is missing."""
+        """Raise `DataError` if a file that the recipe names besides its text is missing."""
         for key, path in recipe.model.word_vectors.items():
             if not path.is_file():
                 raise DataError(f"{path}: there is no such file; check model.{key}")
 
     def embedding_modules(self, run: Run[AnyRecipe, AnyModel], model: Any) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
-        """What may start from word vectors, by the key of their file: a vocabulary, and what has its embeddings."""
+        """Return the tokenizer and the module with the embeddings for each recipe key that names a word vector file."""
         return {"vectors": (run.tokenizer, model)}
 
     def prepare_examples(self, run: Run[AnyRecipe, AnyModel], examples: Iterable[Any]) -> Iterable[Any]:
-        """What is encoded of the examples that were read; most tasks encode each as it is."""
+        """Transform the examples before they are encoded; by default return them unchanged."""
         return examples
 
     def data_warnings(self, run: Run[AnyRecipe, AnyModel], corpus: Corpus) -> Sequence[str]:
-        """What a user should know of an encoded part of the data besides how much was left out."""
+        """Return messages for the user about an encoded part of the data."""
         return ()
 
     def init_weights(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, log: Callable[[str], None]) -> None:
-        """Gives a fresh model what it starts from besides chance and `init`: word vectors."""
+        """Initialise weights of a new model from data, after random initialisation and `init`: word vectors by
+        default.
+        """
         for key, path in run.recipe.model.word_vectors.items():
             tokenizer, module = self.embedding_modules(run, model)[key]
             init_from_vectors(module, tokenizer, path, log=log)
 
     def freeze_weights(self, run: Run[AnyRecipe, AnyModel], model: nn.Module) -> None:
-        """Keeps what the recipe wants kept out of every update; asked before each sitting, on the model's device."""
+        """Freeze the weights that the recipe excludes from training; called before each training session, on the
+        model's device.
+        """
         if run.recipe.model.freezes_vectors:
             for key, path in run.recipe.model.word_vectors.items():
                 tokenizer, module = self.embedding_modules(run, model)[key]
                 freeze_vectors(module, tokenizer, path)
 
     def result_files(self, run: Run[AnyRecipe, AnyModel], objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
-        """What the task has found out about the final model, which it has just measured, by files of the run folder."""
+        """Return what the objective has measured about the final model as JSON models, by file in the run folder."""
         return {}
 
     def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
-        """What is to be said of a trained model, a sentence each.
+        """Return warnings about a trained model, one sentence each.
 
         Args:
-            run: that has come to its end.
-            metrics: what its final model has reached on the validation part.
+            run: a finished run.
+            metrics: metrics of its final model on the validation data.
         """
         return ()
 
     def build_ensemble(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
-        """Several trained models that work as one; `RunError` where they cannot."""
+        """Combine several trained models into one predictor; raise `RunError` if the task does not support it."""
         raise RunError(f"{runs[0].folder}: its task is {runs[0].recipe.task}, and its models work alone; name one run")
 
     def member_runs(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Run[Any, Any]]:
-        """Who encodes text and measures: a run for each of the recipe's `datasets`."""
+        """Return one run for each of the recipe's `datasets`; these encode the data and compute the metrics."""
         return {"": run}
 
     def build_joint_objective(
         self, run: Run[AnyRecipe, AnyModel], corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
     ) -> TrainingObjective[Any]:
-        """`build_objective`, given both parts of the data of each member."""
+        """Build the training objective from the training and validation data of each member run."""
         return self.build_objective(run, *corpora[""], device=device)
 
 
 @final
 @dataclass(frozen=True)
 class Run(Generic[AnyRecipe, AnyModel]):
-    """A recipe bound to its folder and to the vocabularies that came of its text.
+    """A recipe with its run folder and its vocabularies.
 
     Attributes:
-        folder: where it is.
-        recipe: what it was or will be made of.
-        vocabularies: what says what ids mean.
+        folder: the run folder.
+        recipe: recipe of the run.
+        vocabularies: vocabularies by file.
     """
 
     folder: Path
@@ -251,42 +262,42 @@ class Run(Generic[AnyRecipe, AnyModel]):
 
     @property
     def task(self) -> Task[AnyRecipe, AnyModel]:
-        """The task."""
+        """The task of the recipe."""
         return get_task(self.recipe)
 
     @property
     def member_runs(self) -> Mapping[str, Run[Any, Any]]:
-        """A run for each of the recipe's `datasets`, itself where there is one."""
+        """One run for each of the recipe's `datasets`; the run itself if there is only one."""
         return self.task.member_runs(self)
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """Entries of each vocabulary."""
+        """Size of each vocabulary."""
         return {file: vocabulary.size for file, vocabulary in self.vocabularies.items()}
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The vocabulary of text; of several the last, which is the one that is written in."""
+        """The text tokenizer; the last one, that of the target, if there are several."""
         return self.get_tokenizer(self.task.tokenizer_files[-1])
 
     def get_tokenizer(self, file: str) -> Tokenizer:
-        """One of the vocabularies of text."""
+        """Return one of the text tokenizers."""
         tokenizer = self.vocabularies[file]
         assert isinstance(tokenizer, Tokenizer), f"{file} is {type(tokenizer).__name__}"
         return tokenizer
 
     def get_vocabulary(self, file: str, expected_class: type[T]) -> T:
-        """One of the vocabularies, which is known to be of a class."""
+        """Return a vocabulary and assert its class."""
         vocabulary = self.vocabularies[file]
         assert isinstance(vocabulary, expected_class), f"{file} is {type(vocabulary).__name__}"
         return vocabulary
 
     def read_examples(self, part: str) -> Iterable[Any]:
-        """A part of the data; of the training text what is learned from."""
+        """Read the examples of a part of the data; of the training part, only those that are used for training."""
         return read_examples(self.recipe, part)
 
     def encode_part(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Writes a part of the data as ids, one text after the other."""
+        """Encode a part of the data and write it as a corpus, one text after the other."""
         texts = (_subsample(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
         first, *others = (self.task.prepare_examples(self, text) for text in texts)
         return write_corpus(
@@ -294,36 +305,37 @@ class Run(Generic[AnyRecipe, AnyModel]):
         )
 
     def build_model(self) -> AnyModel:
-        """The recipe's model with fresh random weights.
+        """Build the recipe's model with random initial weights.
 
         Raises:
-            ModelTooLargeError: it has no room in this machine's memory.
+            ModelTooLargeError: it does not fit into this machine's memory.
         """
         model: AnyModel = build_model(self.recipe, self.vocab_sizes)
         return model
 
     def init_model(self) -> AnyModel:
-        """The recipe's model, freshly initialised from its seed."""
+        """Build the recipe's model, initialised from the recipe's seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.recipe.seed)
             return self.build_model()
 
 
 def get_task(recipe: Recipe) -> Task[Any, Any]:
-    """What the task makes of its recipes."""
+    """Return the task of a recipe."""
     task: Task[Any, Any] = load_object(recipe.made_by, context=f"task = {recipe.task!r}")
     return task
 
 
 def build_model(recipe: Recipe, sizes: VocabSizes) -> Any:
-    """The model of a recipe with fresh random weights.
+    """Build the model of a recipe with random initial weights.
 
     Args:
-        recipe: of any task.
-        sizes: entries of each vocabulary, by its file.
+        recipe: recipe of any task.
+        sizes: vocabulary sizes, by file.
 
     Raises:
-        ModelTooLargeError: it has no room in this machine's memory, or too many layers; the message names the key.
+        ModelTooLargeError: it does not fit into this machine's memory, or has too many layers; the message names the
+            key.
     """
     limit = get_memory_limit()
     try:
@@ -335,11 +347,12 @@ def build_model(recipe: Recipe, sizes: VocabSizes) -> Any:
 
 
 def read_examples(recipe: Recipe, part: str) -> Iterable[Any]:
-    """A part of the data; of the training text what is learned from."""
+    """Read the examples of a part of the data; of the training part, only those that are used for training."""
     return _subsample(recipe, part, recipe.data.reader(part))
 
 
 def _subsample(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any]:
+    """Draw as many examples as the recipe asks for; all if it does not limit them."""
     count = recipe.get_sample_size(part)
     return reader if count is None else Subsample(reader, count=count, seed=recipe.seed)
 
@@ -347,14 +360,14 @@ def _subsample(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any
 def learn_or_reuse_tokenizer(
     recipe: Recipe, texts: Iterable[str], *, existing: Tokenizer | None, masked: bool = False, generated: bool = False
 ) -> Tokenizer:
-    """The vocabulary that was given, else one that is learned from texts.
+    """Return the given tokenizer, or learn one from texts.
 
     Args:
-        recipe: says how texts are cut.
-        texts: those to learn from.
-        existing: instead of one that is learned.
-        masked: whether tokens will be hidden.
-        generated: whether the model writes such texts, whose marks are then left what they are.
+        recipe: recipe that configures the tokenizer.
+        texts: texts to learn from.
+        existing: tokenizer to use instead of learning one.
+        masked: whether the vocabulary needs a mask token.
+        generated: whether the model generates such texts; their combining marks are then kept unchanged.
     """
     if existing is not None:
         return existing
@@ -364,7 +377,7 @@ def learn_or_reuse_tokenizer(
 
 @contextmanager
 def prefix_data_errors(key: str) -> Iterator[None]:
-    """Tells of which part of a recipe an error about data speaks."""
+    """Prefix the message of any `DataError` raised in the block with a recipe key."""
     try:
         yield
     except DataError as error:
@@ -372,9 +385,9 @@ def prefix_data_errors(key: str) -> Iterator[None]:
 
 
 class FineTuningTask(Task[AnyRecipe, AnyModel]):
-    """A task whose model is an encoder with a head, so that several can be learned by one encoder.
+    """A task whose model is an encoder with a head, so that several tasks can share one encoder.
 
-    Abstract: as every kind.
+    Abstract, like every task.
     """
 
     report_class: ClassVar = LabelReport
@@ -382,65 +395,65 @@ class FineTuningTask(Task[AnyRecipe, AnyModel]):
 
     @abstractmethod
     def iter_texts(self, recipe: AnyRecipe) -> Iterable[str]:
-        """What a vocabulary is learned from."""
+        """Iterate over the texts that a vocabulary is learned from."""
 
     @abstractmethod
     def build_encoder_with_head(
         self, recipe: AnyRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> AnyModel:
-        """The model with fresh random weights; its head alone where an encoder is given."""
+        """Build the model with random initial weights; if an encoder is given, build only the head on top of it."""
 
     @final
     def build_model(self, recipe: AnyRecipe, sizes: VocabSizes) -> AnyModel:
-        """An encoder and a head."""
+        """Build an encoder with a head."""
         return self.build_encoder_with_head(recipe, sizes)
 
     def load_labels(self, recipe: AnyRecipe, folder: Path | None) -> Vocabularies:
-        """The vocabularies that are not of text: those in a folder, else those of what is learned from."""
+        """Load the label vocabularies from a folder, or learn them from the training data if it is None."""
         return {}
 
     @final
     def learn_vocabularies(self, recipe: AnyRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Text, and what it is labelled with."""
+        """Learn or reuse the tokenizer, and learn the labels."""
         tokenizer = learn_or_reuse_tokenizer(recipe, self.iter_texts(recipe), existing=existing)
         return {**dict.fromkeys(self.tokenizer_files, tokenizer), **self.load_labels(recipe, None)}
 
     @final
     def load_vocabularies(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
-        """Text, and what it is labelled with."""
+        """Load the tokenizer and the labels of a run folder."""
         return {file: load_tokenizer(folder / file) for file in self.tokenizer_files} | dict(
             self.load_labels(recipe, folder)
         )
 
     @abstractmethod
     def build_part_evaluator(self, recipe: AnyRecipe, part: str) -> LabelEvaluator:
-        """The examples of a part of the data, whatever is learned from.
+        """Build the evaluator of all examples of a part of the data.
 
         Raises:
-            DataError: a file is missing, holds no examples, or none with labels.
-            RecipeError: parts of the data are of different tasks.
+            DataError: a file is missing, or contains no examples, or none with labels.
+            RecipeError: the parts of the data belong to different tasks.
         """
 
     def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
-        """That the model is not better than the same answer to everything."""
+        """Warn if the model is not better than always giving the same answer."""
         error = metrics["loss"] if self.is_regression(run.recipe) else None
         with prefix_data_errors("data.validation"):
             verdict = self.build_part_evaluator(run.recipe, "validation").describe_failure(metrics, error=error)
         return (verdict,) if verdict else ()
 
     def is_regression(self, recipe: AnyRecipe) -> bool:
-        """Whether answers are numbers, and the loss their mean squared error."""
+        """Return whether answers are numbers and the loss is their mean squared error."""
         return False
 
     @final
     def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """The test part, or the validation part where there is no other."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "nothing but a run answers with labels"
         return self.build_member_evaluator(recipe, table="data")
 
     @final
     def build_member_evaluator(self, recipe: AnyRecipe, *, table: str) -> LabelEvaluator:
-        """The same of one of several tasks, whose data stand in a table of their own."""
+        """Build the evaluator of one of several tasks, whose data are in the recipe table `table`."""
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"{table}.{part}"):
             text = " and ".join(map(str, recipe.data.reader(part).paths))
@@ -448,4 +461,4 @@ class FineTuningTask(Task[AnyRecipe, AnyModel]):
 
     @abstractmethod
     def primary_metric(self, run: Run[AnyRecipe, AnyModel]) -> str:
-        """The metric that tells most, of which more is better."""
+        """Return the name of the most informative metric, of which higher is better."""

@@ -1,4 +1,4 @@
-"""What the examples and labels of a task are called where they are counted."""
+"""Nouns for the examples and labels of a task in progress messages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from heedful.data.corpus import Corpus
 @final
 @dataclass(frozen=True)
 class UnitNames:
-    """Words, all of them in the plural.
+    """Plural nouns for what a task counts.
 
     Attributes:
-        examples: what batches are made of.
-        labels: what a loss is summed over; the same word where each example has one.
-        corpus_examples: what a corpus is made of.
-        contents: what is counted in it besides.
-        contents_side: of a corpus that holds the contents; the last one where None, and none where empty.
+        examples: elements of a batch.
+        labels: what the loss is summed over; the same word if each example has one label.
+        corpus_examples: elements of a corpus.
+        contents: what is counted in a corpus besides its elements.
+        contents_side: corpus side that holds the contents; None for the last one, empty for none.
     """
 
     examples: str = "examples"
@@ -28,7 +28,7 @@ class UnitNames:
     contents_side: str | None = None
 
     def describe_size(self, corpus: Corpus, part: str) -> str:
-        """How much there is in a corpus: `400 training examples, 2,100 tokens`."""
+        """Describe the size of a corpus, as in `400 training examples, 2,100 tokens`."""
         text = f"{corpus.report.kept:,} {part} {self.corpus_examples}"
         if self.contents_side == "":
             return text
@@ -36,7 +36,7 @@ class UnitNames:
         return f"{text}, {len(side.stream):,} {self.contents}"
 
     def describe_speed(self, *, labels: float, examples: float) -> str:
-        """How many are learned from in a second."""
+        """Describe the training speed per second."""
         example_rate = f"{_format_rate(examples)} {self.examples}/s"
         return (
             example_rate if self.labels == self.examples else f"{_format_rate(labels)} {self.labels}/s  {example_rate}"
@@ -44,4 +44,5 @@ class UnitNames:
 
 
 def _format_rate(number: float) -> str:
+    """Format a rate, with one decimal if it is small."""
     return f"{number:,.0f}" if number >= 10 else f"{number:.1f}"

@@ -1,4 +1,4 @@
-"""Embeddings that start from word vectors somebody else trained."""
+"""Initialise embeddings from pre-trained word vectors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BEFORE_WORD = "▁"
 
 
 def init_from_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path, *, log: Callable[[str], None]) -> None:
-    """Puts the vectors of a file in the place of one side's random embeddings; other pieces stay random.
+    """Copy the vectors of a file into a module's embedding table; pieces without a vector stay random.
 
-    In a table that both languages share, the side that comes last wins.
+    If both languages share a table, the module that is initialised last wins.
     """
     table = _find_table(module)
     ids, vectors = _match_vectors(table, tokenizer, path)
@@ -30,9 +30,9 @@ def init_from_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path, *, lo
 
 
 def freeze_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
-    """Lets no gradient reach the pieces of one side whose vectors are in the file; Adam then leaves them as they are.
+    """Stop gradients of the pieces whose vectors are in the file, so that Adam leaves them unchanged.
 
-    In a table that is the output as well they are kept there, too.
+    If the table is also the output projection, they are frozen there, too.
     """
     table = _find_table(module)
     ids = _match_vectors(table, tokenizer, path)[0].to(table.weight.device)
@@ -41,15 +41,16 @@ def freeze_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
 
 
 def _find_table(module: nn.Module) -> nn.Embedding:
+    """Return the embedding table of a module."""
     return next(module for module in module.modules() if isinstance(module, TokenEmbedding)).table
 
 
 def _match_vectors(
     table: nn.Embedding, tokenizer: Tokenizer, path: Path
 ) -> tuple[Int[Tensor, " found"], Float[Tensor, "found d_model"]]:
-    """The pieces that a file has vectors for, and these.
+    """Return the ids of pieces that have vectors in the file, and these vectors.
 
-    Vectors keep their directions and relative lengths; in the mean square they become as long as the random ones.
+    Vectors keep their directions and relative lengths; they are scaled to the mean square of the random ones.
     """
     pieces = _pieces_by_word(tokenizer)
     numbers = {word: number for number, word in enumerate(pieces)}
@@ -64,10 +65,10 @@ def _match_vectors(
 
 
 def _pieces_by_word(tokenizer: Tokenizer) -> dict[str, list[int]]:
-    """The pieces that are a whole word, by that word.
+    """Return the pieces that are whole words, by word.
 
-    Where the tokenizer marks the begin of words, `▁dog` is the word dog and `dog` the end of some other word; only
-    punctuation is itself without the mark too.
+    If the tokenizer marks the beginning of words, `▁dog` is the word dog and `dog` the end of another word; only
+    punctuation is also a word without the mark.
     """
     special = tokenizer.special.skipped_ids | {tokenizer.special.unk}
     ids = [number for number in range(tokenizer.size) if number not in special]

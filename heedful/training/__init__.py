@@ -1,4 +1,4 @@
-"""The loop, and all that is handed to it: optimizers, schedules, precision, listeners, keepers.
+"""The training loop and its parts: optimizers, schedules, precision, callbacks and checkpoint savers.
 
 >>> from heedful.training import Trainer, TrainerConfig
 >>> Trainer(model, objective, steps=1000, config=TrainerConfig(clip=1.0)).run()  # doctest: +SKIP

@@ -1,4 +1,4 @@
-"""Those who want to know how training goes, and the one who keeps what it made."""
+"""Training callbacks, checkpoint savers, and the data that they receive."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TrainState:
-    """How far training is; with the weights and moments, all there is to know for going on.
+    """State of training; with weights and moments, all that is needed to continue.
 
-    Data order and dropout are functions of seed, epoch and step, so no generator's state is kept.
+    Data order and dropout are functions of seed, epoch and step, so no state of a random generator is stored.
 
     Attributes:
-        step: updates done.
-        epoch: the running epoch, from 0.
-        position: batches of it that are done.
-        labels: labels learned from.
-        seconds: spent in training, evaluation and saving included, over all sittings.
-        best: the best value of the monitored metric, and its step.
-        stale: evaluations since then.
+        step: number of updates.
+        epoch: the current epoch, from 0.
+        position: number of its batches that are done.
+        labels: number of labels seen.
+        seconds: training time with evaluations and checkpoints, over all sessions.
+        best: the best value of the monitored metric.
+        best_step: the step of that value.
+        stale: number of evaluations since then.
         evaluated: the step of the last evaluation; an interruption may come between an update and its evaluation.
     """
 
@@ -40,14 +41,14 @@ class TrainState:
 
 @dataclass(frozen=True)
 class TrainingSnapshot:
-    """Everything a later process needs.
+    """Everything that another process needs to go on with training.
 
     Attributes:
-        weights: the model as it is to be used, fp32: the running average where there is one.
-        training: what only training needs: moments, and the masters where they differ from the weights.
-        progress: how far it is.
-        callback_state: what listeners have heard and not told yet, as JSON can hold it.
-        file_names: the files that weights and training were read from, for whoever must complain.
+    weights: the model as it is to be used, fp32: the running average if there is one.
+    training: tensors that only training needs: moments, and the masters where they differ from the weights.
+    progress: state of training.
+    gathered: state of the callbacks, as JSON values.
+    places: names of the files that weights and training tensors were read from, for messages.
     """
 
     weights: Mapping[str, Tensor]
@@ -59,26 +60,26 @@ class TrainingSnapshot:
 
 @dataclass(frozen=True)
 class LossSum:
-    """What some losses add up to, and over how many labels."""
+    """A sum of losses, and the number of labels it is over."""
 
     total: float
     count: float
 
     @property
     def mean(self) -> float:
-        """Per label."""
+        """Mean loss per label."""
         return self.total / self.count
 
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """One update: loss (what is minimised) and nll per label in nats, labels seen, seconds taken.
+    """Metrics of one update: loss and nll per label in nats, number of labels, and seconds.
 
     Attributes:
-        task: which of several it learned from; empty where there is one.
-        parts: all parts of its loss that something was counted for, `nll` among them.
-        examples: that it learned from, in all processes.
-        elapsed: seconds since training began when it was done, as in `TrainState.seconds`.
+    task: name of the task it was for; empty where there is only one.
+    parts: all parts of the loss that have labels, `nll` among them.
+    examples: number of examples, in all processes.
+    elapsed: seconds from the beginning of training to the end of the update, as in `TrainState.seconds`.
     """
 
     step: int
@@ -96,7 +97,7 @@ class StepMetrics:
 
     @property
     def extra_losses(self) -> Mapping[str, LossSum]:
-        """The parts as a log names them: `task/part` where there are several tasks; else those that `nll` is not."""
+        """The other parts of the loss by log name: `task/part` if there are several tasks, else all but `nll`."""
         if self.task:
             return {f"{self.task}/{name}": part for name, part in self.parts.items()}
         return {name: part for name, part in self.parts.items() if name != "nll"}
@@ -104,15 +105,15 @@ class StepMetrics:
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """What an epoch holds, known before its first update, or before the one that a run goes on with.
+    """Size of an epoch, known before its first update or where a run continues in it.
 
     Attributes:
-        progress: how far training is.
-        updates: those of the whole epoch.
-        done: those of it that are behind.
-        batches: that the whole epoch consists of.
-        examples: that they hold.
-        evaluate_every: updates between evaluations.
+    progress: state of training.
+    updates: number of updates of the whole epoch.
+    done: how many of them are done.
+    batches: number of batches of the whole epoch.
+    examples: number of examples in them.
+    evaluate_every: updates between evaluations.
     """
 
     progress: TrainState
@@ -125,7 +126,7 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Metrics on the validation set after an update; whether they are the best so far."""
+    """Metrics on the validation set after an update, and whether they are the best so far."""
 
     progress: TrainState
     metrics: Mapping[str, float]
@@ -134,54 +135,54 @@ class ValidationResult:
 
 
 class Callback(ABC):
-    """Told about each update and evaluation; must not change the model."""
+    """Abstract base of callbacks, which are called for updates and evaluations and must not change the model."""
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
-        """Before the first update of each epoch, and where a run goes on in one."""
+        """Handle the beginning of an epoch, also of one in which a run is resumed."""
         return
 
     @abstractmethod
     def on_step_end(self, update: StepMetrics) -> None:
-        """After each update."""
+        """Handle the end of an update."""
 
     @abstractmethod
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """After each evaluation."""
+        """Handle the metrics of an evaluation."""
 
     def get_state(self) -> Mapping[str, Any]:
-        """What it has heard and will tell later, for whoever goes on: JSON values, by names of its own."""
+        """Return what the callback must store to continue later: JSON values, under names of its own."""
         return {}
 
 
 class CheckpointSaver(ABC):
-    """Puts snapshots where they survive the process."""
+    """Abstract base of objects that save training snapshots."""
 
     @abstractmethod
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
-        """Keeps a snapshot; an evaluation belongs to it unless training was interrupted."""
+        """Save a snapshot; `evaluation` is its evaluation, or None if training was interrupted."""
 
 
 @dataclass(frozen=True)
 class CallbackList(Callback):
-    """Several listeners as one."""
+    """Several callbacks as one, called in order."""
 
     callbacks: Sequence[Callback] = field(default_factory=tuple)
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
-        """Tells them in order."""
+        """Call all callbacks in order."""
         for callback in self.callbacks:
             callback.on_epoch_begin(plan)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Tells them in order."""
+        """Call all callbacks in order."""
         for callback in self.callbacks:
             callback.on_step_end(update)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Tells them in order."""
+        """Call all callbacks in order."""
         for callback in self.callbacks:
             callback.on_evaluate(evaluation)
 
     def get_state(self) -> Mapping[str, Any]:
-        """That of all."""
+        """Return the merged states of all callbacks."""
         return {name: value for callback in self.callbacks for name, value in callback.get_state().items()}

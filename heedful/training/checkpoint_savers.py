@@ -1,4 +1,4 @@
-"""Keepers for training that has no run folder; that of a run is `heedful.runs.checkpoints.FolderCheckpointSaver`."""
+"""Checkpoint savers for training without a run folder; runs use `heedful.runs.checkpoints.Checkpoints`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from heedful.training.callbacks import CheckpointSaver, TrainingSnapshot, Valida
 
 @final
 class NullCheckpointSaver(CheckpointSaver):
-    """For training whose model is used at once."""
+    """Checkpoint saver that stores nothing, for models that are used at once."""
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
-        """Nothing is done."""
+        """Do nothing."""
 
 
 @final
 class BestWeightsSaver(CheckpointSaver):
-    """The weights that were best on the validation set, in the memory of the CPU.
+    """Checkpoint saver that keeps the best weights on the validation set in CPU memory.
 
     Attributes:
-        step: the update after which they were; None before the first evaluation.
-        weights: fp32, by name.
+    step: the update after which they were measured; None before the first evaluation.
+    weights: fp32, by name.
     """
 
     def __init__(self) -> None:
@@ -34,16 +34,16 @@ class BestWeightsSaver(CheckpointSaver):
         self.weights: Mapping[str, Tensor] = {}
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
-        """Copies what is better than all before it."""
+        """Copy the weights if the evaluation is the best so far."""
         if evaluation is not None and evaluation.improved:
             self.step = snapshot.progress.step
             self.weights = {name: weight.detach().to("cpu", copy=True) for name, weight in snapshot.weights.items()}
 
     def load_into(self, model: nn.Module) -> None:
-        """Gives them to the model, which then is as it was after `step`.
+        """Copy the best weights into the model.
 
         Raises:
-            TrainingError: nothing was kept yet.
+        TrainingError: nothing was saved yet.
         """
         if self.step is None:
             raise TrainingError("nothing was kept yet; train first")

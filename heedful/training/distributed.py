@@ -1,6 +1,6 @@
-"""Several processes that train one model: each takes its share of every batch, and gradients are summed.
+"""Data-parallel training: each process takes its share of every batch, and gradients are summed.
 
-Started by torchrun, which sets the environment; without it there is one process and nothing here does anything.
+Started by torchrun, which sets the environment; without it there is one process and these functions do nothing.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ Result = TypeVar("Result")
 _BUCKET_BYTES = 32 * 2**20
 """Bytes that are summed in one message."""
 _TIMEOUT = timedelta(days=1)
-"""How long processes wait for one that encodes a large corpus or evaluates; connections tell when one has died."""
+"""How long processes wait for one that encodes a large corpus or evaluates; a lost connection shows that one has
+died."""
 
 
 _TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
-"""What torchrun sets; whoever starts processes by hand may leave them alone."""
+"""Environment variable that torchrun sets."""
 _SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
-"""Where in the sources of torch an error comes from, as its messages begin."""
+"""Source location at the beginning of torch's error messages."""
 
 
 @dataclass(frozen=True)
 class DistributedContext:
-    """Which of how many processes this is.
+    """Rank of this process, and number of processes.
 
     Attributes:
-        rank: number of this process, from 0; process 0 evaluates, saves and reports.
-        size: how many there are.
-        device: what this process computes on.
-        parent: the torchrun that started this one and its peers; None where they were started otherwise.
+    rank: number of this process, from 0; process 0 evaluates, saves and reports.
+    size: number of processes.
+    device: device of this process.
+    parent: process id of the torchrun that started this process; None if it was started otherwise.
     """
 
     rank: int
@@ -55,14 +56,14 @@ class DistributedContext:
 
     @property
     def is_orphaned(self) -> bool:
-        """Whether the torchrun is gone that was to end this process with its peers.
+        """Whether the torchrun that should end this process has died.
 
-        Systems give orphans another parent. Nothing tells them of a kill -9, so they must look.
+        The system gives orphans another parent. No signal reports a kill -9 of torchrun, so processes must check.
         """
         return self.parent is not None and os.getppid() != self.parent
 
     def all_reduce_(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces each tensor by its sum over all processes, many small ones in one message."""
+        """Replace each tensor by its sum over all processes, in place; small tensors share messages."""
         if self.size == 1:
             return
         for bucket in _iter_buckets(tensors):
@@ -73,7 +74,7 @@ class DistributedContext:
                 tensor.copy_(sum_part.view_as(tensor))
 
     def broadcast(self, numbers: list[float]) -> list[float]:
-        """The leading process's numbers, in every process."""
+        """Return the leader's numbers in every process."""
         if self.size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -82,10 +83,10 @@ class DistributedContext:
         return [float(number) for number in tensor]
 
     def run_on_leader(self, work: Callable[[], Result]) -> Result | None:
-        """Does `work` in the leading process, while the others wait; its result there, None elsewhere.
+        """Run `work` in the leading process while the others wait; return its result there, None elsewhere.
 
         Raises:
-            TrainingError: in the others, where the work failed; what went wrong is raised in the leading process.
+        TrainingError: in the other processes, if the work failed; the leader raises the original error.
         """
         if not self.is_leader:
             (succeeded,) = self.broadcast([0.0])
@@ -103,10 +104,10 @@ class DistributedContext:
 
 
 def single_process(device: torch.device) -> DistributedContext:
-    """One process.
+    """Return the context of a single process.
 
     Raises:
-        TrainingError: torchrun has started several, which would all train for themselves.
+    TrainingError: torchrun has started several processes, each of which would train alone.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:
@@ -119,7 +120,7 @@ def single_process(device: torch.device) -> DistributedContext:
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
-    """The processes torchrun started, or this one alone; gloo on CPU, NCCL on CUDA."""
+    """Join the processes that torchrun started inside the block, or run as one process; gloo on CPU, NCCL on CUDA."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield DistributedContext(0, 1, device)
@@ -146,7 +147,7 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
 
 @contextmanager
 def _convert_peer_errors() -> Iterator[None]:
-    """Around all that needs the other processes."""
+    """Convert the RuntimeError of a lost process into a `TrainingError`."""
     try:
         yield
     except RuntimeError as error:
@@ -158,6 +159,7 @@ def _convert_peer_errors() -> Iterator[None]:
 
 
 def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Group tensors into buckets of limited size."""
     bucket: list[Tensor] = []
     num_bytes = 0
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""When training will end, from its limits and from what updates and evaluations have taken so far."""
+"""Estimate when training will end, from its limits and the time of past updates and evaluations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from heedful.training.callbacks import EpochPlan, StepMetrics, ValidationResult
 from heedful.training.trainer import StoppingLimits
 
 _DECAY: Final = 0.98
-"""How long earlier updates last in the means."""
+"""Decay of the running means."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 @dataclass(frozen=True)
 class ExpectedEnd:
-    """What ends training first, as far as can be told.
+    """The limit that is expected to end training first.
 
     Attributes:
-        seconds: until then.
-        updates: until then; None where nobody can tell yet.
-        limit: the key of `training` that ends it.
+    seconds: time left.
+    updates: updates left; None if that is not known yet.
+    limit: the key of `training` that sets the limit.
     """
 
     seconds: float
@@ -30,20 +30,20 @@ class ExpectedEnd:
 
 @dataclass(frozen=True)
 class TrainingForecast:
-    """What is known of a training that is on its way; each method gives what is known afterwards.
+    """Estimate of the end of training; each method returns the updated estimate.
 
-    The first update of a sitting is left out of the means as soon as there is another: it takes longer.
+    The first update of a session is left out of the means as soon as there is another one, because it takes longer.
 
     Attributes:
         limits: when training ends.
-        evaluate_every: updates between evaluations, once a plan tells.
-        step: updates done.
-        last_step: the update after which `steps` or `epochs` are over; None where neither is known.
-        last_limit: which of the two.
-        elapsed: seconds since training began, over all sittings.
-        stale: evaluations since the best one.
-        num_updates: updates of this sitting.
-        evaluation_seconds: seconds that the last evaluation took with its checkpoint; None before the first.
+        evaluate_every: updates between evaluations, known from the epoch plan.
+        step: number of updates.
+        last: the update at which `steps` or `epochs` is reached; None if neither is known.
+        by: which of the two.
+        clock: seconds since training began, over all sessions.
+        stale: number of evaluations since the best one.
+        seen: number of updates of this session.
+        pause: seconds of the last evaluation with its checkpoint; None before the first.
     """
 
     limits: StoppingLimits
@@ -62,7 +62,7 @@ class TrainingForecast:
     _examples: float = 0.0
 
     def with_plan(self, plan: EpochPlan) -> TrainingForecast:
-        """Knows how many updates an epoch has; later epochs are taken to have as many."""
+        """Add the number of updates of an epoch; later epochs are assumed to have the same."""
         progress, limits = plan.progress, self.limits
         ends: list[tuple[int, Literal["steps", "epochs"]]] = []
         if limits.steps is not None:
@@ -81,7 +81,7 @@ class TrainingForecast:
         return replace(forecast, last_step=last_step, last_limit=last_limit)
 
     def with_update(self, update: StepMetrics) -> TrainingForecast:
-        """Knows how long an update takes, and an evaluation that lay before it."""
+        """Add the duration of an update, and of an evaluation before it."""
         decay = _DECAY if self.num_updates > 1 else 0.0
         evaluation_seconds = self.evaluation_seconds
         if self._evaluated and self.num_updates:
@@ -100,32 +100,32 @@ class TrainingForecast:
         )
 
     def with_evaluation(self, evaluation: ValidationResult) -> TrainingForecast:
-        """Knows how many evaluations were no better."""
+        """Add an evaluation: its duration and the number of evaluations without improvement."""
         evaluation_seconds = evaluation.seconds if self.evaluation_seconds is None else self.evaluation_seconds
         return replace(self, stale=evaluation.progress.stale, evaluation_seconds=evaluation_seconds, _evaluated=True)
 
     @property
     def seconds_per_update(self) -> float:
-        """Seconds."""
+        """Mean seconds of an update."""
         return self._seconds / max(1.0, self._updates)
 
     @property
     def labels_per_second(self) -> float:
-        """Learned from while updates are made."""
+        """Labels per second of update time."""
         return self._labels / max(self._seconds, 1e-9)
 
     @property
     def examples_per_second(self) -> float:
-        """Likewise."""
+        """Examples per second of update time."""
         return self._examples / max(self._seconds, 1e-9)
 
     @property
     def seconds_to_evaluation(self) -> float:
-        """Seconds until the next one."""
+        """Seconds until the next evaluation."""
         return (self.evaluate_every - self.step % self.evaluate_every) * self.seconds_per_update
 
     def estimate_end(self) -> ExpectedEnd | None:
-        """Which limit ends training first; None where that cannot be told yet."""
+        """Return the limit that ends training first; None if that cannot be estimated yet."""
         if self.num_updates < 2:
             return None
         ends: list[ExpectedEnd] = []
@@ -148,7 +148,7 @@ class TrainingForecast:
         return min(ends, key=lambda end: end.seconds, default=None)
 
     def format_time_left(self) -> str:
-        """The time left in words; empty where it cannot be told yet."""
+        """Return the time left as text; empty if it cannot be estimated yet."""
         end = self.estimate_end()
         if end is None:
             return ""
@@ -158,7 +158,7 @@ class TrainingForecast:
 
 
 def format_duration(seconds: float) -> str:
-    """A time in words, in hours where it is hours: 40 s, 12 min, 2 h 10 min, 3 days 4 h."""
+    """Format a duration with suitable units: 40 s, 12 min, 2 h 10 min, 3 days 4 h."""
     if seconds < 1.5 * _MINUTE:
         return f"{seconds:.0f} s"
     minutes = round(seconds / _MINUTE)

@@ -1,4 +1,4 @@
-"""How training went, for whoever calls it from Python: lines while it runs, a table and its numbers afterwards."""
+"""Training history for callers from Python: log lines during training, then a table of all evaluations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """An evaluation, and what was learned since the one before.
+    """An evaluation, and the training loss since the one before.
 
     Attributes:
-        step: updates until then.
-        epoch: the running one, from 0.
-        seconds: spent until then.
-        training_nll: mean nll of a label since the point before, in nats; None before the first update.
-        metrics: on the validation set.
-        improved: whether the monitored metric was better than ever.
+    step: number of updates so far.
+    epoch: the current one, from 0.
+    seconds: training time so far.
+    training: mean nll of a label since the point before, in nats; None before the first update.
+    metrics: on the validation set.
+    improved: whether the monitored metric is the best so far.
     """
 
     step: int
@@ -35,13 +35,13 @@ class HistoryPoint:
 @final
 @dataclass(eq=False, repr=False)
 class TrainingHistory(Callback):
-    """Keeps a point for each evaluation, and tells it in a line.
+    """Callback that keeps a point for each evaluation and logs it as a line.
 
-    In a notebook a training is followed by `heedful.train(recipe, listeners=[TrainingHistory(print)])`.
+    In a notebook: `heedful.train(recipe, listeners=[TrainingHistory(print)])`.
 
     Args:
-        log: told of each point in a line; `print`, say. None is silence.
-        log_interval: seconds after which it is told between evaluations how far training is.
+        say: called with each line, such as `print`; None logs nothing.
+        every: seconds between log lines from one evaluation to the next.
 
     Attributes:
         points: in order.
@@ -55,7 +55,7 @@ class TrainingHistory(Callback):
     _last_log_time: float | None = field(default=None, init=False)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Adds up what is learned."""
+        """Add up the training loss, and log it at intervals."""
         self._total += update.nll * update.labels
         self._labels += update.labels
         now = time.monotonic()
@@ -66,7 +66,7 @@ class TrainingHistory(Callback):
             self.log(f"step {update.step}  training {self._total / self._labels:.3f}")
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """One more point; in its line a star marks the best so far."""
+        """Add a point, and log it; a star marks the best so far."""
         progress = evaluation.progress
         training = self._total / self._labels if self._labels else None
         self._total, self._labels = 0.0, 0
@@ -97,7 +97,7 @@ class TrainingHistory(Callback):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def _build_table(self) -> list[list[str]]:
-        """Cells, the names first; a star behind a step marks the best so far."""
+        """Return the table as rows of cells, header first; a star after a step marks the best so far."""
         names = list(self.points[0].metrics) if self.points else []
         table = [["step", "seconds", "training", *(f"validation {name}" for name in names)]]
         for point in self.points:

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a polite request: finish this update, save, leave."""
+"""Handle SIGINT and SIGTERM as a request to finish the update, save and stop."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import FrameType
 
 
 class StopSignal:
-    """Which signal asked to stop; 0 while none has."""
+    """The signal that was received; 0 while there was none."""
 
     def __init__(self) -> None:
         self.signal = 0
 
     def handle_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Notes the first signal; a second SIGINT stops at once."""
+        """Record the first signal; a second SIGINT raises KeyboardInterrupt."""
         if self.signal and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = number
@@ -24,7 +24,7 @@ class StopSignal:
 
 @contextmanager
 def catch_stop_signals() -> Iterator[StopSignal]:
-    """Listens for SIGINT and SIGTERM inside the block; outside the main thread nothing can be listened to."""
+    """Catch SIGINT and SIGTERM inside the block; outside the main thread nothing is caught."""
     stop_signal = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop_signal

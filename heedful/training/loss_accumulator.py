@@ -1,4 +1,4 @@
-"""What the losses and gradients of an update add up to, over its batches and over all processes."""
+"""Sums of losses and gradients of one update, over its batches and over all processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from heedful.training.distributed import DistributedContext
 
 
 class LossAccumulator:
-    """Sums of losses and of each of their parts, with counts; the part `nll` is the loss where a loss has none.
+    """Sums and label counts of the losses of an update, in total and for each named part.
+
+    Where a loss has no part `nll`, the loss itself is used for it.
 
     Args:
-        parts: names; the same in all processes, whose sums travel in this order.
+        parts: names of the parts; the same in all processes, whose sums are exchanged in this order.
     """
 
     def __init__(self, parts: Iterable[str]) -> None:
@@ -24,7 +26,7 @@ class LossAccumulator:
         self._sums = torch.zeros(len(self._names), 2, dtype=torch.float64)
 
     def add(self, loss: Loss) -> None:
-        """One more batch."""
+        """Add the loss of one batch."""
         parts = {"nll": LossPart(loss.total, loss.count), **loss.parts, "": LossPart(loss.total, loss.count)}
         assert parts.keys() <= {*self._names}, f"the task does not announce {sorted(parts.keys() - {*self._names})}"
         for row, name in enumerate(self._names):
@@ -33,30 +35,32 @@ class LossAccumulator:
                 self._sums[row] += torch.tensor((float(part.total.detach()), float(part.count)), dtype=torch.float64)
 
     def all_reduce(self, distributed: DistributedContext) -> None:
-        """Adds what all other processes have."""
+        """Add the sums of all other processes."""
         global_sums = self._sums.to(distributed.device)
         distributed.all_reduce_([global_sums])
         self._sums = global_sums.cpu()
 
     @property
     def loss(self) -> LossSum:
-        """What is minimised."""
+        """The total loss and its label count."""
         return self._sums_by_name()[""]
 
     @property
     def parts(self) -> Mapping[str, LossSum]:
-        """Those parts that anything was counted for."""
+        """The parts of the loss that have labels."""
         return {name: part for name, part in self._sums_by_name().items() if name and part.count}
 
     def _sums_by_name(self) -> dict[str, LossSum]:
+        """Return the sums as `LossSum` by name; the total has the empty name."""
         return {name: LossSum(*row) for name, row in zip(self._names, self._sums.tolist(), strict=True)}
 
 
 def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: DistributedContext) -> list[Tensor]:
-    """The gradients of those parameters that have one in any process, as sums over all processes.
+    """Sum the gradients over all processes, and return those of parameters with a gradient in any process.
 
-    A process whose share was empty must send zeros; what no process has a gradient for must get none, as one process
-    alone would leave it: a zero would make the optimizer decay and move it.
+    A process without examples sends zeros. A parameter without a gradient in any process gets none, as with one
+    process: with
+    a zero gradient the optimizer would decay and move it.
     """
     all_parameters = list(parameters.values())
     if distributed.size > 1:
@@ -73,7 +77,7 @@ def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: Distribu
 
 
 def normalize_and_clip(gradients: Sequence[Tensor], *, num_labels: float, max_norm: float | None) -> float:
-    """Divides summed gradients by the labels, clips them, and returns their norm before clipping."""
+    """Divide summed gradients by the number of labels, clip them, and return their norm before clipping."""
     norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / num_labels
     factor = 1 / num_labels
     if max_norm is not None and norm > max_norm:

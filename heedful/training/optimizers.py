@@ -1,4 +1,4 @@
-"""Optimizers over the masters, and the running average of weights."""
+"""Optimizers of the fp32 parameters, and the moving average of weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heedful.training.state_dict_checks import require_same_tensors
 
 @dataclass(frozen=True)
 class _ParameterGroup:
-    """Parameters that are updated alike."""
+    """Parameters with the same learning rate factor and weight decay."""
 
     names: tuple[str, ...]
     factor: float
@@ -24,14 +24,14 @@ class _ParameterGroup:
 
 
 class Optimizer(ABC):
-    """Steps of parameters by their gradients, with decoupled weight decay.
+    """Abstract base of optimizers with decoupled weight decay.
 
-    Vectors (biases, gains) are never decayed, matrices are.
+    Only matrices are decayed, vectors (biases, gains) are not.
 
     Args:
         parameters: by name, fp32.
-        weight_decay: share of a matrix that goes, per unit of learning rate.
-        factors: what the learning rate of a parameter is multiplied by; 1 for those that are not named.
+        weight_decay: share of a matrix that is removed, per unit of learning rate.
+        factors: factor on the learning rate of single parameters; 1 for those that are not named.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Optimizer(ABC):
 
     @final
     def step(self, learning_rate: float) -> None:
-        """One step against the gradients, which are then dropped."""
+        """Take one step against the gradients, then clear them."""
         with torch.no_grad():
             for group in self._groups:
                 self._step_group(group, learning_rate * group.factor)
@@ -63,23 +63,26 @@ class Optimizer(ABC):
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None: ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What it remembers of gradients, by parameter and name; most remember something after the first update."""
+        """Return the optimizer state, by parameter and name; usually empty before the first step."""
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Takes up what `state_dict` gave; the file `location` has it with a prefix before its names.
+        """Load the tensors that `state_dict` returned.
+
+        `location` is the file that contains them, and `prefix` precedes their names there; both are for messages.
 
         Raises:
-            RunError: something is missing, unknown, or not like its parameter.
+            RunError: a tensor is missing, unknown, or does not fit its parameter.
         """
         require_same_tensors(tensors, {}, location=location, prefix=prefix)
 
 
 @final
 class SGD(Optimizer):
-    """w - rate g (Robbins & Monro 1951); it remembers nothing."""
+    """Stochastic gradient descent, w - rate g (Robbins & Monro 1951), without momentum."""
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
+        """Decay and update the parameters of one group."""
         for name in group.names:
             parameter = self._parameters[name]
             if parameter.grad is not None:
@@ -88,7 +91,7 @@ class SGD(Optimizer):
 
 @final
 class Adam(Optimizer):
-    """Adam with decoupled weight decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), as torch computes it.
+    """Adam with decoupled weight decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), computed by torch.
 
     Moments are read and restored as plain tensors, so a checkpoint needs no pickle.
 
@@ -116,7 +119,10 @@ class Adam(Optimizer):
         self._moments: dict[str, dict[str, Tensor]] = {}
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
-        """By the function behind `torch.optim.AdamW`, whose class takes as long to call it as a small model's step."""
+        """Update one group with the function behind `torch.optim.AdamW`.
+
+        Calling it through the class takes as long as the step of a small model.
+        """
         gradients = {name: grad for name in group.names if (grad := self._parameters[name].grad) is not None}
         moments = [self._get_moments(name) for name in gradients]
         beta1, beta2 = self._betas
@@ -138,14 +144,14 @@ class Adam(Optimizer):
         )
 
     def _get_moments(self, name: str) -> dict[str, Tensor]:
-        """The moments of a parameter, which begin with zeros."""
+        """Return the moments of a parameter, creating them as zeros."""
         if name not in self._moments:
             templates = _build_moment_templates(self._parameters[name])
             self._moments[name] = {moment: torch.zeros_like(template) for moment, template in templates.items()}
         return self._moments[name]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The moments, by parameter and name; empty before the first update."""
+        """Return the moments, by parameter and name; empty before the first update."""
         return {
             f"{name}.{moment}": self._moments[name][moment]
             for name in self._parameters
@@ -154,10 +160,12 @@ class Adam(Optimizer):
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Takes up moments that `state_dict` gave; the file `location` has them with a prefix before their names.
+        """Load moments that `state_dict` returned.
+
+        `location` is the file that contains them, and `prefix` precedes their names there; both are for messages.
 
         Raises:
-            RunError: a moment is missing, unknown, or not like its parameter.
+            RunError: a moment is missing, unknown, or does not fit its parameter.
         """
         names_with_moments = {name.rpartition(".")[0] for name in tensors}
         parameters = {name: parameter for name, parameter in self._parameters.items() if name in names_with_moments}
@@ -174,7 +182,7 @@ class Adam(Optimizer):
 
 
 def _build_moment_templates(parameter: Tensor) -> dict[str, Tensor]:
-    """Something of the shape and type of each moment."""
+    """Return a tensor with the shape and dtype of each moment of a parameter."""
     return {
         "exp_avg": parameter,
         "exp_avg_sq": parameter,
@@ -185,7 +193,7 @@ def _build_moment_templates(parameter: Tensor) -> dict[str, Tensor]:
 class MovingAverage:
     """Exponential moving average of weights (Polyak & Juditsky 1992; Tarvainen & Valpola 2017, eq. 1).
 
-    Early updates use (1 + n) / (10 + n) where that is smaller, so that the random start is forgotten quickly.
+    Early updates use the smaller decay (1 + n) / (10 + n), so that the random initialization is forgotten quickly.
     """
 
     def __init__(self, parameters: Mapping[str, Tensor], decay: float) -> None:
@@ -193,7 +201,7 @@ class MovingAverage:
         self.weights = {name: p.detach().clone() for name, p in parameters.items()}
 
     def update(self, parameters: Mapping[str, Tensor], *, step: int) -> None:
-        """Moves the average towards the parameters after update `step`."""
+        """Move the average towards the parameters after update `step`."""
         decay = min(self.decay, (1 + step) / (10 + step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.weights.values()), [parameters[n].detach() for n in self.weights], 1 - decay)

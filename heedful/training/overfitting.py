@@ -1,4 +1,4 @@
-"""Whether training still helps: whether validation improves, and whether it follows the training loss."""
+"""Detect overfitting and stalled validation from the losses of training."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 from heedful.training.callbacks import TrainState
 
 _STALE_EVALUATIONS: Final = 3
-"""Evaluations without a better one from which on validation has stopped improving."""
+"""Number of evaluations without an improvement after which validation has stalled."""
 _RISING_EVALUATIONS: Final = 2
-"""Evaluations in a row above the lowest loss that are needed to say that losses part."""
+"""Number of evaluations in a row above the lowest loss that are needed to report overfitting."""
 _MIN_CHANGE: Final = 0.01
-"""Share of a loss by which another must differ from it to be more than noise."""
+"""Relative difference of two losses that is more than noise."""
 
 
 @dataclass(frozen=True)
 class LossPair:
-    """Both losses at an evaluation: training's mean since the one before, and validation's."""
+    """Losses at an evaluation: the mean training loss since the one before, and the validation loss."""
 
     step: int
     training: float
@@ -26,12 +26,12 @@ class LossPair:
 
 @dataclass(frozen=True)
 class LossTrend:
-    """What is known of both losses; each method gives what is known afterwards.
+    """Course of both losses; each method returns the updated trend.
 
     Attributes:
-        lowest: the losses at the evaluation with the lowest validation loss.
-        rising: evaluations since then.
-        overfitting_at: the losses where they have parted, until the validation loss is lower than ever.
+    lowest: the losses at the evaluation with the lowest validation loss.
+    rising: number of evaluations since then.
+    parted: the losses at which overfitting was detected; None again once the validation loss is the lowest so far.
     """
 
     lowest: LossPair | None = None
@@ -41,11 +41,11 @@ class LossTrend:
     _labels: float = 0.0
 
     def add_update(self, nll: float, *, num_labels: float = 1.0) -> LossTrend:
-        """After an update, or several of them: the mean of their negative log-likelihood, over so many labels."""
+        """Add the mean negative log-likelihood of one or several updates with this number of labels."""
         return replace(self, _total=self._total + nll * num_labels, _labels=self._labels + num_labels)
 
     def add_evaluation(self, loss: float, *, step: int) -> LossTrend:
-        """After an evaluation; one without an update before it tells nothing new."""
+        """Add an evaluation; one without an update before it changes nothing."""
         if not self._labels:
             return self
         current = LossPair(step, self._total / self._labels, loss)
@@ -59,14 +59,14 @@ class LossTrend:
 
 
 def _is_overfitting(lowest: LossPair, current: LossPair) -> bool:
-    """Whether training goes on where validation gets worse."""
+    """Return whether the training loss falls while the validation loss rises."""
     validation_rises = current.validation - lowest.validation > _MIN_CHANGE * abs(lowest.validation)
     training_falls = lowest.training - current.training > _MIN_CHANGE * abs(lowest.training)
     return validation_rises and training_falls
 
 
 def describe_overfitting(before: LossTrend, after: LossTrend) -> str:
-    """What is to be said of an evaluation at which the losses part; empty at all others."""
+    """Describe the evaluation at which overfitting was detected; return "" for all others."""
     lowest, current = after.lowest, after.overfitting_at
     if before.overfitting_at is not None or lowest is None or current is None:
         return ""
@@ -78,7 +78,7 @@ def describe_overfitting(before: LossTrend, after: LossTrend) -> str:
 
 
 def describe_stall(state: TrainState, *, monitor: str, patience: int | None) -> str:
-    """What is to be said of an evaluation from which on validation no longer improves; empty at all others."""
+    """Describe the evaluation at which validation has stopped improving; return "" for all others."""
     limit = _STALE_EVALUATIONS if patience is None else min(_STALE_EVALUATIONS, patience)
     if state.stale != limit or state.best is None:
         return ""

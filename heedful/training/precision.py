@@ -1,4 +1,4 @@
-"""In which numbers a model is trained; the optimizer always sees exact ones."""
+"""Numeric precision of training; the optimizer always updates fp32 parameters."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 
 class Precision:
-    """Links the parameters that the model computes with to the fp32 masters that the optimizer updates.
+    """Link between the parameters that the model computes with and the fp32 masters that the optimizer updates.
 
-    They are the same unless a child says otherwise.
+    They are the same unless a subclass says otherwise.
 
     Args:
-        model: learns.
-        frozen: names of parameters that no update will change and nobody need keep, as somebody else has them.
+        model: the model to train.
+        still: names of frozen parameters, which need no fp32 master because they are stored elsewhere.
 
     Attributes:
-        parameters: of the model, without those.
+        parameters: of the model, without the frozen ones.
     """
 
     dtype = torch.float32
@@ -31,19 +31,19 @@ class Precision:
 
     @property
     def masters(self) -> dict[str, Tensor]:
-        """The fp32 parameters by name; `collect_gradients` puts gradients on them."""
+        """The fp32 parameters by name; `collect_gradients` sets their gradients."""
         return dict(self.parameters)
 
     @property
     def trainable(self) -> dict[str, Tensor]:
-        """The masters of what learns; the others keep their values."""
+        """The masters of the parameters that are trained."""
         return {name: master for name, master in self.masters.items() if self.parameters[name].requires_grad}
 
     def collect_gradients(self) -> None:
-        """Adds the gradients of the last backward pass to those of the masters, where autograd has not done it."""
+        """Add the gradients of the last backward pass to those of the masters, where autograd has not done so."""
 
     def copy_to_model(self) -> None:
-        """Gives the model what the optimizer has changed."""
+        """Copy the updated masters into the model."""
 
 
 class FullPrecision(Precision):
@@ -51,10 +51,11 @@ class FullPrecision(Precision):
 
 
 class BF16WithMasters(Precision):
-    """bf16 parameters and activations, fp32 masters and gradient sums (Micikevicius et al. 2018, 3.1).
+    """bf16 parameters and activations, with fp32 masters and gradient sums (Micikevicius et al. 2018, 3.1).
 
-    Unlike autocast nothing is cast again in each pass, and gradients of accumulated batches are summed in fp32. bf16
-    has the range of fp32, so the loss needs no scaling.
+    Unlike with autocast, nothing is cast in each pass, and the gradients of accumulated batches are summed in fp32.
+    bf16 has
+    the range of fp32, so the loss needs no scaling.
     """
 
     dtype = torch.bfloat16
@@ -67,11 +68,11 @@ class BF16WithMasters(Precision):
 
     @property
     def masters(self) -> dict[str, Tensor]:
-        """fp32 copies."""
+        """The fp32 copies of the parameters, by name."""
         return self._masters
 
     def collect_gradients(self) -> None:
-        """Adds bf16 gradients to fp32 sums."""
+        """Add the bf16 gradients to the fp32 gradients of the masters."""
         for name, parameter in self.parameters.items():
             if parameter.grad is None:
                 continue
@@ -83,30 +84,32 @@ class BF16WithMasters(Precision):
             parameter.grad = None
 
     def copy_to_model(self) -> None:
-        """Rounds the masters into the model."""
+        """Round the masters to bf16 and copy them into the model."""
         with torch.no_grad():
             torch._foreach_copy_(list(self.parameters.values()), list(self._masters.values()))
 
 
 _MIN_BF16_WIDTH = 128
-"""From this width on bf16 products save more on a processor than it costs to prepare them (docs/numbers.md); at 64 it
-is neither faster nor slower, with three times the memory."""
+"""Width from which on bf16 products save more time on a CPU than their preparation costs (docs/numbers.md).
+
+At width 64 bf16 is neither faster nor slower, with three times the memory.
+"""
 
 
 def is_faster_in_bf16(model: nn.Module, device: torch.device) -> bool:
-    """Whether a model trains faster there in bf16: where that is fast, and on a processor only if the model is wide."""
+    """Return whether the model trains faster in bf16 on the device; on a CPU only wide models do."""
     return has_fast_bf16(device) and (device.type != "cpu" or _find_width(model) >= _MIN_BF16_WIDTH)
 
 
 def _find_width(model: nn.Module) -> int:
-    """The smaller side of the widest weights."""
+    """Return the smaller side of the widest weight matrix."""
     return max((min(parameter.flatten(1).shape) for parameter in model.parameters() if parameter.dim() > 1), default=0)
 
 
 def has_fast_bf16(device: torch.device) -> bool:
-    """Whether bf16 products are faster than fp32 ones here, not merely possible.
+    """Return whether bf16 products are faster than fp32 ones on the device, not merely supported.
 
-    A processor without AMX or AVX512-BF16 emulates them several times slower than fp32.
+    A CPU without AMX or AVX512-BF16 emulates them several times slower than fp32.
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
@@ -114,5 +117,6 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def _cpu_has_bf16() -> bool:
+    """Return whether the CPU has AMX or AVX512-BF16."""
     probes: Sequence[str] = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
     return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)

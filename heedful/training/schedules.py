@@ -1,4 +1,4 @@
-"""Learning rates as functions of the update, counted from 1."""
+"""Learning rate schedules, as functions of the number of the update."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import ClassVar
 
 
 class LearningRateSchedule(ABC):
-    """A learning rate for each update."""
+    """Abstract base: a learning rate for each update."""
 
     @abstractmethod
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """The learning rate of update `step`, counted from 1.
+        """Return the learning rate of update `step`, counted from 1.
 
         Args:
-            step: which update it is.
-            time_fraction: share of the time for training that is over before it; 0 where training does not end by the clock.
+        step: number of the update.
+        spent: share of the training time that has passed; 0 where training does not end by the clock.
         """
 
 
@@ -30,26 +30,26 @@ class NoamSchedule(LearningRateSchedule):
     factor: float = 1.0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls with the root of the step."""
+        """Return a rate that rises for `warmup` updates, then falls with the square root of the step."""
         rate: float = self.factor * self.d_model**-0.5 * min(step**-0.5, step * self.warmup**-1.5)
         return rate
 
 
 @dataclass(frozen=True)
 class InverseSquareRootSchedule(LearningRateSchedule):
-    """A linear warm-up to `peak`, then peak sqrt(warmup / step): Noam with the peak as its dial."""
+    """Linear warm-up to `peak`, then peak sqrt(warmup / step): Noam with its peak as parameter."""
 
     peak: float
     warmup: int
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls with the root of the step."""
+        """Return a rate that rises for `warmup` updates, then falls with the square root of the step."""
         return self.peak * min(step / self.warmup, math.sqrt(self.warmup / step))
 
 
 @dataclass(frozen=True)
 class CosineSchedule(LearningRateSchedule):
-    """A linear warm-up to `peak`, then half a cosine down to `floor` at the last update (Loshchilov & Hutter 2017)."""
+    """Linear warm-up to `peak`, then half a cosine down to `floor` at the last update (Loshchilov & Hutter 2017)."""
 
     peak: float
     warmup: int
@@ -57,7 +57,9 @@ class CosineSchedule(LearningRateSchedule):
     floor: float = 0.0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls smoothly; where time runs faster than updates, with the time."""
+        """Return a rate that rises for `warmup` updates, then falls smoothly, with the time if that runs faster
+        than the updates.
+        """
         step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
@@ -67,14 +69,16 @@ class CosineSchedule(LearningRateSchedule):
 
 @dataclass(frozen=True)
 class LinearSchedule(LearningRateSchedule):
-    """A linear warm-up to `peak`, then a straight line to nothing at the last update (Devlin et al. 2019, A.2)."""
+    """Linear warm-up to `peak`, then a linear decay to 0 at the last update (Devlin et al. 2019, A.2)."""
 
     peak: float
     warmup: int
     steps: int
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Rises for `warmup` updates, then falls evenly; where time runs faster than updates, with the time."""
+        """Return a rate that rises for `warmup` updates, then falls linearly, with the time if that runs faster
+        than the updates.
+        """
         step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:
             return self.peak * step / self.warmup
@@ -83,11 +87,11 @@ class LinearSchedule(LearningRateSchedule):
 
 @dataclass(frozen=True)
 class TimeBasedSchedule(LearningRateSchedule):
-    """Another schedule for training that ends by the clock: it goes with the time instead of the updates.
+    """Another schedule, driven by the training time instead of the number of updates.
 
     Attributes:
-        schedule: of a training of `TICKS` updates.
-        warmup: updates until the rate is what that schedule says, while it rises evenly.
+    schedule: for a training of `TICKS` updates.
+    warmup: number of updates of an additional linear warm-up.
     """
 
     TICKS: ClassVar[int] = 10_000
@@ -96,18 +100,18 @@ class TimeBasedSchedule(LearningRateSchedule):
     warmup: int = 0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """What the schedule says when as much of its updates is over as of the time."""
+        """Return the rate of the inner schedule at the same share of its updates as of the time."""
         warmup_factor = min(1.0, step / self.warmup) if self.warmup else 1.0
         return warmup_factor * self.schedule.get_rate(min(self.TICKS, 1 + int(time_fraction * self.TICKS)))
 
 
 @dataclass(frozen=True)
 class ConstantSchedule(LearningRateSchedule):
-    """A linear warm-up to `peak`, which then stays."""
+    """Linear warm-up to `peak`, then a constant rate."""
 
     peak: float
     warmup: int = 0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """The peak, after the warm-up."""
+        """Return `peak` after the warm-up."""
         return self.peak * min(1.0, step / self.warmup) if self.warmup else self.peak

@@ -1,4 +1,4 @@
-"""What is read from disk goes where it belongs, or nowhere."""
+"""Checks of tensors read from disk."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _REMEDY = "restore it from a copy or train again"
 def require_same_tensors(
     tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], *, location: str, prefix: str = ""
 ) -> None:
-    """Refuses tensors that are not, name for name, of the shapes and types of those that they are for.
+    """Raise unless `tensors` has the same names, shapes and dtypes as `expected`.
 
-    Kernels believe what they are told: a moment of another shape than its parameter is written behind its end.
+    Kernels rely on it: a moment of another shape than its parameter would be written beyond its end.
 
     Args:
-        tensors: what was read.
-        expected: what it is for.
-        location: the file.
+        tensors: the tensors that were read.
+        expected: the tensors that they are for.
+        location: the file, for messages.
         prefix: of the names in that file.
 
     Raises:
-        RunError: names the file, the tensor, and what both are.
+        RunError: names the file, the tensor, and both shapes and dtypes.
     """
     for name in expected:
         if name not in tensors:
@@ -35,9 +35,11 @@ def require_same_tensors(
             raise RunError(f"{location}: {prefix}{name} belongs to nothing in this run; {_REMEDY}")
         if (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype):
             raise RunError(
-                f"{location}: {prefix}{name} is {_describe_tensor(tensor)}, this run needs {_describe_tensor(expected[name])}; {_REMEDY}"
+                f"{location}: {prefix}{name} is {_describe_tensor(tensor)}, this run needs "
+                f"{_describe_tensor(expected[name])}; {_REMEDY}"
             )
 
 
 def _describe_tensor(tensor: Tensor) -> str:
+    """Return dtype and shape of a tensor as text."""
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

@@ -1,4 +1,4 @@
-"""The loop: batches in, updates out; ignorant of models and of text."""
+"""The training loop, independent of models and of text."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from heedful.training.state_dict_checks import require_same_tensors
 
 @dataclass(frozen=True)
 class StoppingLimits:
-    """When training ends, whichever comes first; None is no limit.
+    """Limits that end training, whichever is reached first; None is no limit.
 
     Attributes:
-        steps: updates.
-        epochs: passes over what is learned from; further ones are begun until there were `min_steps` updates.
-        minutes: on the clock.
-        patience: evaluations without a new best.
-        min_steps: see `epochs`.
+    steps: number of updates.
+    epochs: passes over the training data; more are made until there were `min_steps` updates.
+    minutes: wall-clock time.
+    patience: evaluations without an improvement.
+    min_steps: see `epochs`.
     """
 
     steps: int | None = None
@@ -58,15 +58,15 @@ class StoppingLimits:
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """How training goes on from update to update.
+    """Options of the training loop.
 
     Attributes:
-        seed: of dropout; the order of data is the task's.
-        accumulate: batches summed into one update.
-        clip: largest gradient norm; longer gradients are shortened to it (Pascanu et al. 2013). None leaves them.
-        evaluate_every: updates between evaluations, each followed by a checkpoint.
-        monitor: the metric whose best checkpoint is kept.
-        higher_is_better: of that metric.
+    seed: of dropout; the order of data belongs to the objective.
+    accumulate: number of batches summed into one update.
+    clip: largest gradient norm; larger gradients are scaled down to it (Pascanu et al. 2013). None does not clip.
+    evaluate_every: updates between evaluations, each followed by a checkpoint.
+    monitor: the metric whose best checkpoint is kept.
+    higher_is_better: whether a higher value of that metric is better.
     """
 
     seed: int = 1
@@ -78,44 +78,47 @@ class TrainerConfig:
 
 
 class Trainer(Generic[Batch]):
-    """Trains a model on a task; the same seed, machine and number of threads give the same weights.
+    """Trains a model on an objective; the same seed, machine and number of threads give the same weights.
 
     The gradient of an update is the sum over all labels of its batches divided by their number, whatever the number of
-    accumulated batches and processes, so both leave the mathematics alone.
+    accumulated batches and processes, so neither changes the mathematics.
 
-    `Trainer(model, objective, steps=1000).run()` is all that a loop of one's own needs; whatever is left out is:
+    `Trainer(model, objective, steps=1000).run()` is enough for a training loop of your own. The defaults are:
 
-    - `device`: the place where the task's batches are. An `ExampleObjective` takes a GPU where there is one, a `CorpusObjective`
-      the device it was made with; others go where the model is. The model is moved there.
+    - `device`: where the objective's batches are. An `ExampleObjective` takes a GPU if there is one, a `CorpusObjective` the
+    device it
+      was made with; others use the model's device. The model is moved there.
     - `precision`: fp32 (`FullPrecision`).
-    - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that want a gradient.
-    - `schedule`: a rate that rises to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates where nobody says how
-      many there will be), and then falls with the root of the step.
-    - `config`: those of `TrainerConfig`, but that there are ten evaluations, as far as `steps` says when.
+    - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that require a gradient.
+    - `schedule`: a warm-up to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates if `steps` is not given),
+    then a
+      fall with the inverse square root of the step.
+    - `config`: that of `TrainerConfig`, but with ten evaluations if `steps` is given.
     - `callback`: a `TrainingHistory` that prints a line for each evaluation.
-    - `checkpoint_saver`: none; the model has the weights of the last update. `BestWeightsSaver` keeps the best.
+    - `checkpoint_saver`: none; the model ends with the weights of the last update. `BestWeightsSaver` keeps the best.
 
     Args:
-        model: learns; its parameters are changed in place.
-        objective: data, loss and metrics.
-        steps: updates; says the same as `StoppingLimits(steps=...)`.
-        limits: when training ends; with `steps` whichever comes first.
-        device: where to compute; not to be given with a `distributed`, which has one.
-        precision: made of the model on its device, such as `BF16WithMasters(model)` for bf16.
-        optimizer: over `precision.trainable`.
+        model: the model to train; its parameters are changed in place.
+        task: data, loss and metrics.
+        steps: number of updates; the same as `StoppingLimits(steps=...)`.
+        limits: when training ends; together with `steps`, whichever comes first.
+        device: where to compute; not to be given with `distributed`, which has one.
+        precision: built from the model on its device, such as `BF16WithMasters(model)`.
+        optimizer: of `precision.trainable`.
         schedule: the learning rate of each update.
-        distributed: which of several processes this is; see `heedful.training.distributed.init_distributed`.
-        config: seed, accumulation, clipping, evaluations.
-        callback: told of updates and evaluations.
-        checkpoint_saver: given a snapshot after each evaluation.
-        average: running average of the weights, which is then what is evaluated and kept.
+        world: the process group; see `heedful.training.distributed.init_distributed`.
+        habits: seed, accumulation, clipping, evaluations.
+        listener: called after updates and evaluations.
+        keeper: called with a snapshot after each evaluation.
+        average: running average of the weights, which is then evaluated and saved.
 
     Attributes:
-        progress: how far it is; `best` and `get_best_step` tell of the monitored metric.
+        progress: state of training; `best` and `best_step` are those of the monitored metric.
 
     Raises:
-        TrainingError: nothing says when training ends; the monitored metric is none of the task's; several processes
-            were started and no `distributed` was given.
+        TrainingError: no limit is given; the objective does not have the monitored metric; several processes were
+            started
+            and `distributed` was not given.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class Trainer(Generic[Batch]):
             )
 
     def run(self) -> int:
-        """Trains until a limit is reached or a signal asks to stop; returns that signal's number, or 0.
+        """Train until a limit is reached or a signal asks to stop; return the number of that signal, or 0.
 
         Raises:
             TrainingError: the loss, its gradient or a metric is not finite; the last checkpoint stays as it was.
@@ -184,7 +187,7 @@ class Trainer(Generic[Batch]):
         return 0
 
     def take_snapshot(self) -> TrainingSnapshot:
-        """Everything a later process needs."""
+        """Return everything that another process needs to go on with training."""
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
         training = {f"adam.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
         training |= {f"task.{name}": tensor for name, tensor in self.objective.state_dict().items()}
@@ -195,10 +198,10 @@ class Trainer(Generic[Batch]):
         return TrainingSnapshot(self.average.weights, training, self.progress, callback_state)
 
     def restore(self, snapshot: TrainingSnapshot) -> None:
-        """Goes on where a snapshot was taken.
+        """Continue from a snapshot.
 
         Raises:
-            RunError: a tensor is missing or not like what it is for; nothing was changed.
+        RunError: a tensor is missing or does not fit; nothing was changed then.
         """
         weights_file, training_file = snapshot.file_names
         parameters, masters = self.precision.masters, _select_prefix("master.", snapshot.training)
@@ -218,7 +221,7 @@ class Trainer(Generic[Batch]):
         self.progress = snapshot.progress
 
     def _iter_updates(self) -> Iterator[Sequence[RowIndices]]:
-        """The batches of each update, from where progress stands, until a limit is reached."""
+        """Yield the batches of each update, from the current progress until a limit is reached."""
         while not self._is_finished():
             updates = self.objective.plan_updates(self.progress.epoch, accumulate=self.config.accumulate)
             if not updates:
@@ -234,6 +237,7 @@ class Trainer(Generic[Batch]):
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
     def _build_plan(self, updates: Sequence[Sequence[RowIndices]]) -> EpochPlan:
+        """Return the plan of the current epoch."""
         sizes = [len(batches) for batches in updates]
         num_done = sum(offset < self.progress.position for offset in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
@@ -241,6 +245,7 @@ class Trainer(Generic[Batch]):
         return EpochPlan(self.progress, len(updates), min(num_done, len(updates)), sum(sizes), examples, evaluate_every)
 
     def _is_finished(self) -> bool:
+        """Return whether a limit is reached."""
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
@@ -250,6 +255,7 @@ class Trainer(Generic[Batch]):
         )
 
     def _run_update(self, batches: Sequence[RowIndices]) -> None:
+        """Run one update: backward passes, gradient sum, optimizer step, and callbacks."""
         start_time = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
@@ -288,20 +294,27 @@ class Trainer(Generic[Batch]):
         self.callback.on_step_end(replace(metrics, examples=examples, elapsed=self._elapsed_seconds()))
 
     def _seed_generators(self, step: int) -> None:
-        """Dropout of an update; `torch.manual_seed` would look for every device there is, which takes its time."""
+        """Seed the generators for the dropout of an update.
+
+        `torch.manual_seed` would visit every device, which takes time.
+        """
         seed = _combine_seeds(self.config.seed, step, self.distributed.rank)
         torch.default_generator.manual_seed(seed)
         if self.distributed.device.type != "cpu":
             torch.manual_seed(seed)
 
     def _run_backward(self, rows: RowIndices) -> Loss:
+        """Run forward and backward pass of one batch; return its loss."""
         loss = self.objective.loss(self.model, self.objective.build_batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss
 
     def _sync_signal_and_time(self, signal_number: int) -> int:
-        """Notes the time and returns the largest signal any process got; all go by the leading process's clock."""
+        """Update the training time, and return the largest signal number that any process received.
+
+        All processes use the clock of the leader.
+        """
         if self.distributed.is_orphaned:
             signal_number = signal_number or SIGTERM
         seconds = self._elapsed_seconds()
@@ -315,7 +328,7 @@ class Trainer(Generic[Batch]):
         return signal_number
 
     def _evaluate(self) -> None:
-        """Measures, tells and saves, unless that was done after the same update."""
+        """Evaluate, call the callback and save a checkpoint, unless that was done after the same update."""
         if self.progress.evaluated == self.progress.step:
             return
         start_time = time.perf_counter()
@@ -337,7 +350,7 @@ class Trainer(Generic[Batch]):
         self._save_checkpoint(evaluation)
 
     def _collect_metrics(self) -> tuple[dict[str, float], float]:
-        """Metrics as the leading process measures them, and its clock; the others wait for its numbers."""
+        """Return the leader's metrics and clock in all processes."""
         names = sorted(self.objective.metric_names)
         leader_metrics = self.distributed.run_on_leader(self._evaluate_model) or dict.fromkeys(names, 0.0)
         *numbers, seconds = self.distributed.broadcast(
@@ -346,6 +359,7 @@ class Trainer(Generic[Batch]):
         return dict(zip(names, numbers, strict=True)), seconds
 
     def _evaluate_model(self) -> Mapping[str, float]:
+        """Evaluate the model, with averaged weights if there are any."""
         self.model.eval()
         with torch.no_grad(), self._use_average():
             metrics = self.objective.evaluate(self.model)
@@ -354,7 +368,7 @@ class Trainer(Generic[Batch]):
 
     @contextmanager
     def _use_average(self) -> Iterator[None]:
-        """The running average in the model's place, while one evaluates."""
+        """Use the averaged weights in the model inside the block."""
         if self.average is None:
             yield
             return
@@ -367,6 +381,7 @@ class Trainer(Generic[Batch]):
             _copy_weights(model_weights, model)
 
     def _save_checkpoint(self, evaluation: ValidationResult | None) -> None:
+        """Save a checkpoint in the leading process; raises `TrainingError` if a weight is not finite."""
         norms = torch._foreach_norm([weight.detach() for weight in self.precision.masters.values()])
         if not math.isfinite(float(torch.stack(norms).sum())):
             raise self._build_divergence_error(f"update {self.progress.step}: a weight")
@@ -374,14 +389,16 @@ class Trainer(Generic[Batch]):
 
     @property
     def _time_fraction(self) -> float:
-        """The share of the time that is over, by the leading process's clock."""
+        """Share of the time limit that has passed, by the leader's clock."""
         minutes = self.limits.minutes
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
     def _elapsed_seconds(self) -> float:
+        """Return the seconds since training began."""
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
+        """Build the error about a value that is not finite."""
         rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
@@ -390,6 +407,7 @@ class Trainer(Generic[Batch]):
 
 
 def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingLimits:
+    """Combine `limits` and `steps`; raises `TrainingError` if both are None."""
     if limits is None and steps is None:
         raise TrainingError("nothing says when training ends; give steps=..., or limits=StoppingLimits(...)")
     merged = limits or StoppingLimits()
@@ -401,32 +419,38 @@ def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingL
 def _find_devices(
     model: nn.Module, device: str | torch.device | None, *, dependent: object
 ) -> tuple[torch.device, torch.device | None]:
-    """Where the model is, and where it shall be: where it is, if something was built of it there."""
+    """Return the device of the model, and the device to train on, if that is known.
+
+    If something was built from the model on its device, that device is used.
+    """
     model_device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     target = torch.device(device) if device is not None else None
     return model_device, target or (model_device if dependent is not None else None)
 
 
 def _default_schedule(steps: int | None) -> LearningRateSchedule:
+    """Return the default learning rate schedule for this number of updates."""
     return InverseSquareRootSchedule(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
 
 
 def _default_config(steps: int | None) -> TrainerConfig:
+    """Return the default options for this number of updates."""
     return TrainerConfig() if steps is None else TrainerConfig(evaluate_every=max(1, steps // 10))
 
 
 def _copy_weights(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
+    """Copy tensors into parameters, by name."""
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)
 
 
 def _select_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those whose names begin so, without it."""
+    """Return the tensors whose names begin with the prefix, without it."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _combine_seeds(*numbers: int) -> int:
-    """One seed from several numbers, unrelated for neighbours."""
+    """Return one seed from several numbers; neighbouring numbers give unrelated seeds."""
     digest = hashlib.blake2b(" ".join(map(str, numbers)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

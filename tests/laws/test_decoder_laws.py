@@ -319,7 +319,7 @@ again = pytest.mark.usefixtures("unchecked")
 def _in_world(name: str, world: str) -> Iterator[Case]:
     with torch.set_grad_enabled(world == "gradients"), pytest.MonkeyPatch.context() as patch:
         if world == "bands":
-            for name_of_limit, limit in {"_BLOCK": 2, "_BAND_FROM": 1, "_BAND_GAIN": 0}.items():
+            for name_of_limit, limit in {"_MIN_BLOCK_QUERIES": 2, "_MIN_BAND_KEYS": 1, "_MIN_BAND_GAIN": 0}.items():
                 patch.setattr(kernels, name_of_limit, limit)
         case = _case(name)
         if world == "native":

@@ -117,7 +117,11 @@ def test_the_study_runs_and_repeats(tmp_path: Path, capsys: pytest.CaptureFixtur
     small = sizes()
     lines: list[str] = []
     found = [
-        STUDY.train_classifier(*STUDY.downsample_digits(STUDY.read_digits(tmp_path / "digits", per_digit=small.digits)), small, log=lines.append)
+        STUDY.train_classifier(
+            *STUDY.downsample_digits(STUDY.read_digits(tmp_path / "digits", per_digit=small.digits)),
+            small,
+            log=lines.append,
+        )
         for _ in range(2)
     ]
     assert found[0].accuracy == found[1].accuracy

@@ -58,7 +58,9 @@ def test_time_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(float(10**number) for number in range(99))
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    assert complexity.measure_cost(nn.Linear(2, 2), 3, 2, rounds=2).seconds == 4.0, "the first pass and the last do not count"
+    assert complexity.measure_cost(nn.Linear(2, 2), 3, 2, rounds=2).seconds == 4.0, (
+        "the first pass and the last do not count"
+    )
 
 
 def test_exponents_of_known_laws() -> None:
@@ -90,7 +92,9 @@ def test_paths_are_as_long_as_they_must_be() -> None:
 
 def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
     rows = {"full": table.SelfAttention(), "convolutional": table.Convolutional(), "recurrent": table.Recurrent()}
-    chains = {name: [table.count_sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()}
+    chains = {
+        name: [table.count_sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()
+    }
     assert len(set(chains["full"])) == len(set(chains["convolutional"])) == 1
     first, second, third = chains["recurrent"]
     assert third - second == 2 * (second - first) > 0

@@ -1,4 +1,6 @@
-"""What spoils trainings: each fault is looked for in all examples, counted, shown by two of them, and has a remedy."""
+"""Checks for problems that harm training: each looks at all examples, counts a problem, shows two examples of it,
+and suggests a remedy.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ _SINGLE_LABEL_REMEDY: Final = (
     "there is nothing to tell apart: a model would always say it. Find others, or name another column with --columns"
 )
 MAX_SHOWN: Final = 2
-"""Examples of each fault."""
+"""Number of examples shown for each problem."""
 _MAX_SNIPPET: Final = 70
 RARE_SHARE: Final = 0.001
-"""Share of examples up to which some faults are not worth a word."""
+"""Share of examples up to which some problems are not reported."""
 REPLACEMENT_CHARACTER: Final = re.compile("\ufffd")
 MOJIBAKE: Final = re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]")
 MARKUP: Final = re.compile(
@@ -37,11 +39,11 @@ _WIDE_CHARACTERS: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u
 
 @dataclass(frozen=True)
 class CheckResult:
-    """A fault that was found.
+    """A problem that a check found.
 
     Attributes:
-        message: what, and how often.
-        examples: some of the examples, each with its place.
+        message: what the problem is, and how often it occurs.
+        examples: some of the examples, each with its location.
         remedy: what to do about it.
     """
 
@@ -51,50 +53,55 @@ class CheckResult:
 
 
 class DataCheck(ABC):
-    """Looks for one thing in examples.
+    """Base of checks that look for one problem in the examples of a dataset.
 
-    Abstract: each knows what. Parts come one after the other, those that are measured on first, then training.
+    Abstract. The parts follow one another: test and validation first, then training.
     """
 
     @abstractmethod
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """One example, and where it stands (`file:line`)."""
+        """Process one example."""
 
     @abstractmethod
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """What was found, once all examples were seen; `counts` are those of each part."""
+        """Yield the problems found, after all examples; `counts` has the number of examples of each part."""
 
 
 def format_example(location: str, *texts: str) -> str:
-    """An example on one line: its place and the beginnings of its texts."""
+    """Return an example on one line: its location and the beginnings of its texts."""
     return f"{location}: {' | '.join(_shorten(text) or '(empty)' for text in texts)}"
 
 
 def _shorten(text: str) -> str:
+    """Return the beginning of a text on one line."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _MAX_SNIPPET else f"{plain[:_MAX_SNIPPET]}..."
 
 
 def format_percent(count: int, total: int) -> str:
-    """A share in words."""
+    """Format `count` of `total` as a percentage."""
     share = 100 * count / max(1, total)
     return f"{share:.1f} %" if share >= 0.1 or not count else "less than 0.1 %"
 
 
 def format_count(count: int, noun: str) -> str:
-    """A number of things that are called so in the plural."""
+    """Format a number with a plural noun, which becomes singular for 1."""
     return f"{count:,} {noun if count != 1 else to_singular(noun)}"
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text becomes: one for four letters, one for each of languages without spaces."""
+    """Estimate the number of tokens of a text: one for four letters, and one for each character of scripts without
+    spaces.
+    """
     num_wide = len(_WIDE_CHARACTERS.findall(text))
     words = 0 if num_wide else len(text.split())
     return num_wide + max(words, -(-(len(text) - num_wide) // 4))
 
 
 class ExampleCheck(DataCheck):
-    """Examples that are at fault, each for itself; what is worth a word is told for all parts together."""
+    """Base of checks that judge each example alone; the problem is reported once for all parts together, if its
+    share is at least `min_share`.
+    """
 
     min_share: float = 0.0
 
@@ -104,7 +111,7 @@ class ExampleCheck(DataCheck):
 
     @final
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Counts it, and keeps the first ones."""
+        """Count the example if it has the problem, and keep the first ones to show."""
         texts = self._get_faulty_texts(example)
         if texts is None:
             return
@@ -114,7 +121,7 @@ class ExampleCheck(DataCheck):
 
     @final
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One, where there are enough."""
+        """Yield one result if the problem is frequent enough."""
         total = sum(counts.values())
         if self._count and self._count >= self.min_share * total:
             message, remedy = self._describe_problem(self._count, format_percent(self._count, total))
@@ -122,16 +129,16 @@ class ExampleCheck(DataCheck):
 
     @abstractmethod
     def _get_faulty_texts(self, example: DatasetExample) -> Sequence[str] | None:
-        """What is shown of an example that is at fault."""
+        """Return the texts to show if the example has the problem, else None."""
 
     @abstractmethod
     def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
-        """The sentence and the remedy."""
+        """Return the message and the remedy."""
 
 
 @final
 class EmptyTextCheck(ExampleCheck):
-    """Nothing where a text or a label should be."""
+    """Finds examples with an empty text or label; `fatal` says whether training stops at them."""
 
     def __init__(self, noun: str, *, fatal: bool) -> None:
         super().__init__()
@@ -153,7 +160,7 @@ class EmptyTextCheck(ExampleCheck):
 
 @final
 class EncodingCheck(DataCheck):
-    """Traces of a wrong encoding or of another format."""
+    """Finds traces of a wrong encoding or of another file format."""
 
     _PROBLEMS: Final = (
         (
@@ -194,7 +201,7 @@ class EncodingCheck(DataCheck):
         self._examples: list[list[str]] = [[] for _ in self._PROBLEMS]
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Counts each kind once an example."""
+        """Count each kind of problem once for an example."""
         for index, (pattern, *_) in enumerate(self._PROBLEMS):
             matching_text = next((text for text in example.texts if pattern.search(text)), None)
             if matching_text is not None:
@@ -203,7 +210,7 @@ class EncodingCheck(DataCheck):
                     self._examples[index].append(format_example(location, matching_text))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One for each kind."""
+        """Yield one result for each kind of problem."""
         total = sum(counts.values())
         for (_, noun_phrase, remedy, min_share), count, examples in zip(
             self._PROBLEMS, self._counts, self._examples, strict=True
@@ -218,7 +225,9 @@ class EncodingCheck(DataCheck):
 
 @dataclass(slots=True)
 class _FirstOccurrence:
-    """What came first with a text: its place, the rest of it, and whether another rest came."""
+    """The first occurrence of an input: its location, the hash of its output, and whether a different output
+    followed.
+    """
 
     location: str
     output_hash: int
@@ -227,15 +236,15 @@ class _FirstOccurrence:
 
 @final
 class RepeatCheck(DataCheck):
-    """Examples that stand there twice, and texts of which different things are said, in what is learned from.
+    """Finds training examples that occur twice, and inputs with different outputs.
 
     Args:
         noun: what examples are called.
-        input_noun: what the texts of which different things may be said are called.
-        conflict: what is to be told of such; empty where that is nothing.
-        remedy: what to do about those.
-        min_share: share of examples up to which these are not worth a word.
-        limit: different texts that are remembered; more than that, and numbers are estimated.
+        input_noun: what inputs that may have different outputs are called.
+        conflict: message about inputs with different outputs; empty if these are not reported.
+        remedy: what to do about them.
+        min_share: share of examples up to which they are not reported.
+        limit: number of different texts that are remembered; with more texts, counts are estimated.
     """
 
     def __init__(
@@ -257,7 +266,7 @@ class RepeatCheck(DataCheck):
         self._examples: tuple[list[str], list[str]] = ([], [])
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Compares it with what came before."""
+        """Compare the example with the earlier ones."""
         if part != "train":
             return
         input_hash, output_hash = _hash_input_and_output(example)
@@ -286,7 +295,7 @@ class RepeatCheck(DataCheck):
                 )
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """What is there twice, then what contradicts itself."""
+        """Yield the repeated examples, then the inputs with different outputs."""
         total = counts.get("train", 0)
         kept_counts = [
             count
@@ -297,7 +306,8 @@ class RepeatCheck(DataCheck):
         prefix = "" if self._examples_seen.sampling_rate == 1 else "about "
         if num_repeated > RARE_SHARE * total:
             yield CheckResult(
-                f"{prefix}{num_repeated:,} of {total:,} {self._noun} ({format_percent(num_repeated, total)}) for training repeat another one",
+                f"{prefix}{num_repeated:,} of {total:,} {self._noun} ({format_percent(num_repeated, total)}) for "
+                "training repeat another one",
                 self._examples[0],
                 "they count for more than others; leave it so if that is how often such texts come, else take them out",
             )
@@ -314,29 +324,30 @@ class RepeatCheck(DataCheck):
 
 
 def _hash_input_and_output(example: DatasetExample) -> tuple[int, int]:
-    """What is read, and what is to be said of it."""
+    """Return the hash of the input and the hash of the output of an example."""
     if example.labels:
         return hash_texts(*example.texts), hash_texts(*example.labels)
     return hash_texts(example.texts[0]), hash_texts(*example.texts[1:])
 
 
 def _format_line(location: str) -> str:
+    """Return the line of a location in words."""
     number = location.rpartition(":")[2]
     return f"line {number}" if number.isdecimal() else location
 
 
 def append_if_few(examples: list[str], text: str) -> None:
-    """Adds an example to be shown, as long as there are few."""
+    """Append an example to those to show, while there are few."""
     if len(examples) < MAX_SHOWN:
         examples.append(text)
 
 
 @final
 class LeakageCheck(DataCheck):
-    """Texts that are measured on and learned from.
+    """Finds texts that occur in training and in evaluation data.
 
     Args:
-        limit: texts of a part that are remembered.
+        limit: number of texts of a part that are remembered.
     """
 
     def __init__(self, *, limit: int = 2**19) -> None:
@@ -345,7 +356,7 @@ class LeakageCheck(DataCheck):
         self._leaks: dict[tuple[DatasetPart, DatasetPart], dict[int, str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Compares it with those of parts that came before."""
+        """Compare the example with those of earlier parts."""
         text_hash = hash_texts(example.split_keys[0])
         text = example.split_keys[0]
         for earlier, locations in self._locations.items():
@@ -356,13 +367,14 @@ class LeakageCheck(DataCheck):
             self._locations[part].setdefault(text_hash, location)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One for each two parts that share texts."""
+        """Yield one result for each two parts that share texts."""
         for (earlier, later), leaks in self._leaks.items():
             if leaks:
                 total = len(self._locations[earlier])
                 verb = "stands" if len(leaks) == 1 else "stand"
                 yield CheckResult(
-                    f"{len(leaks):,} of the {total:,} different texts for {earlier} ({format_percent(len(leaks), total)}) "
+                    f"{len(leaks):,} of the {total:,} different texts for {earlier} "
+                    f"({format_percent(len(leaks), total)}) "
                     f"{verb} in the data for {'training' if later == 'train' else later} too",
                     list(leaks.values())[:MAX_SHOWN],
                     "what the model has seen makes it look better than it is: take them out of one of the parts, or "
@@ -372,10 +384,10 @@ class LeakageCheck(DataCheck):
 
 @final
 class ConstantNumberCheck(DataCheck):
-    """Numbers that are all the same.
+    """Finds number labels that are all the same.
 
     Args:
-        noun: what they are said of.
+        noun: what examples are called.
     """
 
     def __init__(self, noun: str) -> None:
@@ -383,22 +395,22 @@ class ConstantNumberCheck(DataCheck):
         self._values: set[float] = set()
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Keeps different ones, up to two."""
+        """Keep up to two different numbers."""
         if len(self._values) < 2:
             self._values.update(value for value in map(parse_number, example.labels) if value is not None)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One, where there is one number alone."""
+        """Yield one result if there is only one number."""
         if len(self._values) == 1:
             yield CheckResult(f"all {self._noun} have the number {min(self._values):g}", [], _SINGLE_LABEL_REMEDY)
 
 
 @final
 class LabelSpellingCheck(DataCheck):
-    """Classes that may be one class written in several ways, and words that stand for a missing label.
+    """Finds labels that may be one class with several spellings, and labels that may stand for a missing one.
 
     Args:
-        noun: what is labelled.
+        noun: what the labelled examples are called.
     """
 
     def __init__(self, noun: str) -> None:
@@ -406,20 +418,21 @@ class LabelSpellingCheck(DataCheck):
         self._counts: Counter[str] = Counter()
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Counts its labels."""
+        """Count the labels of the example."""
         for label in example.labels:
             if label.strip() and (label in self._counts or len(self._counts) < _MAX_LABELS):
                 self._counts[label] += 1
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One for ways of writing, one for missing labels."""
+        """Yield one result for spellings and one for missing labels."""
         groups_by_spelling: dict[str, list[str]] = {}
         for label in self._counts:
             groups_by_spelling.setdefault(_normalise_label(label), []).append(label)
         groups = [labels for labels in groups_by_spelling.values() if len(labels) > 1]
         if groups:
             yield CheckResult(
-                f"{format_count(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in how they are "
+                f"{format_count(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in how they "
+                "are "
                 "written: by case, spaces, quotation marks, the form of a number, or Unicode's forms of a letter",
                 [
                     " and ".join(self._format_label(label, labels) for label in labels)
@@ -431,14 +444,15 @@ class LabelSpellingCheck(DataCheck):
         if missing:
             total = sum(self._counts[label] for label in missing)
             yield CheckResult(
-                f"{format_count(total, self._noun)} ({format_percent(total, self._counts.total())}) with a label that may say that "
+                f"{format_count(total, self._noun)} ({format_percent(total, self._counts.total())}) with a label that "
+                "may say that "
                 f"none is known: {', '.join(map(repr, missing[:5]))}",
                 [],
                 "a model learns it as a class of its own: take these out unless it is one",
             )
 
     def _format_label(self, label: str, others: Sequence[str]) -> str:
-        """A label with its count; where it looks like another one, with the code points that are not ASCII."""
+        """Return a label with its count; if another label looks the same, also its code points outside ASCII."""
         normalised = [unicodedata.normalize("NFC", other) for other in others]
         looks_same = normalised.count(unicodedata.normalize("NFC", label)) > 1
         codes = " ".join(f"U+{ord(letter):04X}" for letter in label if not letter.isascii())
@@ -446,7 +460,7 @@ class LabelSpellingCheck(DataCheck):
 
 
 def _normalise_label(label: str) -> str:
-    """What labels have in common that mean the same."""
+    """Return a normal form that is equal for different spellings of a label."""
     number = parse_number(label)
     if number is not None:
         return f"{number:g}"
@@ -456,12 +470,12 @@ def _normalise_label(label: str) -> str:
 
 @final
 class LabelDistributionCheck(DataCheck):
-    """Labels that are rare, that have nearly everything, or that training does not know.
+    """Finds labels that are rare, that dominate, or that occur only in evaluation data.
 
     Args:
-        noun: what is labelled.
-        label_nouns: what labels are called, in the singular and the plural.
-        balanced: whether all should be about as frequent.
+        noun: what the labelled examples are called.
+        label_nouns: what labels are called, singular and plural.
+        balanced: whether all labels should be about equally frequent.
     """
 
     def __init__(self, noun: str, *, label_nouns: tuple[str, str], balanced: bool = True) -> None:
@@ -472,14 +486,14 @@ class LabelDistributionCheck(DataCheck):
         self._examples: dict[str, str] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Counts its labels."""
+        """Count the labels of the example."""
         self._counts[part].update(example.labels)
         for label in example.labels:
             if label not in self._examples and len(self._examples) < 10_000:
                 self._examples[label] = format_example(location, example.texts[0], label)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Of all parts together, since they may be split anew."""
+        """Yield results for all parts together, since the dataset may be split again."""
         singular_noun, plural_noun = self._label_nouns
         label_counts: Counter[str] = sum(self._counts.values(), Counter())
         if not label_counts:
@@ -503,7 +517,8 @@ class LabelDistributionCheck(DataCheck):
         total = label_counts.total()
         if self._balanced and len(label_counts) > 1 and (max_count > 0.8 * total or max_count > 20 * max(3, min_count)):
             yield CheckResult(
-                f"{singular_noun} {label!r} has {max_count:,} of {total:,} {self._noun} ({format_percent(max_count, total)}), the rarest "
+                f"{singular_noun} {label!r} has {max_count:,} of {total:,} {self._noun} "
+                f"({format_percent(max_count, total)}), the rarest "
                 f"{singular_noun} {min_count:,}",
                 [],
                 "a model that always says the first looks good: compare macro-F1 (training.monitor), and find more "
@@ -515,7 +530,8 @@ class LabelDistributionCheck(DataCheck):
         if unknown_labels and self._counts["train"]:
             names = ", ".join(map(repr, sorted(unknown_labels)[:5]))
             yield CheckResult(
-                f"{len(unknown_labels):,} {singular_noun if len(unknown_labels) == 1 else plural_noun} of the data for validation or test "
+                f"{len(unknown_labels):,} {singular_noun if len(unknown_labels) == 1 else plural_noun} of the data for "
+                "validation or test "
                 f"{'is' if len(unknown_labels) == 1 else 'are'} not in that for training: {names}",
                 [self._examples[label] for label in sorted(unknown_labels)[:MAX_SHOWN] if label in self._examples],
                 "the model can never say them: check how labels are written",

@@ -1,4 +1,4 @@
-"""What stands in each column of a table, or in each field of JSON objects."""
+"""Statistics of each column of a table, or of each field of JSON objects, to find out what it holds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from heedful.data.detect.languages import parse_column_language
 from heedful.data.number_parsing import is_missing_value, parse_number
 
 _MAX_DISTINCT: Final = 2000
-"""Different values of a column that are counted, at most."""
+"""Largest number of different values of a column that are counted."""
 _MAX_LABELS: Final = 200
-"""Different values that a label may have, at most."""
+"""Largest number of different values of a label column."""
 _LABEL_NAMES: Final = re.compile(
     r"labels?|class(es)?|category|categories|tag|target|sentiment|polarity|intent|topic|gold(_label)?|quality|y|"
     r"rating|stars|score|similarity|is_duplicate|answer|verdict|emotion"
@@ -33,18 +33,18 @@ _KNOWN_NAMES: Final = re.compile(
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What the values of one column are like.
+    """Statistics of the values of one column.
 
     Attributes:
-        name: of the column, or its number, counted from 0.
-        index: of the column.
-        num_rows: values that were looked at.
-        num_filled: how many of them are not empty.
-        value_counts: how often each value occurs; those of a column with very many different ones are not complete.
-        mean_words: words of a value in the mean.
+        name: name of the column, or its index, counted from 0.
+        index: index of the column.
+        num_rows: number of values that were read.
+        num_filled: number of values that are not empty.
+        value_counts: frequency of each value; incomplete for a column with very many different values.
+        mean_words: mean number of words of a value.
         letter_share: share of values with a letter.
-        numeric_share: share of values that are numbers, among those that do not stand for a missing one.
-        is_increasing: whether values are whole numbers, each larger than the one before.
+        numeric_share: share of values that are numbers, among those that are not markers of a missing value.
+        is_increasing: whether all values are numbers, each larger than the one before.
     """
 
     name: str
@@ -59,22 +59,22 @@ class ColumnProfile:
 
     @property
     def num_distinct(self) -> int:
-        """How many different values there are; not below 2,000 where there are more."""
+        """Number of different values; 2,000 if there are more."""
         return len(self.value_counts)
 
     @property
     def distinct_share(self) -> float:
-        """Share of values that are different ones."""
+        """Share of different values among all values."""
         return self.num_distinct / max(1, min(self.num_filled, _MAX_DISTINCT))
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers that measure something."""
+        """Whether the column holds numbers that measure something."""
         return self.numeric_share >= 0.98 and not self.is_id
 
     @property
     def is_id(self) -> bool:
-        """Whether it only says which row this is."""
+        """Whether the column only identifies the row."""
         if _ID_NAMES.fullmatch(self.name.lower()):
             return True
         is_unique_word = self.mean_words <= 1.01 and self.distinct_share > 0.95 and self.num_rows >= 20
@@ -83,7 +83,7 @@ class ColumnProfile:
 
     @property
     def is_label(self) -> bool:
-        """Whether it has so few different values that they may be classes."""
+        """Whether the column has so few different values that they may be classes."""
         has_few_values = 2 <= self.num_distinct <= min(_MAX_LABELS, max(2, self.num_filled // 3))
         numbers = (parse_number(value) for value in self.value_counts)
         is_discrete = self.numeric_share < 0.98 or all(number is None or number.is_integer() for number in numbers)
@@ -98,7 +98,7 @@ class ColumnProfile:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it has one short value everywhere."""
+        """Whether the column has the same short value in all rows."""
         return (
             self.num_filled >= 0.9 * self.num_rows
             and self.num_rows > 1
@@ -108,29 +108,29 @@ class ColumnProfile:
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds free text."""
+        """Whether the column holds free text."""
         if self.is_id or self.numeric_share > 0.5 or self.letter_share < 0.6 or self.num_filled < 0.5 * self.num_rows:
             return False
         return not (self.is_label or self.is_constant) or self.mean_words > 3
 
     @property
     def has_label_name(self) -> bool:
-        """Whether its name says that it is one."""
+        """Whether the column's name is a usual name of a label."""
         return bool(_LABEL_NAMES.fullmatch(self.name.lower().strip()))
 
     @property
     def label_score(self) -> tuple[bool, float]:
-        """How probable it is that this is the label, among columns that may be."""
+        """Sort key of label candidates: the column most likely to be the label has the largest."""
         return self.has_label_name, -self.num_distinct / max(1, self.num_rows) - (0.5 if "" in self.value_counts else 0)
 
 
 def _has_many_numbers(profile: ColumnProfile) -> bool:
-    """Whether it holds numbers of which there are too many for classes."""
+    """Return whether a column holds too many different numbers to be classes."""
     return profile.numeric_share >= 0.98 and profile.num_distinct > 20
 
 
 def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[ColumnProfile]:
-    """What the columns of some rows are like; a row that is too short has empty values."""
+    """Compute the profile of each column; missing values in short rows are empty."""
     table = [list(row) for row in rows]
     return [
         _build_profile(name, index, [row[index] if index < len(row) else "" for row in table])
@@ -139,6 +139,7 @@ def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
 
 
 def _build_profile(name: str, index: int, values: Sequence[str]) -> ColumnProfile:
+    """Compute the profile of one column."""
     filled = [value for value in map(str.strip, values) if value]
     counts: Counter[str] = Counter()
     for value in map(str.strip, values):
@@ -163,7 +164,7 @@ def _build_profile(name: str, index: int, values: Sequence[str]) -> ColumnProfil
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row of a table names its columns: short words, and unlike what stands below them."""
+    """Return whether the first row of a table names its columns: short words, unlike the values below them."""
     header = [cell.strip() for cell in rows[0]]
     filled = [cell for cell in header if cell]
     if len(rows) < 2 or not filled or not _is_name_row(filled):
@@ -184,5 +185,6 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_name_row(cells: Sequence[str]) -> bool:
+    """Return whether all cells are different and look like names."""
     is_unique = len(set(cells)) == len(cells)
     return is_unique and all(_NAME.fullmatch(cell) and parse_number(cell) is None for cell in cells)

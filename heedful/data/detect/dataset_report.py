@@ -1,4 +1,4 @@
-"""All examples of a data set, read once: how many, how long, of which labels, and what may spoil training."""
+"""Read all examples of a dataset once: counts, lengths, labels, and problems that harm training."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from heedful.english_words import add_article, to_singular
 from heedful.errors import DataError
 
 _MAX_LABELS: Final = 10_000
-"""Different labels that are counted, at most."""
+"""Largest number of different labels that are counted."""
 _MAX_TOO_LONG_SHARE: Final = 0.005
-"""Share of examples that are too long from which on more tokens are read."""
+"""Share of examples that are too long above which a larger maximum length is suggested."""
 _LENGTH_STEP: Final = 64
 _LENGTH_LIMITS: Final = {True: 512, False: 1024}
-"""Tokens that are read at most, where texts are read as one and where they are not."""
+"""Largest suggested length in tokens, if the texts of an example are read as one and if not."""
 _NUM_LONGEST: Final = 2
-"""Of the longest examples, how many are shown."""
+"""Number of longest examples that are shown."""
 
 
 @dataclass(frozen=True)
 class DatasetReport:
-    """What is in a data set.
+    """Statistics and problems of a dataset.
 
     Attributes:
-        example_counts: examples of each part.
-        word_histograms: of each text of an example, words.
-        token_histogram: about how many tokens of an example are read at once.
-        label_counts: how often each label is given.
-        check_results: what may spoil training.
-        splitter: what the parts for validation and test are chosen by; it knows the data for training.
-        longest_examples: the longest examples, shown, with their tokens.
+        example_counts: number of examples of each part.
+        word_histograms: for each text of an example, its number of words.
+        token_histogram: estimated number of tokens of an example that are read as one.
+        label_counts: frequency of each label.
+        check_results: problems that harm training.
+        splitter: chooses the validation and test parts; it has seen the training data.
+        longest_examples: the longest examples: their number of tokens, and their text for messages.
     """
 
     example_counts: Mapping[DatasetPart, int]
@@ -51,7 +51,7 @@ class DatasetReport:
     longest_examples: Sequence[tuple[int, str]]
 
     def suggest_max_length(self, default: int, *, joint_texts: bool) -> int | None:
-        """How many tokens are to be read, where the usual number would lose more than a few examples; else None."""
+        """Return a larger maximum length if the default would truncate more than a few examples; else None."""
         if self.token_histogram.count_above(default) <= _MAX_TOO_LONG_SHARE * self.token_histogram.total:
             return None
         needed = -(-int(1.15 * self.token_histogram.get_quantile(0.99)) // _LENGTH_STEP) * _LENGTH_STEP
@@ -59,13 +59,14 @@ class DatasetReport:
         return raised if raised > default else None
 
     def check_length(self, max_tokens: int, *, noun: str) -> CheckResult | None:
-        """What is to be said of examples that are longer than so many tokens."""
+        """Return a result about the examples that are longer than `max_tokens`; None if there are none."""
         count = self.token_histogram.count_above(max_tokens)
         if not count:
             return None
         verb = "is probably" if count == 1 else "are probably"
         return CheckResult(
-            f"{format_count(count, noun)} ({format_percent(count, self.token_histogram.total)}) {verb} longer than data.max_length = "
+            f"{format_count(count, noun)} ({format_percent(count, self.token_histogram.total)}) {verb} longer than "
+            "data.max_length = "
             f"{max_tokens} tokens",
             [text for size, text in self.longest_examples if size > max_tokens],
             "heedful recipe data.max_length says what becomes of them: split them, or raise that key, which costs "
@@ -74,10 +75,10 @@ class DatasetReport:
 
 
 def build_report(dataset: DetectedDataset) -> DatasetReport:
-    """Reads all parts, those that are measured on first.
+    """Read all parts of a dataset, evaluation data first, and build its report.
 
     Raises:
-        DataError: a file is broken, or there is nothing to learn from.
+        DataError: a file is broken, or a part has no examples.
     """
     checks = dataset.build_checks()
     counts: dict[DatasetPart, int] = {}
@@ -108,7 +109,7 @@ def build_report(dataset: DetectedDataset) -> DatasetReport:
 
 
 class _LengthStatistics:
-    """How long texts and examples are, and the longest of these."""
+    """Lengths of texts and examples, and the longest examples."""
 
     def __init__(self, dataset: DetectedDataset) -> None:
         self._dataset = dataset
@@ -117,6 +118,7 @@ class _LengthStatistics:
         self.longest_examples: list[tuple[int, str]] = []
 
     def add_example(self, example: DatasetExample, location: str) -> None:
+        """Count the lengths of one example."""
         sizes = [estimate_tokens(text) for text in example.texts]
         size = sum(sizes) if self._dataset.joint_texts else max(sizes)
         self.token_histogram.add_number(size)
@@ -133,12 +135,12 @@ class _LengthStatistics:
 
 
 def _is_spaceless(dataset: DetectedDataset, text_index: int) -> bool:
-    """Whether a text of an example is in a language without spaces between words."""
+    """Return whether a text of the examples is in a language without spaces between words."""
     return text_index < len(dataset.languages) and dataset.languages[text_index].code in SPACELESS_LANGUAGES
 
 
 def describe_dataset(dataset: DetectedDataset, report: DatasetReport) -> list[str]:
-    """What was seen, in lines of a few words and their meaning."""
+    """Describe a dataset and its report in lines of a few words."""
     counts = ", ".join(f"{count:,} for {_format_part(part)}" for part, count in report.example_counts.items())
     lines = [
         f"form: {dataset.format_description}",
@@ -149,7 +151,8 @@ def describe_dataset(dataset: DetectedDataset, report: DatasetReport) -> list[st
         text_noun = dataset.text_nouns[index] if dataset.text_nouns else to_singular(dataset.noun)
         unit = "characters" if _is_spaceless(dataset, index) else "words"
         lines.append(
-            f"{unit} of {add_article(text_noun)}: {words.get_quantile(0.5):,} (median), {words.get_quantile(0.95):,} (95th percentile)"
+            f"{unit} of {add_article(text_noun)}: {words.get_quantile(0.5):,} (median), {words.get_quantile(0.95):,} "
+            "(95th percentile)"
         )
     if dataset.label_noun == "numbers":
         values = [value for value in map(parse_number, report.label_counts) if value is not None]
@@ -165,4 +168,5 @@ def describe_dataset(dataset: DetectedDataset, report: DatasetReport) -> list[st
 
 
 def _format_part(part: DatasetPart) -> str:
+    """Return the name of a part for messages."""
     return "training" if part == "train" else part

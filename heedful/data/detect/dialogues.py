@@ -1,4 +1,4 @@
-"""Dialogues: a JSON object on each line whose turns say who speaks."""
+"""Detect dialogues: a JSON object on each line whose turns name their speakers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, read_json_objects
 
 _DEFAULT_REPLIER: Final = "system"
-"""Whose turns are learned unless a recipe says otherwise."""
+"""Speaker whose turns are learned by default."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedDialogues(DetectedDataset):
-    """Dialogues of several speakers.
+    """A dataset of dialogues between several speakers.
 
     Attributes:
-        speakers: those of the first dialogues, who speaks least often to open one first.
+        speakers: the speakers of the first dialogues, the one who opens dialogues least often first.
     """
 
     noun: str = "dialogues"
@@ -34,52 +34,52 @@ class DetectedDialogues(DetectedDataset):
 
     @property
     def format_description(self) -> str:
-        """The format."""
+        """Description of the format."""
         return "a JSON object on each line, with turns of speakers"
 
     @property
     def replier(self) -> str:
-        """Whose turns are to be learned."""
+        """Speaker whose turns are to be learned."""
         return _DEFAULT_REPLIER if _DEFAULT_REPLIER in self.speakers else self.speakers[0]
 
     @property
     def learning_description(self) -> str:
-        """Who replies."""
+        """Description of whose turns are learned."""
         return f"the turns of {self.replier!r} are learned, behind those of {', '.join(map(repr, self.speakers[1:]))}"
 
     @property
     def data_keys(self) -> Mapping[str, Any]:
-        """Who replies, where that is not the usual one."""
+        """The key `replier`, if it is not the default."""
         return {} if self.replier == _DEFAULT_REPLIER else {"replier": self.replier}
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Dialogue by dialogue."""
+        """Read one example for each dialogue."""
         for line_number, record in read_json_objects(self.get_first_file(part)):
             text = "\n".join(turn.get_text("text") for turn in record.get_objects("turns"))
             yield DatasetExample((text,), (), line_number, json.dumps(record.fields, ensure_ascii=False), (text,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The file."""
+        """Return the path of the file."""
         return {"path": files[0]}
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The lines as they are."""
+        """Build a writer of unchanged lines."""
         return LinePartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of bare text."""
+        """Return the checks for plain text."""
         return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
 
 
 @final
 @dataclass(frozen=True)
 class DialogueFormat(DataFormat):
-    """Objects whose `turns` have a `speaker` and a `text` each."""
+    """Format of dialogues: objects whose `turns` have a `speaker` and a `text` each."""
 
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """By the names of fields; who never opens a dialogue, or does so least often, replies."""
+        """Detect dialogues by the names of fields; the speaker who opens dialogues least often is the replier."""
         parts = group_by_part(files)
         if columns or any(len(part_files) > 1 for part_files in parts.values()):
             return
@@ -103,7 +103,7 @@ class DialogueFormat(DataFormat):
 
 
 def _read_turns(file: FileSniff) -> list[list[tuple[str, str]]]:
-    """Speakers and texts of the first dialogues; none where they are no dialogues."""
+    """Return speakers and texts of the first dialogues of a file; empty if it does not hold dialogues."""
     if not isinstance(file.shape, JsonObjectsShape) or "turns" not in file.shape.nested:
         return []
     dialogues = []

@@ -1,4 +1,4 @@
-"""What the name of a file tells: which part of the data it is, and of which language."""
+"""Parse the names of files: the part of the dataset, and the languages."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _IGNORED_SUFFIXES: Final = (
 
 @dataclass(frozen=True)
 class FileNameInfo:
-    """What a name says.
+    """The information in a file name.
 
     Attributes:
-        part: which part of the data; None where it says nothing.
-        language: of the whole file; unknown where it says nothing.
-        language_pair: the languages of both sides, as in `en-de`; None where it names none.
+        part: the part of the dataset; None if the name has none.
+        language: the language of the whole file; unknown if the name has none.
+        language_pair: the languages of both sides, as in `en-de`; None if the name has none.
     """
 
     part: DatasetPart | None
@@ -49,18 +49,19 @@ class FileNameInfo:
 
 
 def parse_file_name(path: Path) -> FileNameInfo:
-    """What the name of a file says, or where it names no part, that of its folder."""
+    """Parse the name of a file; if it has no part, the part is taken from the name of its folder."""
     name = path.name.lower()
     part = _parse_part(name) or _parse_part(path.parent.name.lower())
     return FileNameInfo(part, _parse_language(name), _parse_language_pair(name))
 
 
 def get_suffix(path: Path) -> str:
-    """The ending of a name, in lower case and without that of gzip."""
+    """Return the suffix of a file name in lower case, without `.gz`."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _parse_part(name: str) -> DatasetPart | None:
+    """Return the part that a word of the name stands for; None if there is none."""
     words = re.split(r"[^a-z0-9]+|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", name)
     for part, pattern in _PART_PATTERNS:
         if any(re.fullmatch(pattern, word) for word in words):
@@ -69,6 +70,7 @@ def _parse_part(name: str) -> DatasetPart | None:
 
 
 def _parse_language(name: str) -> LanguageInfo:
+    """Return the language that a suffix or the last word of the name stands for; unknown if there is none."""
     for word in reversed(name.split(".")[1:]):
         if word not in _IGNORED_SUFFIXES:
             return parse_language_code(word) if re.fullmatch(r"[a-z]{2,3}([_-][a-z]{2,4})?", word) else LanguageInfo()
@@ -82,6 +84,7 @@ def _parse_language(name: str) -> LanguageInfo:
 
 
 def _parse_language_pair(name: str) -> tuple[LanguageInfo, LanguageInfo] | None:
+    """Return the two languages in names such as `en-de`; None if there are none."""
     for match in re.finditer(r"(?<![a-z])(?=([a-z]{2,3})[-_]([a-z]{2,3})(?![a-z]))", name):
         pair = parse_language_code(match[1]), parse_language_code(match[2])
         if all(pair) and pair[0] != pair[1]:

@@ -1,4 +1,4 @@
-"""What every form of data promises: to be recognised, read, split, and told in a recipe."""
+"""Base classes of data formats: how a dataset is detected, read, split, and described in a recipe."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetExample:
-    """Something to be learned from, as it stands in its file.
+    """One example of a dataset as it stands in its file.
 
     Attributes:
-        texts: what is read and written: one text, two that are judged together, or a source and its target.
-        labels: what is said of it: a class or a number, the tags of its words; none for bare text.
-        line: where it begins, counted from 1.
-        raw: what its part is written with, in the way of its form.
-        split_keys: what decides to which part it goes, so that its likes go with it; each finer than the one before, which
-            is for data that the one before does not split.
+        texts: the texts: one, two that are judged together, or a source and its target.
+        labels: its labels: a class or a number, or the tags of its words; empty for plain text.
+        line: number of its first line, counted from 1.
+        raw: what a writer of this format needs to write it.
+        split_keys: texts that decide the part it goes to, so that examples with the same key stay together; each key is
+            finer than the one before, and is used if the one before cannot split the dataset.
     """
 
     texts: tuple[str, ...]
@@ -39,23 +39,23 @@ class DatasetExample:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedDataset(ABC):
-    """Files in which a form was recognised.
+    """Base of datasets whose format was detected.
 
-    Abstract: each form knows how it is read and written.
+    Abstract: each format defines how it is read and written.
 
     Attributes:
-        files: those of each part.
-        confidence: how sure that is, from 0 to 1.
+        files: the files of each part.
+        confidence: confidence in the detection, from 0 to 1.
         noun: what its examples are called, in the plural.
-        joint_texts: whether the texts of an example are read as one.
-        is_parallel: whether the texts of an example say the same.
-        languages: of its texts.
-        notes: what else is to be told, in sentences.
-        conversion_reason: why its parts are written anew in any case; empty where they need not be.
-        label_noun: what labels are called, in the plural; empty where there are none.
-        text_nouns: what each text of an example is called; what the example is called where that is empty.
-        truncates: whether examples that are too long lose something.
-        min_training_examples: examples for training below which little is learned from scratch.
+        joint_texts: whether the texts of an example are read as one sequence.
+        is_parallel: whether the texts of an example are translations of each other.
+        languages: languages of the texts.
+        notes: further sentences for the user.
+        conversion_reason: why the data must be written in another form; empty if that is not needed.
+        label_noun: what labels are called, in the plural; empty if there are none.
+        text_nouns: what each text of an example is called; if empty, what the example is called.
+        truncates: whether long examples lose their end.
+        min_training_examples: number of training examples below which training from scratch learns little.
     """
 
     files: Mapping[DatasetPart, Sequence[Path]]
@@ -74,99 +74,101 @@ class DetectedDataset(ABC):
     @property
     @abstractmethod
     def format_description(self) -> str:
-        """What was recognised, such as "two files whose lines translate each other"."""
+        """Description of the format, such as "two files whose lines translate each other"."""
 
     @property
     @abstractmethod
     def learning_description(self) -> str:
-        """What is learned from it, such as "column 0 is translated into column 1"."""
+        """Description of what is learned, such as "column 0 is translated into column 1"."""
 
     @abstractmethod
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """All of a part, one at a time; `DataError` where a file is broken."""
+        """Read all examples of a part, one at a time; raise `DataError` if a file is broken."""
 
     @abstractmethod
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The table of one part in a recipe, with its files as they are written there."""
+        """Return the recipe table of one part, with its files as they are written in the recipe."""
 
     @abstractmethod
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """What writes one part in the same form."""
+        """Build the writer of one part in the same format."""
 
     @abstractmethod
     def build_checks(self) -> Sequence[DataCheck]:
-        """What may spoil training and is looked for."""
+        """Return the checks for problems of this kind of data."""
 
     def format_location(self, part: DatasetPart, example: DatasetExample) -> str:
-        """Where an example stands, in messages."""
+        """Return the location of an example for messages."""
         return f"{self.get_first_file(part)}:{example.line}"
 
     def is_usable(self, example: DatasetExample) -> bool:
-        """Whether an example can be learned from; what cannot is left out of files that are written."""
+        """Return whether an example can be used for training; others are left out of written files."""
         return all(label.strip() for label in example.labels)
 
     def is_document_end(self, example: DatasetExample) -> bool:
-        """Whether an example is none, but ends a document."""
+        """Return whether this is no example but the end of a document."""
         return False
 
     @property
     def data_keys(self) -> Mapping[str, Any]:
-        """Other keys of the table [data]."""
+        """Further keys of the recipe table [data]."""
         return {}
 
     @final
     def get_first_file(self, part: DatasetPart) -> Path:
-        """The file that places of a part are told in."""
+        """Return the file to which the line numbers of a part refer."""
         return self.files[part][0]
 
     @final
     @property
     def present_parts(self) -> tuple[DatasetPart, ...]:
-        """The parts that there are."""
+        """The parts that the dataset has."""
         return tuple(part for part in PARTS if part in self.files)
 
 
 @dataclass(frozen=True)
 class DataFormat(ABC):
-    """A form of data that a task can be learned from.
+    """Base of the data formats that a task can be trained on.
 
-    Abstract: each says how it is recognised. A task names its own in `Recipe.forms`.
+    Abstract: each defines how it is detected. A task lists its formats in `Recipe.forms`.
     """
 
     @abstractmethod
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """The ways in which files may be of this form, none where they are not.
+        """Yield the possible readings of the files in this format; nothing if they do not have it.
 
         Args:
-            files: in the order in which they were named.
-            columns: those that are to be read, by name or number; empty where they are to be found.
+            files: the files in the order in which the user named them.
+            columns: the columns to read, by name or index; empty if they are to be detected.
         """
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """What to do with files from which no recipe can be made, though a task is learned from such; perhaps empty."""
+        """Return what to do with files that no recipe can be made from although the task could use such data; may
+        be empty.
+        """
         return ""
 
 
 @final
 @dataclass(frozen=True)
 class HintOnlyFormat(DataFormat):
-    """Data that heedful learns from and makes no recipe for: it says which one to copy."""
+    """A format that heedful can train on but makes no recipe for; its hint says which recipe to copy."""
 
     matches: Callable[[FileSniff], bool] = field(repr=False)
     message: str
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """None."""
+        """Yield nothing."""
         return iter(())
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """The sentence, where a file is such."""
+        """Return the message if a file matches."""
         matching_file = next((file for file in files if self.matches(file)), None)
         return "" if matching_file is None else f"{matching_file.path}: {self.message}"
 
 
 def group_by_part(files: Sequence[FileSniff]) -> dict[DatasetPart, list[FileSniff]]:
-    """Files by the part that their names say; what no name says is for training, and so is a single part."""
+    """Group files by the part in their names; files without one, and a single part, are for training."""
     files_by_part: dict[DatasetPart, list[FileSniff]] = {}
     for file in files:
         files_by_part.setdefault(file.name_info.part or "train", []).append(file)

@@ -1,4 +1,4 @@
-"""Texts by their fingerprints, in bounded memory; and parts of a data set that depend on nothing but its texts."""
+"""Sample texts by their hashes in bounded memory, and split datasets in a way that depends only on their texts."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from heedful.errors import DataError
 
 T = TypeVar("T")
 _MAX_PART_SIZE: Final = 2000
-"""Examples of a part that is split off, at most; more tell models apart no better and take longer to ask."""
+"""Largest size of a part that is split off; more examples hardly improve comparisons and take longer to evaluate."""
 _PREFERRED_PART_SIZE: Final = 500
 _EXAMPLES_PER_PART_EXAMPLE: Final = 10
-"""Of this many examples a part gets one, at most."""
+"""A part gets at most one of this many examples."""
 
 
 def normalise_text(text: str) -> str:
-    """A text without case and without differences of white space, which do not make it another one."""
+    """Normalise case and white space, so that texts that differ only in them are equal."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
 def hash_texts(*texts: str) -> int:
-    """64 bits of normalised texts: equal for equal ones, and else equal for one pair in 10^19."""
+    """Return a 64-bit hash of normalised texts; different texts collide with probability 10^-19."""
     joined_text = "\0".join(map(normalise_text, texts))
     return int.from_bytes(blake2b(joined_text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 @final
 class HashSample(Generic[T]):
-    """Values by fingerprints, of which only the smallest stay once there are too many.
+    """A dictionary from hashes to values that keeps only the smallest hashes once there are too many.
 
-    What stays is a fair sample of different texts, and complete: whatever has a fingerprint below `bound` is there.
+    The kept entries are a uniform sample of the different texts, and complete: every hash below `bound` that was added
+        is
+    kept.
 
     Args:
-        limit: fingerprints that are kept, at most.
+        limit: largest number of hashes that are kept.
     """
 
     def __init__(self, limit: int = 2**19) -> None:
@@ -46,19 +48,19 @@ class HashSample(Generic[T]):
 
     @property
     def sampling_rate(self) -> float:
-        """Of all texts that there were, how many stay."""
+        """Share of all different texts that is kept."""
         return self.bound / 2**64
 
     def should_keep(self, key: int) -> bool:
-        """Whether such a fingerprint is kept."""
+        """Return whether a hash is below the bound."""
         return key < self.bound
 
     def get_value(self, key: int) -> T | None:
-        """Its value."""
+        """Return the value of a hash; None if there is none."""
         return self._values.get(key)
 
     def set_value(self, key: int, value: T) -> None:
-        """Keeps a value, unless its fingerprint is too large."""
+        """Set the value of a hash, unless the hash is too large."""
         if key >= self.bound:
             return
         self._values[key] = value
@@ -70,13 +72,13 @@ class HashSample(Generic[T]):
         return len(self._values)
 
     def get_items(self) -> Iterator[tuple[int, T]]:
-        """What is kept, smallest fingerprints first."""
+        """Return the kept hashes and values, smallest hashes first."""
         return iter(sorted(self._values.items(), key=lambda item: item[0]))
 
 
 def get_part_size(num_examples: int) -> int:
-    """How many examples a part is to have that is split off so many: a twentieth, 500 at least and 2,000 at most, and
-    never more than a tenth.
+    """Return the default size of a part that is split off: a twentieth of the examples, at least 500 and at most
+    2,000, and never more than a tenth.
     """
     return max(
         1,
@@ -90,10 +92,10 @@ def get_part_size(num_examples: int) -> int:
 
 @final
 class DatasetSplitter:
-    """Which texts go to which part, by their fingerprints alone: neither order nor anything else in the data matters.
+    """Chooses the texts of each part by their hashes alone, so that the order of the data does not matter.
 
     Args:
-        limit: different texts that are remembered.
+        limit: number of different texts that are remembered.
     """
 
     def __init__(self, limit: int = 2**16) -> None:
@@ -102,7 +104,7 @@ class DatasetSplitter:
         self._num_examples = 0
 
     def add_example(self, keys: Sequence[str]) -> None:
-        """An example, by what its likes share with it, from coarse to fine."""
+        """Add an example by its split keys, from coarse to fine."""
         self._num_examples += 1
         while len(self._samples) < len(keys):
             self._samples.append(HashSample(self._limit))
@@ -112,10 +114,10 @@ class DatasetSplitter:
                 sample.set_value(key_hash, (sample.get_value(key_hash) or 0) + 1)
 
     def split(self, sizes: Sequence[int | None], *, noun: str) -> DatasetSplit:
-        """The texts of some parts beside that for training.
+        """Choose the texts of the parts that are split off from training.
 
         Args:
-            sizes: examples of each part, at most; None for as many as `get_part_size` says.
+            sizes: largest number of examples of each part; None for the result of `get_part_size`.
             noun: what examples are called.
 
         Raises:
@@ -127,7 +129,8 @@ class DatasetSplitter:
             if part_hashes is not None:
                 return DatasetSplit(level, part_hashes)
         raise DataError(
-            f"{self._num_examples:,} {noun} of {len(self._samples[-1]) if self._samples else 0:,} different texts cannot "
+            f"{self._num_examples:,} {noun} of {len(self._samples[-1]) if self._samples else 0:,} different texts "
+            "cannot "
             f"be split into {len(sizes) + 1} parts without the same text in two of them; give more data, or name the "
             "files of each part, such as train.tsv validation.tsv"
         )
@@ -135,11 +138,11 @@ class DatasetSplitter:
 
 @final
 class DatasetSplit:
-    """The fingerprints of each part that was split off; what is in none is for training.
+    """The hashes of each part that was split off; all other examples are for training.
 
     Args:
-        level: which of the keys of an example counts.
-        parts: fingerprints of each part.
+        level: index of the split key that is used.
+        parts: hashes of each part.
     """
 
     def __init__(self, level: int, parts: Sequence[frozenset[int]]) -> None:
@@ -147,13 +150,13 @@ class DatasetSplit:
         self._parts = parts
 
     def find_part(self, keys: Sequence[str]) -> int | None:
-        """The number of the part of an example; None for training."""
+        """Return the index of the part of an example; None for training."""
         key_hash = hash_texts(keys[self._level])
         return next((index for index, part_hashes in enumerate(self._parts) if key_hash in part_hashes), None)
 
 
 def _select_hashes(sample: HashSample[int], part_sizes: Sequence[int]) -> list[frozenset[int]] | None:
-    """Fingerprints from the smallest on, as long as they fit; None where that leaves a part empty."""
+    """Select hashes for each part, from the smallest on, while they fit; return None if a part would be empty."""
     remaining = list(sample.get_items())
     if len(remaining) < len(part_sizes) + 1:
         return None
@@ -176,10 +179,10 @@ def _select_hashes(sample: HashSample[int], part_sizes: Sequence[int]) -> list[f
 
 @final
 class TextSample:
-    """Some of many texts, spread evenly over all of them.
+    """A sample of a stream of texts, spread evenly over the stream.
 
     Args:
-        size: texts that are kept, at most.
+        size: largest number of texts that are kept.
     """
 
     def __init__(self, size: int = 400) -> None:
@@ -189,7 +192,7 @@ class TextSample:
         self.texts: list[str] = []
 
     def add_text(self, text: str) -> None:
-        """One of them."""
+        """Add the next text of the stream."""
         if self._count % self._step == 0:
             self.texts.append(text)
             if len(self.texts) > self._size:
@@ -200,26 +203,28 @@ class TextSample:
 
 @final
 class Histogram:
-    """How often each whole number was seen."""
+    """Counts of integers."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
 
     def add_number(self, number: int) -> None:
-        """One of them."""
+        """Count one number."""
         self._counts[number] += 1
 
     @property
     def total(self) -> int:
-        """How many there were."""
+        """Number of counted values."""
         return self._counts.total()
 
     def count_above(self, number: int) -> int:
-        """How many were larger."""
+        """Return how many values are larger than `number`."""
         return sum(count for value, count in self._counts.items() if value > number)
 
     def get_quantile(self, share: float) -> int:
-        """The smallest number that so many are not above; 0 where there are none."""
+        """Return the smallest number that at least a share `share` of the values does not exceed; 0 if there are
+        none.
+        """
         needed, cumulative = share * self.total, 0
         for value in sorted(self._counts):
             cumulative += self._counts[value]

@@ -1,4 +1,4 @@
-"""Tables of texts with a class or a number."""
+"""Detect tables of texts with a class or a number."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from heedful.data.number_parsing import is_missing_value, parse_number
 from heedful.errors import DataError, RecipeError
 
 _MIN_RATING_VALUES: Final = 3
-"""Different whole numbers from which on they may be a measure as well as classes."""
+"""Number of different integers from which on they may be a measure as well as classes."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedLabelledTable(DetectedDataset):
-    """A text or two in columns of a table, and what is said of them in another.
+    """A table with one or two text columns and a label column.
 
     Attributes:
-        tables: that of each part.
-        columns: the names of one text or two.
-        label: the name of the label's.
+        tables: the table of each part.
+        columns: the names of the one or two text columns.
+        label: the name of the label column.
         has_number_labels: whether labels are numbers that measure something.
     """
 
@@ -51,40 +51,45 @@ class DetectedLabelledTable(DetectedDataset):
 
     @property
     def format_description(self) -> str:
-        """The table."""
+        """Description of the table."""
         return self._first_table.description
 
     @property
     def learning_description(self) -> str:
-        """Which column is what."""
+        """Description of the text columns and the label column."""
         texts = " and ".join(self._first_table.format_column(name) for name in self.columns)
         label_type = "a number" if self.has_number_labels else "a class"
-        return f"{texts} {'get' if len(self.columns) > 1 else 'gets'} {label_type}, that of {self._first_table.format_column(self.label)}"
+        return (
+            f"{texts} {'get' if len(self.columns) > 1 else 'gets'} {label_type}, that of "
+            f"{self._first_table.format_column(self.label)}"
+        )
 
     @property
     def _first_table(self) -> DataTable:
+        """The table of the first part."""
         return self.tables[self.present_parts[0]]
 
     @property
     def data_keys(self) -> Mapping[str, Any]:
-        """Whether labels are numbers."""
+        """The key `numbers`, if labels are numbers."""
         return {"numbers": True} if self.has_number_labels else {}
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Row by row."""
+        """Read one example for each row."""
         for row in self.tables[part].read_rows([*self.columns, self.label]):
             *texts, label = row.values
             label = "" if self.has_number_labels and is_missing_value(label) else label.strip()
             if self.has_number_labels and label and parse_number(label) is None:
                 raise DataError(
-                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is no number; mend the line or choose other "
+                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is no number; mend the line or "
+                    "choose other "
                     "columns with --columns"
                 )
             split_keys = (texts[0],) if len(texts) == 1 else (texts[0], "\0".join(texts))
             yield DatasetExample(tuple(texts), (label,), row.line, row.raw, split_keys)
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Its columns, by name where they have names."""
+        """Return the path, the kind and the columns, by name if they have names."""
         first_table = self._first_table
         names = [
             name if first_table.has_header else str(first_table.get_column_index(name))
@@ -97,11 +102,11 @@ class DetectedLabelledTable(DetectedDataset):
         return entries if first_table.has_header else {**entries, "header": False}
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The same table."""
+        """Build a writer of the same kind of table."""
         return self._first_table.build_writer(folder, part, compress=compress)
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of labelled texts."""
+        """Return the checks for labelled texts."""
         label_check = (
             ConstantNumberCheck(self.noun)
             if self.has_number_labels
@@ -124,12 +129,14 @@ class DetectedLabelledTable(DetectedDataset):
 @final
 @dataclass(frozen=True)
 class LabelledTableFormat(DataFormat):
-    """A table with one free text or two, and a column of few values or of numbers."""
+    """Format of tables with one or two columns of free text, and a column of few values or of numbers."""
 
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """With the label that is most probably one; less certain where several columns may be."""
+        """Detect the text columns and the most probable label column; the confidence is lower if several columns
+        may be the label.
+        """
         tables = select_tables(files)
         if tables is None:
             return
@@ -181,6 +188,7 @@ class LabelledTableFormat(DataFormat):
         confidence: float,
         notes: list[str],
     ) -> DetectedDataset:
+        """Build the detected dataset, with notes on ambiguous labels and excluded files."""
         table = tables[next(iter(tables))]
         is_number_label = label.numeric_share >= 0.98 and not label.is_label and not label.is_constant
         num_numbers = sum(parse_number(value) is not None for value in label.value_counts)
@@ -217,6 +225,7 @@ class LabelledTableFormat(DataFormat):
 
 
 def _explain_conversion(table: DataTable) -> str:
+    """Return why a table must be written in another form; empty if it need not."""
     if table.delimiter == LABEL_FIRST:
         return "tables are read with commas or tabs between columns, so labels and texts are written as columns"
     if table.delimiter not in ("", "\t", ","):
@@ -227,6 +236,7 @@ def _explain_conversion(table: DataTable) -> str:
 
 
 def _has_labels(table: DataTable, label: str) -> bool:
+    """Return whether a table has the label column, with values in it."""
     return (
         any(value.strip() for value in islice(table.get_sample_values(label), 1000))
         if _has_column(table, label)
@@ -235,9 +245,11 @@ def _has_labels(table: DataTable, label: str) -> bool:
 
 
 def _has_column(table: DataTable, name: str) -> bool:
+    """Return whether a table has a column of this name."""
     return any(column.name == name for column in table.columns)
 
 
 def _has_two_languages(table: DataTable, texts: Sequence[ColumnProfile]) -> bool:
+    """Return whether the two text columns are in different languages."""
     first, second = (guess_language(table.get_sample_values(column.name)[:1000]) for column in texts)
     return bool(first and second and first != second)

@@ -1,4 +1,6 @@
-"""Which language a text is in, by its script and its commonest words; good enough for a comment and a file's name."""
+"""Guess the language of a text by its script and its most common words; accurate enough for a comment and a file
+name.
+"""
 
 # ruff: noqa: RUF001  # letters of other scripts look like those of ours, and are meant
 
@@ -194,9 +196,9 @@ za Zhuang
 zh Chinese
 zu Zulu"""
 LANGUAGE_NAMES: Final[Mapping[str, str]] = dict(line.split(" ", 1) for line in _NAME_TABLE.split("\n"))
-"""Languages by their two letters (ISO 639-1)."""
+"""English names of languages by their two-letter code (ISO 639-1)."""
 _CODES_BY_NAME: Final[Mapping[str, str]] = {name: code for code, name in LANGUAGE_NAMES.items() if code != "nb"}
-"""The two letters of languages by their English names."""
+"""Two-letter codes of languages by their English names."""
 _THREE_LETTER_TABLE: Final = """\
 aar=aa abk=ab afr=af aka=ak alb=sq als=sq amh=am ara=ar arb=ar arg=an arm=hy asm=as ava=av aym=ay ayr=ay aze=az
 azj=az bak=ba bam=bm baq=eu bel=be ben=bn bis=bi bod=bo bos=bs bre=br bul=bg bur=my cat=ca ces=cs cha=ch che=ce
@@ -214,7 +216,7 @@ swe=sv swh=sw tah=ty tam=ta tat=tt tel=te tgk=tg tha=th tib=bo tir=ti ton=to tsn
 uig=ug ukr=uk urd=ur uzb=uz uzn=uz ven=ve vie=vi vol=vo wel=cy wln=wa wol=wo xho=xh ydd=yi yid=yi yor=yo zha=za
 zho=zh zsm=ms zul=zu"""
 _THREE_LETTER_CODES: Final[Mapping[str, str]] = dict(pair.split("=") for pair in _THREE_LETTER_TABLE.split())
-"""The three letters of ISO 639-2 and 639-3, as files of Tatoeba and FLORES have them."""
+"""Two-letter codes by the three-letter codes of ISO 639-2 and 639-3, which Tatoeba and FLORES use."""
 _SCRIPTS: Final[Mapping[str, str]] = {
     "ja": "\u3040-\u30ff",
     "ko": "\uac00-\ud7af\u1100-\u11ff",
@@ -241,7 +243,7 @@ _SCRIPTS: Final[Mapping[str, str]] = {
     "cyrillic": "\u0400-\u04ff",
     "latin": "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
 }
-"""The letters of each language that has some of its own, or of a script that several share."""
+"""The letters of each language with its own script, or of a script that several languages share."""
 _SCRIPT_PATTERNS: Final = {name: re.compile(f"[{letters}]") for name, letters in _SCRIPTS.items()}
 _COMMON_WORD_TABLE: Final = """\
 en: the of and to in is that it for was on are with as i his they be at this have from not but by you he she an or we
@@ -296,7 +298,7 @@ ur: کے میں کی اور ہے سے کو کا پر نے کہ ہیں یہ بھ�
 _COMMON_WORDS: Final[Mapping[str, frozenset[str]]] = {
     code: frozenset(words.split()) for code, words in (line.split(":") for line in _COMMON_WORD_TABLE.split("\n"))
 }
-"""Some of the commonest words of languages that share their script with others."""
+"""Some of the most common words of languages that share their script with others."""
 _WORD_LANGUAGE_COUNTS: Final = Counter(word for common in _COMMON_WORDS.values() for word in common)
 _WORD: Final = re.compile(r"[^\W\d_]+")
 SPACELESS_LANGUAGES: Final = frozenset({"ja", "zh", "th", "lo", "my", "km"})
@@ -304,7 +306,7 @@ SPACELESS_LANGUAGES: Final = frozenset({"ja", "zh", "th", "lo", "my", "km"})
 _COLUMN_NAME: Final = re.compile(r"(?:(?:text|sentence|source|target|src|tgt|trg|translation|lang|string)[ _.:-])?(.+)")
 _TAG: Final = re.compile(r"[a-z]{2,3}(?:[_-][a-z]{2,4})*")
 _MULTI_SCRIPT_LANGUAGES: Final = frozenset({"az", "kk", "ku", "mn", "pa", "sr", "uz", "zh"})
-"""Languages of which a tag must name the script, since their readers may know one alone."""
+"""Languages whose tag must name the script, since readers may know only one of them."""
 _SHARED_LETTERS: Final = (
     frozenset({"hi", "mr", "ne", "sa"}),
     frozenset({"bn", "as"}),
@@ -312,25 +314,27 @@ _SHARED_LETTERS: Final = (
     frozenset({"he", "yi"}),
     frozenset({"ja", "zh"}),
 )
-"""Languages of which one has no letters that the other has not, or shares most of them."""
+"""Groups of languages that cannot be told apart by letters, because one has no letters of its own or shares most of
+them."""
 _SCRIPT_TAGS: Final = frozenset({"arab", "cyrl", "deva", "guru", "hans", "hant", "latn", "mong"})
 _MIN_EVIDENCE: Final = 3
-"""Different words, or letters, of one language alone that say which one a sentence is in."""
+"""Number of different words, or letters, of only one language that decide the language of a sentence."""
 NUM_LEARNING_PAIRS: Final = 2000
-"""Pairs by which `LanguageDiscriminator` finds out which words are no signs."""
+"""Number of pairs from which `LanguageDiscriminator` learns which words are ambiguous."""
 _MAX_AMBIGUITY: Final = 0.1
-"""Share of its texts that may be in the other language for a word to be a sign of its own one."""
+"""Share of a word's texts that may be in the other language for the word to count as evidence."""
 _MIN_WORDS: Final = 20
-"""Words that a text must have to be told apart by its commonest ones."""
+"""Number of words that a text must have to be identified by its most common ones."""
 
 
 @dataclass(frozen=True)
 class LanguageInfo:
-    """A language, or one that could not be told.
+    """A language, or the unknown language.
 
     Attributes:
-        code: its two letters; empty where it is not known.
-        variety: its script or region, such as `Hant` or `BR`; two varieties are equal, since they are one language.
+        code: its two-letter code; empty if it is not known.
+        variety: its script or region, such as `Hant` or `BR`; ignored in comparisons, since two varieties are one
+            language.
     """
 
     code: str = ""
@@ -344,7 +348,7 @@ class LanguageInfo:
 
     @property
     def tag(self) -> str:
-        """What recipes and servers call it, such as `de` or `pt-BR` (BCP 47); empty where it is not known."""
+        """Its tag (BCP 47) in recipes and servers, such as `de` or `pt-BR`; empty if it is not known."""
         return f"{self.code}-{self.variety}" if self.variety else self.code
 
 
@@ -352,13 +356,13 @@ class LanguageInfo:
 class LanguageDiscriminator:
     """Tells two languages apart by words, or letters, that only one of them has.
 
-    The lists of common words are short, so a word of the one may be a word of the other too, as `a` of Czech is one of
-    English. Texts that are known to be in either language show this (`learn`): a word that often stands beside words of
-    the other language says nothing. Neither does a single letter.
+    The lists of common words are short, so a word of one language may also occur in the other, as `a` of Czech does in
+    English. `learn` finds this out from texts in either language: a word that often stands beside words of the other
+    language is no evidence. Neither is a single letter.
 
     Args:
-        first: one of them.
-        second: the other.
+        first: one of the languages.
+        second: the other one.
     """
 
     def __init__(self, first: LanguageInfo, second: LanguageInfo) -> None:
@@ -372,7 +376,9 @@ class LanguageDiscriminator:
         self._ambiguous_counts: Counter[str] = Counter()
 
     def learn(self, text: str) -> None:
-        """Counts in a text, of one language or the other, beside which words the words of each language stand."""
+        """Update, from a text in one of the languages, how often each word stands beside words of the other
+        language.
+        """
         words = frozenset(_WORD.findall(text.lower()))
         matches = [words & own for own in self._words]
         for side in (0, 1):
@@ -383,7 +389,7 @@ class LanguageDiscriminator:
                 self._ambiguous_counts.update(matches[side])
 
     def classify(self, text: str) -> int | None:
-        """0 where a text is in the first language, 1 in the second; None where it has too few signs of one alone."""
+        """Return 0 if a text is in the first language, 1 if in the second; None if there is too little evidence."""
         words = frozenset(_WORD.findall(text.lower()))
         evidence = [self._count_evidence(side, text, words) for side in (0, 1)]
         if min(evidence) > 0 or max(evidence) < _MIN_EVIDENCE:
@@ -391,24 +397,30 @@ class LanguageDiscriminator:
         return evidence.index(max(evidence))
 
     def _count_evidence(self, side: int, text: str, words: frozenset[str]) -> int:
+        """Count the words, or letters, of one language in a text."""
         letters = self._letters[side]
         if letters is not None:
             return len(letters.findall(text))
         return sum(not self._is_ambiguous(word) for word in words & self._words[side])
 
     def _is_ambiguous(self, word: str) -> bool:
+        """Return whether a word often occurs in texts of the other language."""
         return self._ambiguous_counts[word] > _MAX_AMBIGUITY * self._word_counts[word]
 
 
 def parse_language_code(word: str) -> LanguageInfo:
-    """The language that is called so in the name of a file, such as `de`, `deu` or `pt_BR`; unknown if none is."""
+    """Parse a language code in the name of a file, such as `de`, `deu` or `pt_BR`; return the unknown language for
+    other words.
+    """
     base_code, _, rest = word.lower().replace("_", "-").partition("-")
     code = _THREE_LETTER_CODES.get(base_code, base_code)
     return LanguageInfo(code, _parse_variety(code, rest)) if code in LANGUAGE_NAMES else LanguageInfo()
 
 
 def parse_column_language(name: str) -> LanguageInfo:
-    """The language that a column is named after, such as `de`, `pt_BR`, `German` or `text_en`; unknown if none is."""
+    """Return the language in the name of a column, such as `de`, `pt_BR`, `German` or `text_en`; the unknown
+    language if there is none.
+    """
     match = _COLUMN_NAME.fullmatch(name.strip().lower())
     if match is None:
         return LanguageInfo()
@@ -419,7 +431,7 @@ def parse_column_language(name: str) -> LanguageInfo:
 
 
 def _parse_variety(code: str, subtags: str) -> str:
-    """The script of a language that is written in several, or else the region, of the rest of a tag."""
+    """Return the script, for languages written in several, or else the region, from the rest of a tag."""
     script, region = (
         re.search(f"(?<![a-z0-9]){form}(?![a-z0-9])", subtags) for form in ("[a-z]{4}", r"(?:[a-z]{2}|\d{3})")
     )
@@ -429,12 +441,14 @@ def _parse_variety(code: str, subtags: str) -> str:
 
 
 def has_same_language(first: str, second: str) -> bool:
-    """Whether two tags, such as `de`, `deu` and `de-AT`, name one language in one script, whatever their regions."""
+    """Return whether two tags, such as `de`, `deu` and `de-AT`, name one language in one script, whatever the
+    region.
+    """
     return is_same_language(first, second)
 
 
 def guess_language(texts: Iterable[str]) -> LanguageInfo:
-    """The language that most of some texts are in; unknown where that cannot be told."""
+    """Return the language of most of some texts; the unknown language if it cannot be told."""
     joined_text = " ".join(texts)
     letters = {name: len(pattern.findall(joined_text)) for name, pattern in _SCRIPT_PATTERNS.items()}
     num_letters = sum(letters.values())
@@ -451,7 +465,7 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
 
 
 def _guess_by_words(text: str) -> LanguageInfo:
-    """A word that is common in several languages says less about each."""
+    """Guess the language by its common words; a word that is common in several languages counts less."""
     words = Counter(_WORD.findall(text.lower()))
     if words.total() < _MIN_WORDS:
         return LanguageInfo()

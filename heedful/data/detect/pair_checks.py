@@ -1,4 +1,4 @@
-"""What spoils pairs of texts that should say the same: other languages, other lengths, copies, lines out of step."""
+"""Checks of parallel text: wrong languages, different lengths, copies, and misaligned lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from heedful.data.detect.languages import NUM_LEARNING_PAIRS, LanguageDiscrimina
 
 
 def is_copy(source: str, target: str) -> bool:
-    """Whether a text of several words stands on both sides."""
+    """Return whether source and target are the same text of several words."""
     return (
         len(source.split()) > 1 and normalise_text(source) == normalise_text(target) and any(map(str.isalpha, source))
     )
@@ -34,7 +34,7 @@ def is_copy(source: str, target: str) -> bool:
 
 @final
 class CopyCheck(ExampleCheck):
-    """Sources that are their own target."""
+    """Finds pairs whose target is a copy of the source."""
 
     min_share = 5 * RARE_SHARE
 
@@ -54,17 +54,17 @@ class CopyCheck(ExampleCheck):
 
 @final
 class LengthRatioCounter:
-    """How much longer sources are than their targets, counted in tenths of its logarithm."""
+    """Counts the length ratios of source and target, in tenths of the logarithm."""
 
     _STEPS_PER_LOG: Final = 10
     _MIN_TOKENS: Final = 12
-    """Tokens of the longer side from which on that is worth a look."""
+    """Number of tokens of the longer side below which a pair is ignored."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
 
     def measure_ratio(self, source: str, target: str) -> int | None:
-        """That of a pair; None where it is too short to say."""
+        """Return the length ratio of a pair in tenths of its logarithm; None if the pair is too short."""
         sizes = estimate_tokens(source), estimate_tokens(target)
         if not min(sizes) or max(sizes) < self._MIN_TOKENS:
             return None
@@ -72,7 +72,7 @@ class LengthRatioCounter:
 
     @property
     def median_ratio(self) -> int:
-        """The median of those that were counted; 0 of none."""
+        """Median of the counted ratios; 0 if there are none."""
         half_total, cumulative = self.counts.total() // 2, 0
         for ratio in sorted(self.counts):
             cumulative += self.counts[ratio]
@@ -81,13 +81,13 @@ class LengthRatioCounter:
         return 0
 
     def is_outlier(self, ratio: int, factor: float, *, median_ratio: int) -> bool:
-        """Whether it is more than so many times the usual one, or less than that part of it."""
+        """Return whether a ratio differs from the median by more than `factor`, in either direction."""
         return abs(ratio - median_ratio) > self._STEPS_PER_LOG * log(factor)
 
 
 @final
 class LengthRatioCheck(DataCheck):
-    """Sides of which one is far longer, or far shorter, than it is in most examples."""
+    """Finds pairs with a side that is far longer or shorter than in most pairs."""
 
     _OUTLIER_FACTOR: Final = 4
 
@@ -97,14 +97,14 @@ class LengthRatioCheck(DataCheck):
         self._ratio_counter = LengthRatioCounter()
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Counts how much longer one side is."""
+        """Count the length ratio of the pair."""
         ratio = self._ratio_counter.measure_ratio(*example.texts)
         if ratio is not None:
             self._ratio_counter.counts[ratio] += 1
             append_if_few(self._examples.setdefault(ratio, []), format_example(location, *example.texts))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One, where there are enough."""
+        """Yield one result if there are enough outliers."""
         ratio_counts, median_ratio, total = (
             self._ratio_counter.counts,
             self._ratio_counter.median_ratio,
@@ -119,7 +119,8 @@ class LengthRatioCheck(DataCheck):
         if count > RARE_SHARE * total:
             outlier_ratios.sort(key=lambda ratio: -abs(ratio - median_ratio))
             yield CheckResult(
-                f"{format_count(count, self._noun)} ({format_percent(count, total)}) with a side that is four times as long as "
+                f"{format_count(count, self._noun)} ({format_percent(count, total)}) with a side that is four times as "
+                "long as "
                 "usual beside the other, or longer",
                 [example for ratio in outlier_ratios for example in self._examples[ratio]][:MAX_SHOWN],
                 "look whether they translate each other; take out those that do not",
@@ -128,11 +129,11 @@ class LengthRatioCheck(DataCheck):
 
 @final
 class LanguageCheck(DataCheck):
-    """Sides that are in another language than they should be, in single examples or whole files.
+    """Finds sides in the wrong language, in single examples or whole files.
 
     Args:
-        languages: what the sides should be in, by the names of files; unknown where these say nothing.
-        files: what the sides are called in messages, for each part.
+        languages: the languages of the sides by the names of files; unknown if the names do not say.
+        files: what the sides of each part are called in messages.
     """
 
     def __init__(self, languages: Sequence[LanguageInfo], files: Mapping[DatasetPart, Sequence[str]]) -> None:
@@ -147,7 +148,7 @@ class LanguageCheck(DataCheck):
         self._counts = [0, 0]
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Samples its sides, and compares them once it is known which words are signs of a language."""
+        """Sample the sides, and compare them after enough pairs have been used to learn which words are ambiguous."""
         for side, text in enumerate(example.texts):
             self._samples.setdefault((part, side), TextSample()).add_text(text)
         if self._discriminator is None:
@@ -163,11 +164,13 @@ class LanguageCheck(DataCheck):
             self._compare_pending(self._discriminator)
 
     def _compare_pending(self, discriminator: LanguageDiscriminator) -> None:
+        """Compare the sides of the pairs that were used for learning."""
         for texts, location in self._pending:
             self._compare_sides(discriminator, texts, location)
         self._pending.clear()
 
     def _compare_sides(self, discriminator: LanguageDiscriminator, texts: Sequence[str], location: str) -> None:
+        """Count a pair if its sides are swapped or in the same language."""
         sides = [discriminator.classify(text) for text in texts]
         if sides == [1, 0]:
             self._counts[0] += 1
@@ -177,7 +180,7 @@ class LanguageCheck(DataCheck):
             append_if_few(self._same_language_examples, format_example(location, *texts))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Whole files first."""
+        """Yield results for whole files; if there are none, for single pairs."""
         if self._discriminator is not None:
             self._compare_pending(self._discriminator)
         languages = {key: guess_language(sample.texts) for key, sample in self._samples.items()}
@@ -206,6 +209,7 @@ class LanguageCheck(DataCheck):
                 yield CheckResult(f"{count:,} pairs ({format_percent(count, total)}) {description}", examples, remedy)
 
     def _check_whole_files(self, languages: Mapping[tuple[DatasetPart, int], LanguageInfo]) -> Iterator[CheckResult]:
+        """Yield a result for each side of a part that is in another language than its name says."""
         for (part, side), language in languages.items():
             expected = self._expected_languages[side] if side < len(self._expected_languages) else LanguageInfo()
             if not (language and expected) or is_similar_language(language, expected):
@@ -237,17 +241,17 @@ class LanguageCheck(DataCheck):
 _SIMILAR_LANGUAGES: Final = tuple(
     map(frozenset, ("da no nb nn", "hr sr bs", "id ms", "cs sk", "pt gl", "hi mr ne", "be ru", "fa ur"))
 )
-"""Languages that are easily mistaken for each other."""
+"""Groups of languages that are easily mistaken for each other."""
 
 
 def is_similar_language(first: LanguageInfo, second: LanguageInfo) -> bool:
-    """Whether they are the same or hard to tell apart; the unknown one is like none."""
+    """Return whether two languages are the same or hard to tell apart; the unknown language is similar to none."""
     return first == second or any(first.code in group and second.code in group for group in _SIMILAR_LANGUAGES)
 
 
 @final
 class AlignmentCheck(DataCheck):
-    """Lines that have nothing to do with the lines they should translate: their lengths are not alike.
+    """Finds lines that do not translate each other, by the correlation of their lengths.
 
     The correlation of both sides' log lengths is about 0.6 to 0.9 in translations.
     """
@@ -261,7 +265,7 @@ class AlignmentCheck(DataCheck):
         self._window_starts: dict[DatasetPart, tuple[str, str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Collects lengths."""
+        """Collect the lengths of the pair, and compute the correlation of each full window."""
         sizes = [estimate_tokens(text) for text in example.texts]
         window = self._current_windows.setdefault(part, [])
         if not window:
@@ -273,7 +277,7 @@ class AlignmentCheck(DataCheck):
             window.clear()
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """One for each part whose sides do not go together, or no more from some line on."""
+        """Yield one result for each part whose sides do not correlate, or no longer do from some line on."""
         for part, windows in self._windows.items():
             is_uncorrelated = [not (value > 0.15) for value, _, _ in windows]
             names = " and ".join(self._files[part])
@@ -297,7 +301,7 @@ class AlignmentCheck(DataCheck):
 
 
 def compute_correlation(points: Sequence[tuple[float, float]]) -> float:
-    """Pearson's; 1 where one side never changes, of which nothing can be said."""
+    """Compute Pearson's correlation; 1 if one side is constant, when it is undefined."""
     size = len(points)
     means = [sum(point[side] for point in points) / size for side in (0, 1)]
     spread = [sum((point[side] - means[side]) ** 2 for point in points) for side in (0, 1)]

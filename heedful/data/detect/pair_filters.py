@@ -1,4 +1,4 @@
-"""Which pairs are worth learning from: rules that each turn away what spoils training."""
+"""Filters of parallel text: each rejects pairs with one kind of problem."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ _NON_DIGITS: Final = re.compile(r"\D")
 
 
 class PairFilter(ABC):
-    """Turns pairs away.
+    """Base of filters that reject pairs.
 
-    Abstract: each knows which. Rules are asked in order, each once for every pair that those before it have passed.
+    Abstract. Filters are applied in order; each judges only the pairs that all filters before it have accepted.
 
     Attributes:
-        name: its word on a command line.
-        description: what it turns away, in words behind "pairs".
+        name: its name on the command line.
+        description: what it rejects, in words that follow "pairs".
     """
 
     name: str
     description: str
 
     def learn(self, source: str, target: str) -> None:
-        """Sees every pair before the first is judged."""
+        """Learn from a pair; called for every pair before the first is judged."""
         return
 
     @abstractmethod
     def should_reject(self, source: str, target: str) -> bool:
-        """Whether a pair is turned away."""
+        """Return whether a pair is rejected."""
 
 
 @final
 class EmptyFilter(PairFilter):
-    """A side without a word."""
+    """Rejects pairs with an empty side."""
 
     name, description = "empty", "with an empty side"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether a side is empty."""
         return not (source.strip() and target.strip())
 
 
 @final
 class EncodingFilter(PairFilter):
-    """Letters that were lost or misread."""
+    """Rejects pairs with lost or misread characters, or control characters."""
 
     name, description = "garbled", "with traces of a wrong encoding, or control characters"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether a side has traces of a wrong encoding."""
         return any(
             pattern.search(text)
             for pattern in (REPLACEMENT_CHARACTER, MOJIBAKE, CONTROL_CHARACTERS)
@@ -66,29 +66,29 @@ class EncodingFilter(PairFilter):
 
 @final
 class HtmlFilter(PairFilter):
-    """Elements and entities of HTML, which files of translators have on purpose."""
+    """Rejects pairs with HTML elements or entities, which translators' files have on purpose."""
 
     name, description = "html", "with remains of HTML"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether a side has remains of HTML."""
         return any(map(MARKUP.search, (source, target)))
 
 
 @final
 class CopyFilter(PairFilter):
-    """Nothing was translated."""
+    """Rejects pairs whose target is a copy of the source."""
 
     name, description = "copied", "with the same text on both sides"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether both sides are the same text."""
         return is_copy(source, target)
 
 
 @final
 class LengthFilter(PairFilter):
-    """More than so many tokens on one side, as far as they can be told without a vocabulary."""
+    """Rejects pairs with more than about `max_tokens` tokens on a side, estimated without a vocabulary."""
 
     name = "long"
 
@@ -97,13 +97,13 @@ class LengthFilter(PairFilter):
         self.description = f"with more than about {max_tokens:,} tokens on a side"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether a side is too long."""
         return max(map(estimate_tokens, (source, target))) > self._max_tokens
 
 
 @final
 class LengthRatioFilter(PairFilter):
-    """One side is so many times as long as usual beside the other; the usual is the median of all pairs."""
+    """Rejects pairs whose length ratio differs from the median of all pairs by more than `factor`."""
 
     name = "unequal"
 
@@ -113,13 +113,13 @@ class LengthRatioFilter(PairFilter):
         self.description = f"with a side more than {factor:g} times as long as usual beside the other"
 
     def learn(self, source: str, target: str) -> None:
-        """Counts how much longer one side is."""
+        """Count the length ratio of a pair."""
         ratio = self._ratio_counter.measure_ratio(source, target)
         if ratio is not None:
             self._ratio_counter.counts[ratio] += 1
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether the length ratio is an outlier."""
         ratio = self._ratio_counter.measure_ratio(source, target)
         return ratio is not None and self._ratio_counter.is_outlier(
             ratio, self._factor, median_ratio=self._ratio_counter.median_ratio
@@ -128,10 +128,10 @@ class LengthRatioFilter(PairFilter):
 
 @final
 class LanguageFilter(PairFilter):
-    """A side is in the other side's language, or in a third one.
+    """Rejects pairs with a side in the other side's language, or in a third one.
 
-    A sentence is judged where it has several words, or letters, that one of both languages has alone; a third language
-    is seen in texts of twenty words and more.
+    A sentence is judged if it has several words, or letters, that only one of the two languages has; a third language
+    is detected in texts of at least twenty words.
     """
 
     name = "language"
@@ -143,14 +143,14 @@ class LanguageFilter(PairFilter):
         self.description = f"that are not {source} on one side and {target} on the other"
 
     def learn(self, source: str, target: str) -> None:
-        """Finds out, by the first pairs, which words are no signs of a language."""
+        """Learn from the first pairs which words are ambiguous between the languages."""
         if self._discriminator is not None and self._num_learned < NUM_LEARNING_PAIRS:
             self._num_learned += 1
             for text in (source, target):
                 self._discriminator.learn(text)
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether a side is in a wrong language."""
         for side, text in enumerate((source, target)):
             if self._discriminator is not None and self._discriminator.classify(text) == 1 - side:
                 return True
@@ -162,7 +162,7 @@ class LanguageFilter(PairFilter):
 
 @final
 class DuplicateFilter(PairFilter):
-    """What came before, case and white space aside; of each pair 64 bits are remembered."""
+    """Rejects repeated pairs, ignoring case and white space; 64 bits of each pair are remembered."""
 
     name, description = "repeated", "that repeat another one"
 
@@ -170,7 +170,7 @@ class DuplicateFilter(PairFilter):
         self._pair_hashes: set[int] = set()
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above; a pair that it has passed is known from then on."""
+        """Return whether the pair is a repetition; if not, remember it."""
         pair_hash = hash_texts(source, target)
         is_known = pair_hash in self._pair_hashes
         self._pair_hashes.add(pair_hash)
@@ -179,14 +179,15 @@ class DuplicateFilter(PairFilter):
 
 @final
 class NumberFilter(PairFilter):
-    """Numbers in digits that only one side has, signs between thousands and before decimals aside."""
+    """Rejects pairs whose sides have different numbers in digits, ignoring thousands and decimal separators."""
 
     name, description = "numbers", "with other numbers on one side than on the other"
 
     def should_reject(self, source: str, target: str) -> bool:
-        """See above."""
+        """Return whether the numbers of both sides differ."""
         return _extract_numbers(source) != _extract_numbers(target)
 
 
 def _extract_numbers(text: str) -> Sequence[str]:
+    """Return the digits of all numbers in a text, sorted."""
     return sorted(_NON_DIGITS.sub("", number) for number in _NUMBER.findall(text))

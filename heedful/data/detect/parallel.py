@@ -1,4 +1,4 @@
-"""Parallel text: two files whose lines belong together, or two columns of a table."""
+"""Detect parallel text: two files whose lines correspond, or two columns of a table."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from heedful.data.readers import read_lines
 from heedful.errors import DataError
 
 _NUM_SAMPLE_LINES: Final = 1000
-"""Lines by which a language is guessed."""
+"""Number of lines from which a language is guessed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedParallelText(DetectedDataset):
-    """Pairs of texts.
+    """Base of datasets of parallel text.
 
-    Abstract: each form knows how its sides are exchanged.
+    Abstract: each format defines how its sides are swapped.
     """
 
     noun: str = "pairs"
@@ -49,23 +49,23 @@ class DetectedParallelText(DetectedDataset):
 
     @property
     def direction(self) -> tuple[str, str] | None:
-        """The tags of the language that is read and of the one that is written; None where one of them is not known.
+        """Tags of the source and the target language; None if one is not known.
 
-        Two varieties of one language, such as `pt-BR` and `pt-PT`, are a direction; a language and itself are none.
+        Two varieties of one language, such as `pt-BR` and `pt-PT`, are a direction; the same tag twice is not.
         """
         tags = [language.tag for language in self.languages]
         return (tags[0], tags[1]) if len(tags) == 2 and all(tags) and tags[0] != tags[1] else None
 
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
-        """What both sides of a part are called in messages."""
+        """Return what both sides of a part are called in messages."""
         return [str(path) for path in self.files[part]]
 
     @abstractmethod
     def swap_sides(self) -> Self:
-        """Translations as sources, and sources as their translations, where both languages are known."""
+        """Return the dataset with source and target swapped."""
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of translations."""
+        """Return the checks for parallel text."""
         sides = {part: self.get_side_names(part) for part in self.present_parts}
         conflict = "with more than one target, as when several people translated them"
         remedy = "fine if all of them are right; a model learns their mean"
@@ -84,37 +84,38 @@ class DetectedParallelText(DetectedDataset):
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedLineFiles(DetectedParallelText):
-    """Two files for each part.
+    """Parallel text in two line-aligned files for each part.
 
     Attributes:
-        has_documents: whether lines whose source is empty end documents, each of which is in one part.
+        has_documents: whether lines with an empty source end documents, each of which stays in one part.
     """
 
     has_documents: bool = False
 
     @property
     def format_description(self) -> str:
-        """Two files, line by line."""
+        """Description of the format."""
         return "two files whose lines belong together"
 
     @property
     def learning_description(self) -> str:
-        """The first is the source."""
+        """Description of source and target; the first file is the source."""
         source, target = self.files[self.present_parts[0]]
         first, second = self.languages
         languages_text = f" ({first} to {second})" if first and second else ""
         return f"a line of {source.name} becomes that of {target.name}{languages_text}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Line by line."""
+        """Read one example for each line."""
         lines = self._read_line_pairs(part)
         return _group_by_document(lines) if self.has_documents else lines
 
     def is_document_end(self, example: DatasetExample) -> bool:
-        """Where both lines are empty."""
+        """Return whether both lines are empty, which ends a document."""
         return self.has_documents and not any(map(str.strip, example.texts))
 
     def _read_line_pairs(self, part: DatasetPart) -> Iterator[DatasetExample]:
+        """Read the line pairs of a part; raise `DataError` if the files have different numbers of lines."""
         source, target = self.files[part]
         for line_number, (source_line, target_line) in enumerate(
             zip_longest(read_lines(source), read_lines(target)), 1
@@ -126,16 +127,16 @@ class DetectedLineFiles(DetectedParallelText):
             )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The two files."""
+        """Return the paths of the two files."""
         return {"source": files[0], "target": files[1]}
 
     def swap_sides(self) -> Self:
-        """The files in the other order."""
+        """Return the dataset with the files in the other order."""
         files = {part: pair[::-1] for part, pair in self.files.items()}
         return replace(self, files=files, languages=self.languages[::-1])
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Two files, called by their languages where these are known."""
+        """Build a writer of two files, named after their languages if these are known."""
         codes = [language.code for language in self.languages]
         endings = codes if all(codes) and codes[0] != codes[1] else ["source", "target"]
         return LinePartWriter(*(folder / f"{part}.{ending}{'.gz' * compress}" for ending in endings))
@@ -144,13 +145,13 @@ class DetectedLineFiles(DetectedParallelText):
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedColumnPair(DetectedParallelText):
-    """Two columns of a table.
+    """Parallel text in two columns of a table.
 
     Attributes:
-        tables: that of each part.
-        columns: the names of both.
-        as_json: whether its parts are written as lines of JSON.
-        document_column: name of the column that says of which document a row is, each of which is in one part.
+        tables: the table of each part.
+        columns: the names of both columns.
+        as_json: whether the parts are written as JSON lines.
+        document: name of the column with the document of a row; each document stays in one part.
     """
 
     tables: Mapping[DatasetPart, DataTable]
@@ -159,24 +160,24 @@ class DetectedColumnPair(DetectedParallelText):
     document_column: str | None = None
 
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
-        """A file and a column."""
+        """Return the file and the column of each side."""
         return [f"{self.get_first_file(part)} ({self.tables[part].format_column(column)})" for column in self.columns]
 
     @property
     def format_description(self) -> str:
-        """The table."""
+        """Description of the table."""
         return self.tables[self.present_parts[0]].description
 
     @property
     def learning_description(self) -> str:
-        """The first is the source."""
+        """Description of source and target; the first column is the source."""
         table = self.tables[self.present_parts[0]]
         first, second = self.languages
         languages_text = f" ({first} to {second})" if first and second else ""
         return f"{table.format_column(self.columns[0])} becomes {table.format_column(self.columns[1])}{languages_text}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Row by row."""
+        """Read one example for each row."""
         columns = self.columns if self.document_column is None else (*self.columns, self.document_column)
         for row in self.tables[part].read_rows(columns):
             source, target, *document = row.values
@@ -185,7 +186,7 @@ class DetectedColumnPair(DetectedParallelText):
             yield DatasetExample((source, target), (), row.line, raw, (*document[:1],) or (source,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Its columns by number, fields of JSON by name."""
+        """Return the path and the columns: by index in tables, by name in JSON."""
         if self.as_json:
             document_entry = {} if self.document_column is None else {"document_field": "document"}
             return {"path": files[0], "source_field": "source", "target_field": "target", **document_entry}
@@ -205,11 +206,11 @@ class DetectedColumnPair(DetectedParallelText):
         return {"path": files[0], **column_entries}
 
     def swap_sides(self) -> Self:
-        """The columns in the other order."""
+        """Return the dataset with the columns in the other order."""
         return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The same table; lines of JSON instead of a CSV file."""
+        """Build a writer of the same kind of table; of JSON lines in place of CSV."""
         if self.as_json:
             return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
         return self.tables[self.present_parts[0]].build_writer(folder, part, compress=compress, with_header=False)
@@ -218,12 +219,12 @@ class DetectedColumnPair(DetectedParallelText):
 @final
 @dataclass(frozen=True)
 class ParallelLinesFormat(DataFormat):
-    """Two files whose lines translate each other."""
+    """Format of two files whose lines translate each other."""
 
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Two plain files for each part, in the order of the first one's languages."""
+        """Detect two plain text files for each part, with the languages in the order of the first part."""
         if columns or not all(isinstance(file.shape, PlainLinesShape) for file in files):
             return
         parts = group_by_part(files)
@@ -243,7 +244,7 @@ class ParallelLinesFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """What is missing, or too much, where some part has two files or more."""
+        """Return which files are missing or surplus if some part has two files or more."""
         parts = group_by_part(files)
         if (
             not all(isinstance(file.shape, PlainLinesShape) for file in files)
@@ -256,7 +257,8 @@ class ParallelLinesFormat(DataFormat):
         part, part_files = wrong_part
         names = ", ".join(file.path.name for file in part_files)
         return (
-            f"{names}: {len(part_files)} file{'s' * (len(part_files) > 1)} for {part}, where translations need two; name two "
+            f"{names}: {len(part_files)} file{'s' * (len(part_files) > 1)} for {part}, where translations need two; "
+            "name two "
             "files of text for each part, the source first, as in heedful new train.en train.de"
         )
 
@@ -264,12 +266,14 @@ class ParallelLinesFormat(DataFormat):
 @final
 @dataclass(frozen=True)
 class ParallelColumnsFormat(DataFormat):
-    """Two columns of a table, or fields of JSON, that say the same."""
+    """Format of two columns of a table, or fields of JSON, that translate each other."""
 
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Two free texts, in two languages if that can be told; less certain where they are in one."""
+        """Detect two columns of free text in two languages; the confidence is lower if they are in one language or
+        it is unknown.
+        """
         tables = select_tables(files)
         if tables is None:
             return
@@ -306,7 +310,7 @@ class ParallelColumnsFormat(DataFormat):
 
 
 def _group_by_document(examples: Iterator[DatasetExample]) -> Iterator[DatasetExample]:
-    """Each with the sources of its document as what decides its part, and so the empty line that ends it."""
+    """Set the sources of its whole document as the split key of each example and of the empty line that ends it."""
     document: list[DatasetExample] = []
     for example in chain(examples, [None]):
         if example is not None:
@@ -318,7 +322,9 @@ def _group_by_document(examples: Iterator[DatasetExample]) -> Iterator[DatasetEx
 
 
 def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[str, LanguageInfo]:
-    """The languages of columns: as called where two are called after different ones, or as their texts look."""
+    """Return the language of each column: by the names of the columns if these name different ones, else by the
+    texts.
+    """
     named_languages = {name: parse_column_language(name) for name in names} if table.has_header else {}
     if len({language.tag for language in named_languages.values() if language}) < 2:
         named_languages = {}
@@ -329,6 +335,7 @@ def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[
 
 
 def _explain_conversion(table: DataTable) -> str:
+    """Return why the table must be written in another form; empty if it need not."""
     if table.delimiter not in ("", "\t"):
         return "parallel text is not read from CSV files, so it is written as lines of JSON"
     if table.has_header and not table.is_json:
@@ -337,7 +344,7 @@ def _explain_conversion(table: DataTable) -> str:
 
 
 def _detect_file_languages(files: Sequence[FileSniff]) -> list[LanguageInfo]:
-    """By the names of files, or where two folders are called after languages by these, or by what stands there."""
+    """Return the language of each file: by its name, by the names of two folders, or by its text."""
     by_folder = [parse_column_language(file.path.parent.name) for file in files]
     has_different_folders = all(by_folder) and len({language.tag for language in by_folder}) == len(files)
     languages = []
@@ -351,10 +358,11 @@ def _detect_file_languages(files: Sequence[FileSniff]) -> list[LanguageInfo]:
 
 
 def describe_misalignment(source: Path, target: Path) -> str:
-    """In words where two files part that should have equally many lines.
+    """Describe where two files with different numbers of lines stop corresponding.
 
-    Taken is the line from which on, if the longer one's next lines are left out, the lengths of both sides and their
-    digits go together best.
+    This is the line from which on, if the next lines of the longer file are left out, the lengths and digits of both
+    sides
+    match best.
     """
     statistics = [_measure_lines(source), _measure_lines(target)]
     counts = [len(side) for side in statistics]
@@ -374,14 +382,15 @@ def describe_misalignment(source: Path, target: Path) -> str:
     lines = [_read_line(side, first_line) for side in (source, target)]
     return (
         f"{summary}. They seem to part at line {first_line:,}, from where on {path} has {surplus:,} more:\n"
-        f"  {format_example(f'{source}:{first_line}', lines[0])}\n  {format_example(f'{target}:{first_line}', lines[1])}\n"
+        f"  {format_example(f'{source}:{first_line}', lines[0])}\n  "
+        f"{format_example(f'{target}:{first_line}', lines[1])}\n"
         "Mend that place and try again; there may be others"
     )
 
 
 @dataclass(frozen=True)
 class _LineStatistics:
-    """The log length of each line, -1 for an empty one, and its digits as one number."""
+    """The log length of each line, -1 for an empty one, and a checksum of its digits."""
 
     sizes: array[float]
     digits: array[int]
@@ -391,6 +400,7 @@ class _LineStatistics:
 
 
 def _measure_lines(path: Path) -> _LineStatistics:
+    """Compute the statistics of the lines of a file."""
     statistics = _LineStatistics(array("d"), array("L"))
     for line in read_lines(path):
         statistics.sizes.append(log(1 + estimate_tokens(line)) if line.strip() else -1.0)
@@ -399,7 +409,7 @@ def _measure_lines(path: Path) -> _LineStatistics:
 
 
 def _find_shift_start(long: _LineStatistics, short: _LineStatistics, surplus: int) -> int:
-    """The line, counted from 1, from which on a shift by `surplus` fits best."""
+    """Return the line, counted from 1, from which on a shift by `surplus` matches best."""
     gain = best = 0.0
     first = 0
     for number in range(len(short)):
@@ -412,7 +422,7 @@ def _find_shift_start(long: _LineStatistics, short: _LineStatistics, surplus: in
 
 
 def _compute_mismatch(long: _LineStatistics, number: int, short: _LineStatistics, short_number: int) -> float:
-    """How badly two lines go together."""
+    """Return how badly two lines match."""
     size, short_size = long.sizes[number], short.sizes[short_number]
     if (size < 0) != (short_size < 0):
         return 2.0
@@ -420,4 +430,5 @@ def _compute_mismatch(long: _LineStatistics, number: int, short: _LineStatistics
 
 
 def _read_line(path: Path, number: int) -> str:
+    """Return one line of a file; empty if there is none."""
     return next((line for count, line in enumerate(read_lines(path), 1) if count == number), "")

@@ -1,4 +1,4 @@
-"""Parquet files that translations can be learned from: two columns of text."""
+"""Detect Parquet files with two text columns as parallel text."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from heedful.errors import RecipeError
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedParquet(DetectedParallelText):
-    """One file for each part; parts that are split off become lines of JSON.
+    """Parallel text in one Parquet file for each part; parts that are split off become JSON lines.
 
     Attributes:
-        columns: the one that is read, and the one that is written.
-        document_column: name of the column that says of which document a row is, each of which is in one part.
+        columns: the source column and the target column.
+        document_column: name of the column with the document of a row; each document stays in one part.
     """
 
     columns: tuple[str, str]
     document_column: str | None = None
 
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
-        """A file and a column."""
+        """Return the file and the column of each side."""
         return [f"{self.get_first_file(part)} ({column})" for column in self.columns]
 
     @property
     def format_description(self) -> str:
-        """The format."""
+        """Description of the format."""
         return "a Parquet table"
 
     @property
     def learning_description(self) -> str:
-        """The first is the source."""
+        """Description of source and target; the first column is the source."""
         first, second = self.languages
         languages_text = f" ({first} to {second})" if first and second else ""
         return f"column {self.columns[0]} becomes {self.columns[1]}{languages_text}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Row by row."""
+        """Read one example for each row."""
         source_field, target_field = self.columns
         reader = ParquetPairReader(
             self.get_first_file(part),
@@ -65,30 +65,30 @@ class DetectedParquet(DetectedParallelText):
             )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The file, and the names of both columns, which its parts keep."""
+        """Return the path and the names of the columns, which written parts keep."""
         document_entry = {} if self.document_column is None else {"document_field": self.document_column}
         return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1], **document_entry}
 
     def swap_sides(self) -> Self:
-        """The columns in the other order."""
+        """Return the dataset with the columns in the other order."""
         return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Lines of JSON."""
+        """Build a writer of JSON lines."""
         return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
 
 
 @final
 @dataclass(frozen=True)
 class ParquetFormat(DataFormat):
-    """Tables that have two columns of text, or of which two are named, one for each part."""
+    """Format of Parquet tables, one for each part, that have two text columns or of which two are named."""
 
     confidence: float = 0.9
     low_confidence: float = 0.6
-    """where both columns seem to be in one language"""
+    """confidence if both columns seem to be in one language"""
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """The columns in their order, unless they are named."""
+        """Detect the two text columns, in their order unless they are named."""
         parts = group_by_part(files)
         shapes = [file.shape for file in files if isinstance(file.shape, ParquetShape)]
         if (
@@ -114,7 +114,7 @@ class ParquetFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """How to say which of many columns are meant."""
+        """Return how to select two of several text columns."""
         shapes = {file.path: file.shape for file in files if isinstance(file.shape, ParquetShape)}
         wrong_file = next(((path, shape) for path, shape in shapes.items() if len(shape.texts) != 2), None)
         if wrong_file is None:
@@ -122,11 +122,12 @@ class ParquetFormat(DataFormat):
         path, shape = wrong_file
         present_names = ", ".join(shape.texts) or "none"
         return (
-            f"{path}: is a Parquet table, its columns of text: {present_names}; say which is read and which is written, "
+            f"{path}: is a Parquet table, its columns of text: {present_names}; say which is read and which is "
+            "written, "
             "as in --columns en de; for other tasks save it as CSV or JSONL"
         )
 
 
 def _detect_language(name: str, texts: Sequence[str]) -> LanguageInfo:
-    """By the name of its column, or by what stands there."""
+    """Return the language of a column by its name, or else by its texts."""
     return parse_column_language(name) or guess_language(texts)

@@ -1,4 +1,4 @@
-"""Parts of a data set as files, in the form in which the whole was."""
+"""Write the parts of a dataset as files in the format of the original."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import IO, Any, Self, final
 
 
 class PartWriter(ABC):
-    """Files that hold one part; they get their names when all of it is there.
+    """Base of writers of one part; the files get their names when everything is written.
 
-    Abstract: each form writes its examples.
+    Abstract: each format writes its examples.
 
     Args:
         paths: the files.
@@ -29,19 +29,19 @@ class PartWriter(ABC):
 
     @abstractmethod
     def write_example(self, raw: Any) -> None:
-        """One example."""
+        """Write one example."""
 
     def write_header(self) -> None:
-        """Writes what stands before the first, nothing in most forms."""
+        """Write what stands before the first example; nothing by default."""
         return
 
     def write_footer(self) -> None:
-        """Writes what stands behind the last, nothing in most forms."""
+        """Write what stands after the last example; nothing by default."""
         return
 
     @final
     def write_text(self, text: str, *, file_index: int = 0) -> None:
-        """Text for one of the files."""
+        """Write a text to one of the files."""
         self._streams[file_index].write(text)
 
     @final
@@ -77,19 +77,19 @@ class PartWriter(ABC):
 
 @final
 class LinePartWriter(PartWriter):
-    """A line in each of the files for every example; `header` stands before them."""
+    """Writes a line to each of the files for every example; `header` is the first line."""
 
     def __init__(self, *paths: Path, header: str | None = None) -> None:
         super().__init__(*paths)
         self._header = header
 
     def write_header(self) -> None:
-        """The header."""
+        """Write the header line."""
         if self._header is not None:
             self.write_text(f"{self._header}\n")
 
     def write_example(self, raw: Any) -> None:
-        """One line a file, or several in one."""
+        """Write one line to each file."""
         lines: Sequence[str] = (raw,) if isinstance(raw, str) else raw
         for index, line in enumerate(lines):
             self.write_text(f"{line}\n", file_index=index)
@@ -97,47 +97,47 @@ class LinePartWriter(PartWriter):
 
 @final
 class CsvPartWriter(PartWriter):
-    """A row for every example, with commas between columns."""
+    """Writes a CSV row for every example."""
 
     def __init__(self, path: Path, *, header: Sequence[str] | None) -> None:
         super().__init__(path)
         self._header = header
 
     def write_header(self) -> None:
-        """The header."""
+        """Write the header row."""
         self._csv_writer = csv.writer(self._streams[0], lineterminator="\n")
         if self._header is not None:
             self._csv_writer.writerow(self._header)
 
     def write_example(self, raw: Any) -> None:
-        """A row."""
+        """Write one row."""
         self._csv_writer.writerow(raw)
 
 
 @final
 class JsonlPartWriter(PartWriter):
-    """An object on a line for every example."""
+    """Writes a JSON object on a line for every example."""
 
     def write_example(self, raw: Any) -> None:
-        """An object."""
+        """Write one object."""
         self.write_text(json.dumps(raw, ensure_ascii=False) + "\n")
 
 
 @final
 class SquadPartWriter(PartWriter):
-    """SQuAD's JSON: paragraphs with the questions about them."""
+    """Writes SQuAD's JSON: paragraphs with their questions."""
 
     def write_header(self) -> None:
-        """Nothing yet."""
+        """Prepare the collection of questions; nothing is written yet."""
         self._paragraphs: dict[tuple[str, str], list[Any]] = {}
 
     def write_example(self, raw: Any) -> None:
-        """The title of an article, a context and a question."""
+        """Collect one question, given as title of the article, context, and question."""
         title, context, question = raw
         self._paragraphs.setdefault((title, context), []).append(question)
 
     def write_footer(self) -> None:
-        """Everything at once."""
+        """Write the whole file."""
         articles: dict[str, list[Any]] = {}
         for (title, context), questions in self._paragraphs.items():
             articles.setdefault(title, []).append({"context": context, "qas": questions})

@@ -1,4 +1,4 @@
-"""Bare text: one text in a file, documents on its lines or between empty ones, or in a field of JSON."""
+"""Detect plain text: one text in a file, a document on each line or between empty lines, or in a field of JSON."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from heedful.data.readers import read_lines
 TextUnit = Literal["paragraphs", "stretches", "lines", "fields"]
 _SENTENCE_END: Final = re.compile(r"[.!?…\u3002\uff01\uff1f:;\"'»”)\]]\s*$")
 _MIN_BLOCKS: Final = 30
-"""Paragraphs from which on a text is split between them."""
+"""Number of paragraphs from which on a text is split between them."""
 _MAX_STRETCH_LINES: Final = 200
-"""Lines of a stretch, at most."""
+"""Largest number of lines of a stretch."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedPlainText(DetectedDataset):
-    """Bare text.
+    """A dataset of plain text.
 
     Attributes:
-        unit: what is kept together when it is split.
-        kind: what a recipe calls it.
-        stretch_rate: a stretch ends at one line of so many.
-        field: name of the field of JSON; empty where there is none.
+        unit: the unit that stays together when the data is split.
+        kind: kind of the text in a recipe.
+        stretch_rate: a stretch ends on average at one of this many lines.
+        field: name of the field of JSON; empty if there is none.
     """
 
     unit: TextUnit
@@ -45,7 +45,7 @@ class DetectedPlainText(DetectedDataset):
 
     @property
     def format_description(self) -> str:
-        """What is between documents."""
+        """Description of what separates documents."""
         return {
             "paragraphs": "text with empty lines between paragraphs",
             "stretches": "text without empty lines",
@@ -55,7 +55,7 @@ class DetectedPlainText(DetectedDataset):
 
     @property
     def learning_description(self) -> str:
-        """What is learned."""
+        """Description of what a document is."""
         language_text = f" ({self.languages[0]})" if self.languages and self.languages[0] else ""
         descriptions = {
             "text": f"the file is one text{language_text}",
@@ -66,7 +66,7 @@ class DetectedPlainText(DetectedDataset):
         return descriptions[self.kind]
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Unit by unit."""
+        """Read one example for each unit."""
         path = self.get_first_file(part)
         if self.unit == "fields":
             for row in DataTable(path, _build_empty_shape()).read_rows([self.field]):
@@ -87,27 +87,28 @@ class DetectedPlainText(DetectedDataset):
             yield DatasetExample((text,), (), line_number, raw, (text,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The file, and what a document is."""
+        """Return the path and what a document is."""
         if self.kind == "jsonl":
             return {"path": files[0], "field": self.field}
         return {"path": files[0]} | ({} if self.kind in ("text", "blocks") else {"kind": self.kind})
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The lines as they are."""
+        """Build a writer of unchanged lines."""
         ending = "jsonl" if self.kind == "jsonl" else "txt"
         return LinePartWriter(folder / f"{part}.{ending}{'.gz' * compress}")
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of bare text."""
+        """Return the checks for plain text."""
         return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
 
 
 def _build_empty_shape() -> JsonObjectsShape:
+    """Return a shape of JSON objects without columns."""
     return JsonObjectsShape((), frozenset(), ())
 
 
 def _read_paragraphs(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines between empty ones, and the number of the first."""
+    """Yield the number of the first line and the lines of each block between empty lines."""
     lines: list[str] = []
     first_line = 1
     for number, line in enumerate(read_lines(path), 1):
@@ -122,7 +123,9 @@ def _read_paragraphs(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_stretches(path: Path, stretch_rate: int) -> Iterator[tuple[int, list[str]]]:
-    """Lines that follow each other; where one ends depends on its last line alone, not on how many came before."""
+    """Yield consecutive lines in stretches with the number of the first line; a stretch ends by the hash of its
+    last line, or when it is too long.
+    """
     lines: list[str] = []
     line_number = 0
     for line_number, line in enumerate(read_lines(path), 1):
@@ -137,18 +140,18 @@ def _read_stretches(path: Path, stretch_rate: int) -> Iterator[tuple[int, list[s
 @final
 @dataclass(frozen=True)
 class PlainTextFormat(DataFormat):
-    """One file of text for each part.
+    """Format of one plain text file for each part.
 
     Attributes:
-        confidence: that it is one.
-        allows_single_text: whether a file may be one text; else empty lines stand between documents.
+        confidence: confidence in the detection.
+        allows_single_text: whether a file may be one text; otherwise empty lines separate documents.
     """
 
     confidence: float = 0.85
     allows_single_text: bool = True
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Documents on lines where nearly all lines end like sentences, else one text."""
+        """Detect documents on lines if nearly all lines end like sentences, else one text."""
         parts = group_by_part(files)
         if columns or any(
             len(part_files) > 1 or not isinstance(part_files[0].shape, PlainLinesShape) for part_files in parts.values()
@@ -181,18 +184,19 @@ class PlainTextFormat(DataFormat):
 
 
 def _count_blocks(lines: Sequence[str]) -> int:
+    """Count the blocks of lines between empty lines."""
     return sum(1 for previous, line in zip(["", *lines], lines, strict=False) if line.strip() and not previous.strip())
 
 
 @final
 @dataclass(frozen=True)
 class TextFieldFormat(DataFormat):
-    """A field of JSON that holds documents."""
+    """Format of JSON objects with documents in one field."""
 
     confidence: float = 0.85
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """The one field of text; less certain where there are others."""
+        """Detect the field with the longest texts; the confidence is lower if there are other candidates."""
         tables = select_tables(files)
         if tables is None or len(columns) > 1:
             return

@@ -1,4 +1,4 @@
-"""Questions about texts that are answered by a part of them."""
+"""Detect extractive question answering data: questions about texts that are answered by a part of them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _ANSWER_NAME: Final = re.compile(r"answers?(_text)?|span")
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedQuestions(DetectedDataset):
-    """Questions, the texts they are about, and answers.
+    """A dataset of questions, contexts and answers.
 
     Attributes:
-        kind: how they stand there.
-        tables: of each part, where they stand in tables.
-        columns: question, context and answer.
+        kind: the format of the file.
+        tables: the table of each part, if the data is in tables.
+        columns: the columns of question, context and answer.
     """
 
     noun: str = "questions"
@@ -46,7 +46,7 @@ class DetectedQuestions(DetectedDataset):
 
     @property
     def format_description(self) -> str:
-        """The format."""
+        """Description of the format."""
         if self.kind == "squad":
             return "SQuAD's JSON"
         if self.kind == "subjqa":
@@ -55,14 +55,14 @@ class DetectedQuestions(DetectedDataset):
 
     @property
     def learning_description(self) -> str:
-        """What is asked."""
+        """Description of what is asked."""
         if self.kind == "converted":
             question, context, answer = self.columns
             return f"{question} is answered by a part of {context}, that which {answer} tells"
         return "a question is answered by a part of its context"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Question by question; those about the same context stay together."""
+        """Read one example for each question; questions about the same context have the same split key."""
         path = self.get_first_file(part)
         if self.kind == "squad":
             yield from _read_squad(path)
@@ -77,7 +77,7 @@ class DetectedQuestions(DetectedDataset):
             yield from self._convert_rows(part)
 
     def _convert_rows(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Questions with answers that have no place yet: the first one in the context is taken."""
+        """Read questions whose answers have no position; the first occurrence in the context is taken."""
         question, context, answer = self.columns
         table = self.tables[part]
         rows: Iterator[tuple[int, str, str, list[tuple[str, int | None]]]]
@@ -105,7 +105,7 @@ class DetectedQuestions(DetectedDataset):
             yield DatasetExample((question_text, text), (), line_number, raw, (text,))
 
     def format_location(self, part: DatasetPart, example: DatasetExample) -> str:
-        """Questions of SQuAD's JSON have no line of their own."""
+        """Return the location of a question; in SQuAD's JSON its number, since there are no lines."""
         return (
             f"{self.get_first_file(part)} question {example.line}"
             if self.kind == "squad"
@@ -113,7 +113,7 @@ class DetectedQuestions(DetectedDataset):
         )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The file, with its kind where its name does not tell it."""
+        """Return the path, and the kind if the name of the file does not imply it."""
         kind = "jsonl" if self.kind == "converted" else self.kind
         default_kind = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "subjqa"}.get(
             get_suffix(Path(files[0])), "squad"
@@ -121,7 +121,7 @@ class DetectedQuestions(DetectedDataset):
         return {"path": files[0]} | ({} if kind == default_kind else {"kind": kind})
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The same form; lines of JSON where answers had to be found."""
+        """Build a writer of the same format; of JSON lines if answers had to be located."""
         suffix = ".gz" * compress
         if self.kind == "squad":
             return SquadPartWriter(folder / f"{part}.json{suffix}")
@@ -134,7 +134,7 @@ class DetectedQuestions(DetectedDataset):
         return JsonlPartWriter(path) if self.kind == "converted" else LinePartWriter(path)
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of questions; contexts may have any length."""
+        """Return the checks for questions; contexts may have any length."""
         repeat_checks = (
             [] if self.kind == "subjqa" else [RepeatCheck(self.noun)]
         )  # there every person's answer has a row
@@ -142,6 +142,7 @@ class DetectedQuestions(DetectedDataset):
 
 
 def _read_squad(path: Path) -> Iterator[DatasetExample]:
+    """Read the questions of SQuAD's JSON."""
     number = 0
     for article in read_json_object(path).get_objects("data"):
         title = article.get_text("title") if "title" in article else ""
@@ -155,7 +156,7 @@ def _read_squad(path: Path) -> Iterator[DatasetExample]:
 
 
 def _iter_answers(value: object) -> Iterator[tuple[str, int | None]]:
-    """Answers with the place where they begin, as far as it is told: a text, several, or SQuAD's columns of them."""
+    """Yield each answer and its start, None if it is not given, from a text, a list, or SQuAD's columns."""
     if isinstance(value, str):
         if value.strip():
             yield value.strip(), None
@@ -174,7 +175,7 @@ def _iter_answers(value: object) -> Iterator[tuple[str, int | None]]:
 
 
 def _locate_answer(answer: str, start: int | None, context: str, *, location: str) -> dict[str, Any]:
-    """An answer where it stands."""
+    """Return an answer with its start in the context; raise `DataError` if it is not there."""
     if start is not None and context.startswith(answer, start):
         return {"text": answer, "start": start}
     index = context.find(answer)
@@ -190,12 +191,12 @@ def _locate_answer(answer: str, start: int | None, context: str, *, location: st
 @final
 @dataclass(frozen=True)
 class QuestionFormat(DataFormat):
-    """SQuAD's JSON, SubjQA's CSV, and tables or lines of JSON with a question, a context and an answer."""
+    """Format of SQuAD's JSON, SubjQA's CSV, and tables or JSON lines with a question, a context and an answer."""
 
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """By names of keys and columns."""
+        """Detect questions by the names of keys and columns."""
         parts = group_by_part(files)
         if any(len(part_files) > 1 for part_files in parts.values()) or columns:
             return
@@ -215,6 +216,7 @@ class QuestionFormat(DataFormat):
             yield from self._detect_in_tables(tables)
 
     def _detect_in_tables(self, tables: Mapping[DatasetPart, DataTable]) -> Iterator[DetectedDataset]:
+        """Detect questions in tables or JSON lines."""
         table = tables[next(iter(tables))]
         names = [item.name for item in table.columns]
         nested = table.shape.nested if isinstance(table.shape, JsonObjectsShape) else frozenset()
@@ -241,10 +243,12 @@ class QuestionFormat(DataFormat):
 
 
 def _find_name(pattern: re.Pattern[str], names: Sequence[str]) -> str | None:
+    """Return the first name that matches; None if there is none."""
     return next((name for name in names if pattern.fullmatch(name.lower())), None)
 
 
 def _is_squad(file: FileSniff) -> bool:
+    """Return whether a file is SQuAD's JSON."""
     value = file.shape.value if isinstance(file.shape, JsonValueShape) else None
     articles = value.get("data") if isinstance(value, dict) else None
     return (
@@ -253,7 +257,7 @@ def _is_squad(file: FileSniff) -> bool:
 
 
 def _has_own_format(table: DataTable) -> bool:
-    """Whether answers stand as they are read: a list of objects with a text and a start."""
+    """Return whether answers have heedful's own format: a list of objects with a text and a start."""
     if not isinstance(table.shape, JsonObjectsShape):
         return False
     lists = [row.get("answers") for row in table.shape.sample]

@@ -1,4 +1,4 @@
-"""What the beginning of a file shows: its form, whatever is learned from it."""
+"""Detect the shape of a file from its beginning, whatever task it is used for."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from heedful.localisation.tmx_document import list_languages
 from heedful.localisation.xml_elements import read_xml_file
 
 _MAX_LINES: Final = 20_000
-"""Lines that are looked at, at most."""
+"""Largest number of lines that are read."""
 _MAX_CHARACTERS: Final = 2**24
 _BLOCK_BYTES: Final = 2**20
-"""Bytes."""
+"""Size of a block in bytes."""
 _OBJECT_START: Final = re.compile(r"\{")
-"""Behind an object of a list nothing stands before the next one but a comma and white space."""
+"""Start of an object; in a list of objects, only a comma and white space stand between two of them."""
 LABEL_FIRST: Final = " "
-"""The delimiter of lines that have a label and a text, and nothing but white space between these."""
+"""The delimiter of lines with a label, white space and a text."""
 _FASTTEXT_LABEL: Final = re.compile(r"(?<!\S)__label__(\S+)")
 """A label of fastText, which may stand anywhere in its line."""
 _LEADING_CLASS: Final = re.compile(
     r"[+-]?\d{1,2}|[A-Z]+:[a-z]+|(?i:pos|neg|positive|negative|neutral|ham|spam)", re.ASCII
 )
-"""What is taken for a label at the beginning of all lines: a small whole number, a class of TREC, a usual word."""
+"""What is taken for a label at the beginning of all lines: a small integer, a class of TREC, a usual word."""
 _MAX_LEADING_CLASSES: Final = 100
-"""Different labels at the beginning of lines, at most."""
+"""Largest number of different labels at the beginning of lines."""
 _WESTERN_ENCODING: Final = "CP1252"
 _MAGIC_BYTES: Final[Mapping[bytes, str]] = {
     b"\x89PNG": "a picture",
@@ -63,15 +63,15 @@ _MAGIC_BYTES: Final[Mapping[bytes, str]] = {
 
 
 class FileShape(ABC):
-    """The form of a file.
+    """Base of the shapes that a file may have.
 
-    Abstract: its children say what is known of each.
+    Abstract: its subclasses hold what is known of each shape.
     """
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
 
 
 @dataclass(frozen=True)
@@ -79,27 +79,27 @@ class PlainLinesShape(FileShape):
     """Lines of text.
 
     Attributes:
-        lines: the first ones.
+        lines: the first lines.
     """
 
     lines: Sequence[str]
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return "lines of text"
 
 
 @dataclass(frozen=True)
 class TableShape(FileShape):
-    """A table.
+    """A table with delimited columns.
 
     Attributes:
         delimiter: what stands between columns.
         has_header: whether the first row names the columns.
-        columns: what they are like.
-        sample: the first rows behind the header.
-        declares_delimiter: whether the first line of the file says what stands between columns.
+        columns: profiles of the columns.
+        sample: the first rows after the header.
+        declares_delimiter: whether the first line of the file states the delimiter.
     """
 
     delimiter: str
@@ -110,19 +110,19 @@ class TableShape(FileShape):
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return f"a table of {len(self.columns)} columns"
 
 
 @dataclass(frozen=True)
 class JsonObjectsShape(FileShape):
-    """A JSON object on each line, or one list of them.
+    """A JSON object on each line, or one list of objects.
 
     Attributes:
-        columns: what fields of text, numbers and truth values are like.
+        columns: profiles of the fields of text, numbers and booleans.
         nested: names of the fields that hold lists or objects.
         sample: the first objects.
-        is_list: whether they are one list.
+        is_list: whether the objects are in one list.
     """
 
     columns: Sequence[ColumnProfile]
@@ -132,7 +132,7 @@ class JsonObjectsShape(FileShape):
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         names = ", ".join([*(column.name for column in self.columns), *sorted(self.nested)])
         return f"{'a list of JSON objects' if self.is_list else 'lines of JSON'} with {names}"
 
@@ -145,7 +145,7 @@ class JsonValueShape(FileShape):
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return "one JSON value; save what is to be learned from as JSONL, with an object on each line"
 
 
@@ -155,7 +155,7 @@ class WordLinesShape(FileShape):
 
     Attributes:
         is_conllu: whether it is CoNLL-U, which has ten columns and comments.
-        columns: what they are like.
+        columns: profiles of the columns.
     """
 
     is_conllu: bool
@@ -163,85 +163,85 @@ class WordLinesShape(FileShape):
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return f"words in {len(self.columns)} columns"
 
 
 @dataclass(frozen=True)
 class FolderShape(FileShape):
-    """A folder; `ending_counts` counts those of the names in it."""
+    """A folder; `ending_counts` counts the suffixes of the names in it."""
 
     ending_counts: Mapping[str, int]
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return "a folder; name the files in it, as in heedful new FOLDER/*"
 
 
 @dataclass(frozen=True)
 class BinaryShape(FileShape):
-    """No text; `kind` it is, in words."""
+    """A binary file; `kind` describes it in words."""
 
     kind: str
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return f"no text but {self.kind}"
 
 
 @dataclass(frozen=True)
 class TranslationFileShape(FileShape):
-    """A file of translators, of which each format knows its own.
+    """A translators' file; its own format defines how it is read.
 
     Attributes:
-        languages: that it says it has, where its format has more than two.
+        languages: the languages that the file names, if its format allows more than two.
     """
 
     languages: Sequence[str] = ()
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return f"translations in {', '.join(self.languages)}" if self.languages else "translations"
 
 
 @dataclass(frozen=True)
 class ParquetShape(FileShape):
-    """A table of Parquet; `texts` holds the first values of each column of text, by its name."""
+    """A Parquet table; `texts` holds the first values of each text column, by name."""
 
     texts: Mapping[str, Sequence[str]]
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the shape in words."""
         return f"a Parquet table with texts in {', '.join(self.texts) or 'no column'}"
 
 
 @dataclass(frozen=True)
 class FileSniff:
-    """A file as it looks at first sight."""
+    """A file and the shape detected from its beginning."""
 
     path: Path
     shape: FileShape
 
     @cached_property
     def name_info(self) -> FileNameInfo:
-        """What its name says."""
+        """Part and language in the name of the file."""
         return parse_file_name(self.path)
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the file in words."""
         return f"{self.shape.description}{f', for {self.name_info.part} by its name' if self.name_info.part else ''}"
 
 
 def sniff_file(path: Path) -> FileSniff:
-    """A file as it looks at first sight.
+    """Detect the shape of a file or folder.
 
     Raises:
-        DataError: there is none, or it holds text that is not UTF-8.
+        DataError: the file does not exist, is empty, or holds text that is not UTF-8.
     """
     if path.is_dir():
         endings: dict[str, int] = {}
@@ -269,24 +269,26 @@ def sniff_file(path: Path) -> FileSniff:
 
 
 def has_file_names(shape: FileShape, endings: Sequence[str]) -> bool:
-    """Whether a column of a table, or a field of JSON, has names of files that end so."""
+    """Return whether a column of a table, or a field of JSON, holds names of files with these endings."""
     if not isinstance(shape, TableShape | JsonObjectsShape):
         return False
     return any(_has_endings(column.value_counts, endings) for column in shape.columns)
 
 
 def _has_endings(values: Mapping[str, int], endings: Sequence[str]) -> bool:
+    """Return whether nearly all values have one of the endings."""
     names = [re.sub(r"#\d+$", "", value.lower()) for value in values if value]
     return bool(names) and sum(value.endswith(tuple(endings)) for value in names) > 0.9 * len(names)
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether a file is compressed by gzip, whatever its name says."""
+    """Return whether a file is compressed by gzip, whatever its name."""
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
 
 
 def _read_beginning(path: Path) -> bytes:
+    """Read the first bytes of a file, decompressed."""
     next(read_lines(path), None) if not path.exists() else None  # which has the words for a missing file
     try:
         return next(_read_blocks(path, 512), b"")
@@ -295,6 +297,7 @@ def _read_beginning(path: Path) -> bytes:
 
 
 def _read_blocks(path: Path, size: int) -> Iterator[bytes]:
+    """Read a file in blocks, decompressed."""
     try:
         with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
             while block := file.read(size):
@@ -304,7 +307,7 @@ def _read_blocks(path: Path, size: int) -> Iterator[bytes]:
 
 
 def require_utf8(path: Path) -> None:
-    """`DataError` where a file is not UTF-8: the first line at fault, how many others there are, and the remedy."""
+    """Raise `DataError` if a file is not UTF-8, with the first wrong line, the number of others, and a remedy."""
     wrong_lines: list[int] = []
     count, line_number, partial_line = 0, 1, b""
     for block in _read_blocks(path, _BLOCK_BYTES):
@@ -326,6 +329,7 @@ def require_utf8(path: Path) -> None:
 
 
 def _suggest_conversion(path: Path, encoding: str) -> str:
+    """Return a command that converts a file to UTF-8."""
     plain_name = path.name.removesuffix(".gz")
     command = (
         f"zcat {path.name} | iconv -f {encoding} -t UTF-8"
@@ -337,6 +341,7 @@ def _suggest_conversion(path: Path, encoding: str) -> str:
 
 
 def _is_utf8(data: bytes) -> bool:
+    """Return whether bytes are valid UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
@@ -345,6 +350,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _read_first_lines(path: Path) -> list[str]:
+    """Read the first lines, up to a limit of lines and characters."""
     lines, size = [], 0
     for line in islice(read_lines(path), _MAX_LINES):
         lines.append(line)
@@ -355,6 +361,7 @@ def _read_first_lines(path: Path) -> list[str]:
 
 
 def _detect_shape(path: Path, lines: Sequence[str]) -> FileShape:
+    """Detect the shape of a text file from its first lines."""
     suffix = get_suffix(path)
     first = next(line for line in lines if line.strip()).lstrip()
     if suffix in (".json", ".jsonl", ".ndjson") or first[0] in "{[":
@@ -373,6 +380,7 @@ def _detect_shape(path: Path, lines: Sequence[str]) -> FileShape:
 
 
 def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> FileShape | None:
+    """Detect JSON lines, a list of objects, or one value; return None if it is not JSON and need not be."""
     filled = [line for line in lines if line.strip() and not line.startswith("#")]
     objects = [value for value in (_parse_or_none(line) for line in filled) if isinstance(value, dict)]
     if len(objects) == len(filled) and (len(objects) > 1 or get_suffix(path) != ".json"):
@@ -398,12 +406,12 @@ def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> Fil
 
 
 def _read_without_comments(path: Path) -> str:
-    """All of a file, with empty lines for comments."""
+    """Read a whole file, with empty lines in place of comments."""
     return "\n".join("" if line.startswith("#") else line for line in read_lines(path))
 
 
 def read_json_objects(path: Path) -> Iterator[tuple[int, JsonRecord]]:
-    """The JSON objects of a file, on lines or in one list, each behind the number of the line where it begins."""
+    """Yield the JSON objects of a file, on lines or in one list, with the number of the line where each begins."""
     first = next((line for line in read_lines(path) if line.strip() and not line.startswith("#")), "")
     if not first.lstrip().startswith("["):
         yield from read_records(path)
@@ -425,6 +433,7 @@ def read_json_objects(path: Path) -> Iterator[tuple[int, JsonRecord]]:
 
 
 def _parse_or_none(line: str) -> object:
+    """Parse a line as JSON; return None if it is not valid."""
     try:
         value: object = parse_data(line)
     except ValueError:
@@ -433,6 +442,7 @@ def _parse_or_none(line: str) -> object:
 
 
 def _build_objects_shape(objects: Sequence[Mapping[str, object]], *, is_list: bool = False) -> JsonObjectsShape:
+    """Build the shape of a list of JSON objects."""
     names = list(dict.fromkeys(name for value in objects for name in value))
     nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in objects))
     flat = [name for name in names if name not in nested]
@@ -441,14 +451,14 @@ def _build_objects_shape(objects: Sequence[Mapping[str, object]], *, is_list: bo
 
 
 def format_value(value: object) -> str:
-    """A value of JSON as `JsonRecord.get_scalar` has it; nothing for null."""
+    """Format a JSON value as `JsonRecord.get_scalar` does; empty for null."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def read_table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table and the line on which each begins; only tabs are without quoting.
+    """Yield the rows of a table and the line where each begins; only tab-separated tables are without quoting.
 
     Raises:
         DataError: quotes do not match.
@@ -467,7 +477,7 @@ def read_table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]
 
 
 def _detect_delimited(path: Path) -> FileShape:
-    """A table whose columns are separated by whatever gives all rows equally many, and more than one."""
+    """Detect a table with the delimiter that gives most rows the same number of columns, more than one."""
     declared_delimiter = parse_separator_line(next(read_lines(path)))
     best_delimiter, best_score = declared_delimiter or ",", (0.0, 0)
     for delimiter in declared_delimiter or ",;\t|":
@@ -488,6 +498,7 @@ def _detect_delimited(path: Path) -> FileShape:
 def _build_table_shape(
     delimiter: str, rows: Sequence[Sequence[str]], *, declares_delimiter: bool = False
 ) -> TableShape:
+    """Build the shape of a table from its first rows."""
     is_header = delimiter != LABEL_FIRST and has_header(rows)
     width = max(map(len, rows[:1] if is_header else rows))
     names = [cell.strip() or str(number) for number, cell in enumerate(rows[0])] if is_header else []
@@ -497,10 +508,10 @@ def _build_table_shape(
 
 
 def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | None:
-    """Lines that begin with a label and a space: fastText's, whole numbers of which there are few, or classes of TREC.
+    """Detect lines that begin with a label and a space: fastText's, a few different integers, or classes of TREC.
 
     Raises:
-        DataError: lines have several labels of fastText.
+        DataError: a line has several labels of fastText.
     """
     filled = [(line_number, line) for line_number, line in enumerate(lines, 1) if line.strip()]
     labels = [len(_FASTTEXT_LABEL.findall(line)) for _, line in filled]
@@ -510,7 +521,8 @@ def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | Non
         )
         if wrong_line is not None:
             raise DataError(
-                f"{path}:{wrong_line}: has several labels (__label__...), and one class of each text is learned; keep one "
+                f"{path}:{wrong_line}: has several labels (__label__...), and one class of each text is learned; keep "
+                "one "
                 "label a line, or write a file for each label"
             )
     elif not _has_leading_classes([line for _, line in filled]):
@@ -519,7 +531,7 @@ def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | Non
 
 
 def _has_leading_classes(lines: Sequence[str]) -> bool:
-    """Whether each line begins with one of few classes, and words stand behind it."""
+    """Return whether each line begins with one of a few classes, followed by words."""
     rows = [line.split(maxsplit=1) for line in lines]
     if any("\t" in line for line in lines) or not all(len(row) == 2 for row in rows):
         return False
@@ -536,7 +548,7 @@ def _has_leading_classes(lines: Sequence[str]) -> bool:
 
 
 def _split_label_and_text(line: str) -> list[str]:
-    """The columns of a line that has its label before its text, or fastText's anywhere."""
+    """Split a line into its label and its text; fastText's label may stand anywhere."""
     match = _FASTTEXT_LABEL.search(line)
     if match is None:
         return line.split(maxsplit=1)
@@ -544,6 +556,7 @@ def _split_label_and_text(line: str) -> list[str]:
 
 
 def _detect_tsv(lines: Sequence[str], *, has_tsv_suffix: bool) -> TableShape | None:
+    """Detect a tab-separated table; return None if it is not one."""
     declares_delimiter = parse_separator_line(lines[0]) is not None
     rows = [line.split("\t") for line in lines[declares_delimiter:] if line.strip()]
     if not rows:
@@ -556,7 +569,7 @@ def _detect_tsv(lines: Sequence[str], *, has_tsv_suffix: bool) -> TableShape | N
 
 
 def _detect_word_lines(suffix: str, lines: Sequence[str]) -> WordLinesShape | None:
-    """A sentence is a block of lines; where most blocks are single lines they are no words."""
+    """Detect a word on each line; return None if the blocks between empty lines are mostly single lines."""
     comments = suffix == ".conllu" or lines[0].startswith("# ")
     content_lines = [line for line in lines if not (comments and line.startswith("#"))]
     rows = [line.split("\t") if "\t" in line else line.split() for line in content_lines if line.strip()]
@@ -580,5 +593,6 @@ def _detect_word_lines(suffix: str, lines: Sequence[str]) -> WordLinesShape | No
 
 
 def _is_conllu(lines: Sequence[str]) -> bool:
+    """Return whether all lines have the ten columns of CoNLL-U."""
     rows = [line.split("\t") for line in lines if line.strip()]
     return all(len(row) == 10 and re.fullmatch(r"[\d.-]+", row[0]) is not None for row in rows)

@@ -1,4 +1,4 @@
-"""Parts of a data set that has none: written beside each other, so that no text stands in two of them."""
+"""Split a dataset without validation or test part into parts, so that no text is in two of them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from heedful.data.detect.sniff import is_gzipped
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """Which files are to be written.
+    """The files that a split writes.
 
     Attributes:
-        new_parts: the parts that are taken out of the data for training.
-        writers: what writes each part, those that stay as they are left out.
+        new_parts: the parts that are split off from training.
+        writers: the writer of each part; parts whose files stay as they are have none.
     """
 
     new_parts: Sequence[DatasetPart]
@@ -29,11 +29,11 @@ class SplitPlan:
 
     @property
     def paths(self) -> list[Path]:
-        """All files that are to be written."""
+        """All files that are written."""
         return [path for writer in self.writers.values() for path in writer.paths]
 
     def get_files(self, dataset: DetectedDataset) -> dict[DatasetPart, Sequence[Path]]:
-        """The files of each part, once it is carried out."""
+        """Return the files of each part after the split."""
         files = {
             part: self.writers[part].paths if part in self.writers else dataset.files.get(part, ()) for part in PARTS
         }
@@ -41,7 +41,7 @@ class SplitPlan:
 
 
 def build_default_plan(dataset: DetectedDataset, folder: Path) -> SplitPlan:
-    """What is to be done: validation is split off where there is none, and test too where there is neither."""
+    """Plan to split off validation if it is missing, and also test if both are missing."""
     missing: list[DatasetPart] = [] if "validation" in dataset.files else ["validation"]
     if missing and "test" not in dataset.files:
         missing.append("test")
@@ -49,7 +49,7 @@ def build_default_plan(dataset: DetectedDataset, folder: Path) -> SplitPlan:
 
 
 def build_plan(dataset: DetectedDataset, folder: Path, missing: Sequence[DatasetPart]) -> SplitPlan:
-    """The files that are to be written where these parts are split off."""
+    """Plan to split off the parts in `missing`."""
     written_parts = list(PARTS) if dataset.conversion_reason else ["train", *missing] if missing else []
     present = {*dataset.files, *missing}
     savers = {
@@ -68,7 +68,9 @@ def compute_split(
     splitter: DatasetSplitter,
     sizes: Mapping[DatasetPart, int] = MappingProxyType({}),
 ) -> DatasetSplit | None:
-    """Which texts are split off, None where none are; `DataError` where there are too few different ones."""
+    """Choose the texts that are split off; return None if none are; raise `DataError` if there are too few
+    different texts.
+    """
     return splitter.split([sizes.get(part) for part in plan.new_parts], noun=dataset.noun) if plan.new_parts else None
 
 
@@ -80,14 +82,14 @@ def write_parts(
     *,
     sizes: Mapping[DatasetPart, int] = MappingProxyType({}),
 ) -> dict[DatasetPart, int]:
-    """Writes the files, and says how many examples each part has then.
+    """Write the files of a plan, and return the number of examples of each part.
 
     Args:
-        plan: which files.
+        plan: the files to write.
         dataset: the data.
-        splitter: which has seen the examples for training.
-        counts: examples of each part so far.
-        sizes: of parts that are split off, where they are not left to chance.
+        splitter: has seen the training examples.
+        counts: number of examples of each part so far.
+        sizes: sizes of the parts that are split off, if they are not the default.
 
     Raises:
         DataError: there are too few different texts to split.

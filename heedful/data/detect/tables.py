@@ -1,4 +1,4 @@
-"""Tables and lines of JSON, whose rows are read by the names of columns."""
+"""Tables and JSON lines whose rows are read by column names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DELIMITER_NAMES: Final[Mapping[str, str]] = {
 
 
 class TableRow(NamedTuple):
-    """Some values of a row: where it begins, and all of it as it stands in its file."""
+    """Selected values of a row, the line where it begins, and the whole row as it is written."""
 
     values: tuple[str, ...]
     line: int
@@ -45,13 +45,13 @@ class TableRow(NamedTuple):
 @final
 @dataclass(frozen=True)
 class DataTable:
-    """A table or lines of JSON.
+    """A table or a file of JSON objects.
 
     Attributes:
         path: the file.
-        shape: what was seen of it.
-        language_pair: the languages that its name tells.
-        exclusion_note: what is to be said of a file that does not belong to it; perhaps empty.
+        shape: the detected shape of the file.
+        language_pair: the languages in the file's name.
+        exclusion_note: message about files that are left out because of other columns; may be empty.
     """
 
     path: Path
@@ -61,27 +61,27 @@ class DataTable:
 
     @property
     def columns(self) -> Sequence[ColumnProfile]:
-        """What they are like."""
+        """Profiles of the columns."""
         return self.shape.columns
 
     @property
     def is_json(self) -> bool:
-        """Whether they are fields of JSON."""
+        """Whether the columns are fields of JSON objects."""
         return isinstance(self.shape, JsonObjectsShape)
 
     @property
     def is_list(self) -> bool:
-        """Whether these are those of one list."""
+        """Whether the JSON objects are in one list."""
         return isinstance(self.shape, JsonObjectsShape) and self.shape.is_list
 
     @property
     def delimiter(self) -> str:
-        """What stands between columns; nothing in JSON."""
+        """What stands between columns; empty for JSON."""
         return self.shape.delimiter if isinstance(self.shape, TableShape) else ""
 
     @property
     def declares_delimiter(self) -> bool:
-        """Whether the first line of the file says what stands between columns."""
+        """Whether the first line of the file states the delimiter."""
         return isinstance(self.shape, TableShape) and self.shape.declares_delimiter
 
     @property
@@ -91,7 +91,7 @@ class DataTable:
 
     @property
     def description(self) -> str:
-        """What it is, in words."""
+        """Description of the table in words."""
         names = [column.name for column in self.columns]
         if self.is_json:
             container = "a list of JSON objects" if self.is_list else "a JSON object on each line"
@@ -103,14 +103,14 @@ class DataTable:
         return f"{len(names)} columns between {delimiter_name}, {header_text}"
 
     def format_column(self, name: str) -> str:
-        """A column in words."""
+        """Return the name of a column for messages."""
         return f"{'field' if self.is_json else 'column'} {name}"
 
     def find_column(self, name: str, *, option: str = "--columns") -> ColumnProfile:
-        """A column by its name or number, as an option says it.
+        """Return the column with a name or an index, as given by an option.
 
         Raises:
-            RecipeError: there is none.
+            RecipeError: there is no such column.
         """
         for column in self.columns:
             if column.name == name or (name.isdecimal() and column.index == int(name) and not self.is_json):
@@ -121,21 +121,21 @@ class DataTable:
         raise RecipeError(f"{option}: {self.path} has no {self.format_column(repr(name))}; {remedy}")
 
     def get_column_index(self, name: str) -> int:
-        """Where a column stands, counted from 0."""
+        """Return the index of a column, from 0."""
         return self.find_column(name).index
 
     def get_sample_values(self, name: str) -> list[str]:
-        """The first values of a column."""
+        """Return the first values of a column."""
         if isinstance(self.shape, JsonObjectsShape):
             return [format_value(row.get(name)) for row in self.shape.sample]
         index = self.get_column_index(name)
         return [row[index] for row in self.shape.sample if index < len(row)]
 
     def read_rows(self, names: Sequence[str]) -> Iterator[TableRow]:
-        """All rows, with the values of some columns.
+        """Read all rows, with the values of the named columns.
 
         Raises:
-            DataError: a row has too few columns, or a value that is no text, number or truth value.
+            DataError: a row has too few columns, or a value is not a text, number or boolean.
         """
         if self.is_json:
             for index, record in read_json_objects(self.path):
@@ -157,7 +157,7 @@ class DataTable:
             yield TableRow(tuple(cells[index] for index in indices), line, raw)
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool, with_header: bool = True) -> PartWriter:
-        """What writes such rows; `with_header` where a header is to stand above them again."""
+        """Build a writer of rows of this table; `with_header` writes the header again."""
         suffix = ".gz" * compress
         names = [column.name for column in self.columns] if self.has_header and with_header else None
         if self.is_json:
@@ -168,9 +168,9 @@ class DataTable:
 
 
 def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | None:
-    """The table of each part; None where files are none, or several belong to one part.
+    """Return the table of each part; None if some files are not tables, or several belong to one part.
 
-    Files whose columns are others than those for training are left out, which the first table says.
+    Files whose columns differ from those of training are left out; the first table has a note about them.
     """
     parts = group_by_part(files)
     if any(
@@ -196,7 +196,7 @@ def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | 
 
 
 def _has_same_columns(first: TableShape | JsonObjectsShape, second: object) -> bool:
-    """Whether two files have the same columns."""
+    """Return whether two files have the same columns."""
     if isinstance(first, JsonObjectsShape):
         return isinstance(second, JsonObjectsShape) and bool(
             _get_column_names(first) & _get_column_names(second) or first.nested & second.nested
@@ -215,4 +215,5 @@ def _has_same_columns(first: TableShape | JsonObjectsShape, second: object) -> b
 
 
 def _get_column_names(shape: TableShape | JsonObjectsShape) -> set[str]:
+    """Return the names of the columns."""
     return {column.name for column in shape.columns}

@@ -1,4 +1,4 @@
-"""Words with tags: columns with empty lines between sentences, and CoNLL-U."""
+"""Detect words with tags: columns with empty lines between sentences, and CoNLL-U."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _UPOS_COLUMN: Final = 3
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedTaggedWords(DetectedDataset):
-    """A word on each line, with its tag in another column.
+    """A dataset with a word on each line and its tag in another column.
 
     Attributes:
         is_conllu: whether it is CoNLL-U.
         word_column: column of the words.
-        tag_column: column of their tags.
+        tag_column: column of the tags.
     """
 
     noun: str = "sentences"
@@ -47,18 +47,18 @@ class DetectedTaggedWords(DetectedDataset):
 
     @property
     def format_description(self) -> str:
-        """The format."""
+        """Description of the format."""
         return "CoNLL-U" if self.is_conllu else "a word on each line, with empty lines between sentences"
 
     @property
     def learning_description(self) -> str:
-        """Which column is what."""
+        """Description of the word column and the tag column."""
         if self.is_conllu:
             return "a word gets its part of speech (upos)"
         return f"a word (column {self.word_column}) gets the tag in column {self.tag_column}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Sentence by sentence, with comments above them."""
+        """Read one example for each sentence, with the comments above it."""
         path = self.get_first_file(part)
         reader: TaggedReader = (
             ConlluReader(path)
@@ -77,7 +77,7 @@ class DetectedTaggedWords(DetectedDataset):
                 )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Its columns, where they are not the first two."""
+        """Return the path, and the columns if they are not the first two."""
         has_conllu_suffix = get_suffix(Path(files[0])) == ".conllu"
         kind = {} if self.is_conllu == has_conllu_suffix else {"kind": "conllu" if self.is_conllu else "columns"}
         column_entries = (
@@ -88,11 +88,11 @@ class DetectedTaggedWords(DetectedDataset):
         return {"path": files[0], **kind, **column_entries}
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """The lines as they are."""
+        """Build a writer of unchanged lines."""
         return LinePartWriter(folder / f"{part}.{'conllu' if self.is_conllu else 'txt'}{'.gz' * compress}")
 
     def build_checks(self) -> Sequence[DataCheck]:
-        """Those of tagged words."""
+        """Return the checks for tagged words."""
         return [
             LabelDistributionCheck("words", label_nouns=("tag", "tags"), balanced=False),
             LeakageCheck(),
@@ -108,7 +108,7 @@ class DetectedTaggedWords(DetectedDataset):
 
 
 def _read_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines between empty ones, and the number of the first."""
+    """Yield the number of the first line and the lines of each block between empty lines."""
     lines: list[str] = []
     line_number = 0
     for line_number, line in enumerate(read_lines(path), 1):
@@ -124,19 +124,22 @@ def _read_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
 @final
 @dataclass(frozen=True)
 class TaggedWordsFormat(DataFormat):
-    """A word and its tag on each line."""
+    """Format of a word and its tag on each line."""
 
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """The tag in the last column with few values; less certain where several columns may be."""
+        """Detect the tag in the last column with few values; the confidence is lower if several columns may hold
+        tags.
+        """
         if not all(isinstance(file.shape, WordLinesShape) for file in files):
             return
         parts = group_by_part(files)
         conflicting_files = next((part_files for part_files in parts.values() if len(part_files) > 1), None)
         if conflicting_files is not None:
             raise DataError(
-                f"{conflicting_files[0].path} and {conflicting_files[1].path} are for the same part by their names; name one file for each "
+                f"{conflicting_files[0].path} and {conflicting_files[1].path} are for the same part by their names; "
+                "name one file for each "
                 "part, or join them"
             )
         train = parts.get("train") or next(iter(parts.values()))
@@ -158,7 +161,7 @@ class TaggedWordsFormat(DataFormat):
 
 
 def _select_columns(columns: Sequence[ColumnProfile], names: Sequence[str]) -> tuple[int, int, list[int]]:
-    """The columns of words and of tags, and others that may be tags."""
+    """Return the columns of words and tags, and other columns that may hold tags."""
     if names:
         numbers = [int(name) for name in names if name.isdecimal() and int(name) < len(columns)]
         if len(numbers) != len(names) or len(set(numbers)) != 2:

@@ -1,4 +1,4 @@
-"""Files of translators that translations can be learned from: TMX, PO, XLIFF."""
+"""Detect translators' files as parallel text: TMX, PO, XLIFF."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from heedful.errors import DataError
 from heedful.localisation.files import read_document
 
 _NUM_SAMPLE_PAIRS: Final = 1000
-"""Pairs by which languages are guessed."""
+"""Number of pairs from which languages are guessed."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class DetectedTranslationFile(DetectedParallelText):
-    """One file for each part; parts that are split off become lines of JSON.
+    """Parallel text in one translators' file for each part; parts that are split off become JSON lines.
 
     Attributes:
-        language_pair: of a TMX, the language that is read and the one that is written.
-        is_reversed: whether translations are read as sources, of a file that has one direction of its own.
+        language_pair: of a TMX, the source and the target language.
+        is_reversed: whether source and target are swapped, for a file with a direction of its own.
     """
 
     language_pair: tuple[str, str] | None = None
@@ -37,21 +37,23 @@ class DetectedTranslationFile(DetectedParallelText):
 
     @property
     def direction(self) -> tuple[str, str] | None:
-        """As a TMX itself calls its languages, and as tags where another file says them."""
+        """Tags of the source and the target language: as the TMX names them, or else as the file states or its
+        texts suggest.
+        """
         return self.language_pair or super().direction
 
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
-        """A file, and what of it."""
+        """Return the file and the side."""
         return [f"{self.get_first_file(part)} ({side})" for side in self.language_pair or ("source", "target")]
 
     @property
     def format_description(self) -> str:
-        """The format, by its name."""
+        """Description of the format."""
         return f"translations in a file of {self.get_first_file(self.present_parts[0]).name.split('.', 1)[-1].upper()}"
 
     @property
     def learning_description(self) -> str:
-        """What becomes what."""
+        """Description of source and target."""
         language_names = [str(language) if language else "" for language in self.languages] or ["", ""]
         source, target = self.language_pair or (
             language_names[0] or "the source",
@@ -60,20 +62,20 @@ class DetectedTranslationFile(DetectedParallelText):
         return f"{source} becomes {target}, where that is finished"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Pair by pair."""
+        """Read one example for each confirmed translation."""
         for pair in ConfirmedTranslations(self.get_first_file(part), **self._language_options):
             line = int(pair.location.rpartition(":")[2])
             source, target = (pair.target, pair.source) if self.is_reversed else (pair.source, pair.target)
             yield DatasetExample((source, target), (), line, {"source": source, "target": target}, (source,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """The file, and what it needs to be read."""
+        """Return the path and the languages."""
         if files[0].removesuffix(".gz").endswith(".jsonl"):
             return {"path": files[0], "source_field": "source", "target_field": "target"}
         return {"path": files[0], **self._language_options}
 
     def swap_sides(self) -> Self:
-        """From the other language; a file with one direction of its own is written anew."""
+        """Return the dataset with the languages swapped; a file with a direction of its own must then be converted."""
         languages = self.languages[::-1]
         if self.language_pair is not None:
             return replace(self, language_pair=self.language_pair[::-1], languages=languages)
@@ -81,11 +83,12 @@ class DetectedTranslationFile(DetectedParallelText):
         return replace(self, is_reversed=not self.is_reversed, languages=languages, conversion_reason=conversion_reason)
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Lines of JSON."""
+        """Build a writer of JSON lines."""
         return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
 
     @property
     def _language_options(self) -> Mapping[str, str]:
+        """The languages of a TMX as keyword arguments of its reader."""
         return (
             {}
             if self.language_pair is None
@@ -96,12 +99,12 @@ class DetectedTranslationFile(DetectedParallelText):
 @final
 @dataclass(frozen=True)
 class TranslationFileFormat(DataFormat):
-    """Files that pair texts by themselves, one for each part."""
+    """Format of translators' files, one for each part."""
 
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """All of one kind; the languages of a TMX are its two, or those that are named as columns."""
+        """Detect files of one kind; the languages of a TMX are its two, or those named as columns."""
         parts = group_by_part(files)
         shapes = [file.shape for file in files if isinstance(file.shape, TranslationFileShape)]
         if len(shapes) < len(files) or any(len(part_files) > 1 for part_files in parts.values()):
@@ -123,7 +126,7 @@ class TranslationFileFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """How to say which of many languages are meant."""
+        """Return how to select two of several languages."""
         shapes = {file.path: file.shape for file in files if isinstance(file.shape, TranslationFileShape)}
         multilingual_file = next(((path, shape) for path, shape in shapes.items() if len(shape.languages) > 2), None)
         if multilingual_file is None:
@@ -134,7 +137,9 @@ class TranslationFileFormat(DataFormat):
 
 
 def _detect_languages(path: Path) -> Sequence[LanguageInfo]:
-    """Those of a PO or XLIFF file, as it says them or as its texts look; none where both cannot be told."""
+    """Return the languages of a PO or XLIFF file, as stated in the file or guessed from its texts; empty if one is
+    unknown.
+    """
     try:
         stated = read_document(path).languages
         pairs = list(islice(ConfirmedTranslations(path), _NUM_SAMPLE_PAIRS))
@@ -146,7 +151,7 @@ def _detect_languages(path: Path) -> Sequence[LanguageInfo]:
 
 
 def _choose_languages(languages: Sequence[str], columns: Sequence[str]) -> tuple[str, str] | None:
-    """The languages of a memory, English first unless somebody says otherwise."""
+    """Return the two languages of a TMX, English first unless columns are named; None if there are not exactly two."""
     if columns:
         return columns[0], columns[1]
     if len(languages) != 2:

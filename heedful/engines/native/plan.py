@@ -1,4 +1,4 @@
-"""A stack of modules as native code reads it: addresses of what is packed, and why some stacks have none."""
+"""Description of a Transformer stack for native code: addresses of packed weights; and which stacks are supported."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from heedful.engines.native.product import NativeProduct
 from heedful.native import data_pointer
 
 _INITIAL_POSITIONS: Final = 256
-"""Positions that are computed at first."""
+"""Number of positions that are computed at first."""
 
 
 def is_supported(stack: TransformerStack) -> bool:
-    """Whether native code knows all that a stack is made of."""
+    """Return whether native code supports all parts of a stack."""
     layers = list(_iter_layers(stack))
     return bool(
         layers
@@ -40,10 +40,12 @@ def is_supported(stack: TransformerStack) -> bool:
 
 
 def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
+    """Yield the layers of a stack."""
     return (layer for layer in stack.layers if isinstance(layer, TransformerLayer))
 
 
 def _is_supported_layer(layer: TransformerLayer) -> bool:
+    """Return whether native code supports a layer."""
     return (
         _is_supported_attention(layer.attention, (NoPosition, RotaryPosition))
         and all(
@@ -55,6 +57,7 @@ def _is_supported_layer(layer: TransformerLayer) -> bool:
 
 
 def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple[type, ...]) -> bool:
+    """Return whether native code supports an attention with one of these position encodings."""
     return (
         type(attention) is MultiHeadAttention
         and type(attention.aggregation) in (ProjectionAggregation, ConcatAggregation)
@@ -65,10 +68,12 @@ def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple
 
 
 def _is_supported_norm(norm: object) -> bool:
+    """Return whether native code supports a norm."""
     return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
 
 
 def _is_supported_residual(residual: ResidualConnection) -> bool:
+    """Return whether native code supports a residual connection."""
     return isinstance(residual, PostNorm | PreNorm) and residual.behind is None and _is_supported_norm(residual.norm)
 
 
@@ -76,11 +81,11 @@ _ACTIVATIONS: Final = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}
 
 
 class NativePlan:
-    """Where native code finds what a stack is made of; the stack has to live as long, and its weights stay.
+    """The structures of a stack that native code reads; the stack must stay alive, with unchanged weights.
 
     Args:
-        library: of native code.
-        stack: one that is `is_supported`, in single precision.
+        library: the native library.
+        stack: a stack that `is_supported`, in single precision.
     """
 
     def __init__(self, library: Any, stack: TransformerStack) -> None:
@@ -96,10 +101,10 @@ class NativePlan:
         self.extend_positions(_INITIAL_POSITIONS)
 
     def extend_positions(self, num_positions: int) -> None:
-        """Computes what belongs to positions, so many at least.
+        """Compute the position tables for at least this many positions.
 
         Raises:
-            IndexError: there are fewer.
+            IndexError: the model has fewer positions.
         """
         position, size = self._stack.embedding.position, max(num_positions, 2 * int(self.stack.positions))
         if isinstance(position, LearnedPosition):
@@ -116,18 +121,18 @@ class NativePlan:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a last position."""
+        """Whether the number of positions is limited."""
         return isinstance(self._stack.embedding.position, LearnedPosition)
 
     def describe_output(self, linear: nn.Linear) -> Any:
-        """The map behind the stack, described once."""
+        """Return the native description of the output layer; built once."""
         if id(linear) not in self._outputs:
             self._references.append(linear)
             self._outputs[id(linear)] = self._build_linear(linear)
         return self._outputs[id(linear)]
 
     def project_memory(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
-        """The keys and values that a layer makes of a memory, [..., 2 width]."""
+        """Write the keys and values of a memory for a layer to `out`, [..., 2 width]."""
         owner = self._stack.layers[layer]
         assert isinstance(owner, TransformerLayer)
         linear = self._cross_attentions[layer][owner.memory_names.index(name)].key_value
@@ -136,6 +141,7 @@ class NativePlan:
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
 
     def _build_stack(self) -> Any:
+        """Build the native description of the stack."""
         native, stack, embedding = self.library, self._stack, self._stack.embedding
         layers = list(_iter_layers(stack))
         self._cross_attentions = [
@@ -166,6 +172,7 @@ class NativePlan:
         )
 
     def _build_layer(self, layer: TransformerLayer, cross_attentions: Any) -> Any:
+        """Build the native description of a layer."""
         return self.library.Layer(
             own=self._build_attention(layer.attention, layer.around_attention),
             across=cross_attentions,
@@ -175,6 +182,7 @@ class NativePlan:
         )
 
     def _build_attention(self, attention: MultiHeadAttention, residual: ResidualConnection) -> Any:
+        """Build the native description of an attention."""
         aggregation = attention.aggregation
         return self.library.Attention(
             query=self._build_linear(attention.query),
@@ -186,6 +194,7 @@ class NativePlan:
         )
 
     def _build_linear(self, linear: nn.Linear) -> Any:
+        """Build the native description of a linear map."""
         if isinstance(linear, Int8Linear) and isinstance(linear.product, NativeProduct):
             packed = linear.product.packed
         else:
@@ -195,12 +204,14 @@ class NativePlan:
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 
     def _build_norm(self, norm: nn.Module | None) -> Any:
+        """Build the native description of a norm."""
         if norm is None:
             return self.library.Norm()
         assert isinstance(norm, nn.LayerNorm)
         return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
 
     def _build_table(self, table: nn.Embedding | None) -> Any:
+        """Build the native description of an embedding table."""
         if table is None:
             return self.library.Table()
         if isinstance(table, Int8Embedding):
@@ -209,6 +220,7 @@ class NativePlan:
         return self.library.Table(None, None, self._address_of(table.weight), table.num_embeddings)
 
     def _address_of(self, x: Tensor | None) -> int | None:
+        """Return the address of a tensor, which is kept alive."""
         if x is None:
             return None
         assert x.dtype == torch.float32, f"native code computes in single precision, and not in {x.dtype}"
@@ -216,6 +228,7 @@ class NativePlan:
         return data_pointer(self._references[-1])
 
     def _build_array(self, item_type: Any, items: Iterable[Any]) -> Any:
+        """Build a native array of these items."""
         item_list = list(items)
         self._references.append((item_type * len(item_list))(*item_list))
         return self._references[-1]
@@ -224,17 +237,19 @@ class NativePlan:
 def _list_cross_attentions(
     layer: TransformerLayer,
 ) -> tuple[Sequence[MultiHeadAttention], Sequence[ResidualConnection]]:
-    """The attentions to memories, and what is around them."""
+    """Return the attentions to memories and their residual connections."""
     pairs = [layer.get_cross_attention(name) for name in layer.memory_names]
     return [attention for attention, _ in pairs], [residual for _, residual in pairs]
 
 
 def _get_norm(residual: ResidualConnection) -> nn.Module:
+    """Return the norm of a residual connection."""
     assert isinstance(residual, PostNorm | PreNorm)
     return residual.norm
 
 
 def _get_context(stack: TransformerStack) -> tuple[int, int]:
+    """Return how many tokens to the left and to the right a token sees; -1 for all."""
     if isinstance(stack.visibility, SlidingWindow):
         return stack.visibility.before, stack.visibility.after
     return -1, 0 if stack.visibility is causal else -1

@@ -1,4 +1,4 @@
-"""Products of vectors with a matrix of bytes in native code."""
+"""Int8 matrix products in native code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from heedful.native import data_pointer, load_library
 
 
 class NativeProduct(Int8Product):
-    """x W' + b, where rounding, product and sum are one call; x has 127 steps on every processor.
+    """Product x W' + b in one native call; inputs have 127 levels on every processor.
 
     Args:
-        rows: of W, whole numbers from -127 to 127.
-        scale: of each row.
+        rows: of W, integers from -127 to 127.
+        scale: scale of each row.
     """
 
     min_elements: ClassVar[int] = 0
@@ -33,7 +33,7 @@ class NativeProduct(Int8Product):
         self._height = len(rows)
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
-        """One vector for each."""
+        """Return one vector for each input vector."""
         if x.dtype != torch.float32:
             return super().__call__(x, bias)
         x = x.contiguous()

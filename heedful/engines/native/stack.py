@@ -1,4 +1,4 @@
-"""A stack of attention and feed-forward layers whose chunks go through native code in one call."""
+"""A Transformer stack whose chunks are computed by native code in one call."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from heedful.tensors import FeatureBatch, Memories, Memory, MultiStepLimits, Mul
 
 
 class NativeStack(TransformerStack):
-    """The same stack, made of the same modules. They compute where somebody looks inside or asks for a gradient, and
-    native code everywhere else.
+    """A stack with the same modules, computed by native code unless hooks or gradients are needed.
 
     Args:
-        stack: whose modules these are.
+        stack: the stack whose modules are used.
     """
 
     def __init__(self, stack: TransformerStack) -> None:
@@ -39,7 +38,7 @@ class NativeStack(TransformerStack):
         return {**self.__dict__, "_plan": None}
 
     def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
-        """The state before the first token."""
+        """Return the state before the first token."""
         if torch.is_grad_enabled() or self._has_hooks():
             return super().init_state(memory)
         names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
@@ -49,7 +48,7 @@ class NativeStack(TransformerStack):
     def forward(  # type: ignore[override]
         self, tokens: Tokens | FeatureBatch, state: StackState | NativeState
     ) -> tuple[Float[Tensor, "B T d_model"], StackState | NativeState]:
-        """Hidden vectors of the tokens and the state after them; zeros where there is no token."""
+        """Return the hidden vectors of the tokens and the state after them; zeros where there is no token."""
         if isinstance(state, StackState):
             return super().forward(tokens, state)
         if torch.is_grad_enabled() or has_weight_hooks():
@@ -59,9 +58,11 @@ class NativeStack(TransformerStack):
         return self._run_native(tokens, state)
 
     def _has_hooks(self) -> bool:
+        """Return whether hooks observe the stack."""
         return has_weight_hooks() or any(module._forward_hooks for module in self._submodules)
 
     def _get_plan(self) -> NativePlan:
+        """Return the native plan; built once."""
         if self._plan is None:
             native = load_library()
             assert native is not None
@@ -69,6 +70,7 @@ class NativeStack(TransformerStack):
         return self._plan
 
     def _project_memory(self, name: str, memory: Memory) -> CrossMemory:
+        """Project a memory for all layers."""
         plan = self._get_plan()
         rows, slots = memory.positions.shape
         numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.width)
@@ -83,7 +85,7 @@ class NativeStack(TransformerStack):
     def decode_greedy(  # type: ignore[override]
         self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, StackState | NativeState] | None:
-        """Several steps of greedy search in one call."""
+        """Run several steps of greedy search in one call."""
         if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None
         plan = self._get_plan()
@@ -92,18 +94,19 @@ class NativeStack(TransformerStack):
         return None if output_tokens is None else (output_tokens, call.build_state(len(output_tokens.ids)))
 
     def _run_native(self, tokens: Tokens | FeatureBatch, state: NativeState) -> tuple[Tensor, NativeState]:
+        """Compute a chunk in native code."""
         call = _NativeCall(self._get_plan(), tokens, state)
         return call.forward(), call.build_state()
 
 
 class _NativeCall:
-    """What native code is given: tokens, where their keys and values go, and memories; and the state that comes of it.
+    """Arguments of a native call: tokens, storage of their keys and values, and memories; it also builds the new state.
 
     Args:
         plan: of the stack.
-        tokens: read first.
-        build_state: before them.
-        steps: tokens that will be read of each row, where these are not known beforehand.
+        tokens: tokens to read first.
+        state: state before them.
+        steps: number of tokens to read of each row, if these are not known beforehand.
     """
 
     def __init__(
@@ -130,7 +133,7 @@ class _NativeCall:
         )
 
     def forward(self) -> Float[Tensor, "B T d_model"]:
-        """Hidden vectors."""
+        """Compute the hidden vectors."""
         plan, hidden = self._plan, torch.empty(*self._positions.shape, self._plan.width)
         inputs, outputs = (
             (plan.stack, self._chunk, self._cache, self._memories),
@@ -141,7 +144,7 @@ class _NativeCall:
         return hidden
 
     def generate(self, output: Any, limits: MultiStepLimits) -> MultiStepOutput | None:
-        """The tokens that are picked; None where they may come to positions that there are not."""
+        """Generate tokens greedily; None if they may exceed the number of positions."""
         plan, native = self._plan, self._plan.library
         rows, steps, forbidden = len(limits.done), limits.max_steps, limits.suppressed_ids.contiguous()
         old_rows = [tensor.contiguous() for tensor in (limits.positions, limits.lengths, limits.done)]
@@ -160,7 +163,7 @@ class _NativeCall:
         return MultiStepOutput(ids[:num_steps], values[:num_steps], positions[:num_steps], new_rows[2], failed)
 
     def build_state(self, steps: int | None = None) -> NativeState:
-        """Behind the tokens that were given, or behind so many steps."""
+        """Return the state after the given tokens, or after this many steps."""
         old_state, (rows, length) = self._old_state, self._positions.shape
         if self._plan.is_bidirectional:
             return NativeState(old_state.memories, is_closed=True)
@@ -169,14 +172,15 @@ class _NativeCall:
         return NativeState(old_state.memories, self._pages, table, self._first_column)
 
     def _is_done(self, status: int) -> bool:
+        """Return whether the call finished; raise `IndexError` for an unknown token id."""
         if status == self._plan.library.NO_SUCH_ENTRY:
             raise IndexError("a token has a number that the embedding does not know")
         return bool(status == self._plan.library.DONE)
 
 
 def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:
-    """Where keys and values of the newest tokens go, and from which column on keys were read; those of a text that is
-    read at once serve their layer alone.
+    """Return pages with room for the newest tokens, and the column of the first key; a text read at once reuses one
+    layer.
     """
     pages = state.pages
     if pages is None:
@@ -185,14 +189,14 @@ def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_token
 
 
 def _input_tensors(tokens: Tokens | FeatureBatch) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Ids, segments and vectors, as far as there are any."""
+    """Return ids, segments and vectors, as far as they exist."""
     if isinstance(tokens, FeatureBatch):
         return None, None, tokens.vectors.contiguous()
     return tokens.ids.contiguous(), None if tokens.segments is None else tokens.segments.contiguous(), None
 
 
 def replace_with_native(model: nn.Module) -> int:
-    """Puts native stacks in the place of those that native code knows, in place; returns how many."""
+    """Replace all supported stacks of a model by native ones, in place; return their number."""
     count = 0
     for name, module in list(model.named_modules()):
         if type(module) is TransformerStack and is_supported(module):

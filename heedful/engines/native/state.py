@@ -1,4 +1,4 @@
-"""What a stack in native code remembers: keys and values that stay where they were written, and where that is."""
+"""Decoding state of a native stack: keys and values stay where they were written, and a table says where."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from heedful.blocks.state import LayerState, StackState
 from heedful.tensors import RowSelection, pad_and_concat
 
 _SPARE_ROWS: Final = 16
-"""Rows that new pages have room for at least, besides those that they hold."""
+"""Minimum number of spare rows in new pages."""
 _GROWTH_FACTOR: Final = 4
-"""New pages have room for so many times the columns that are read, where sentences come and go and it never ends."""
+"""Growth factor of the columns of pages in continuous batching."""
 _SLOT_MULTIPLE: Final = 16
-"""Memories that are joined have a multiple of so many slots, so that one that is a little longer finds room."""
+"""The number of slots of joined memories is rounded up to a multiple of this, so that slightly longer ones fit too."""
 
 
 @final
 class UsedRows:
-    """How many rows of pages are taken in each column, by whoever shares the pages.
+    """Thread-safe count of the used rows in each column of shared pages.
 
     Args:
-        rows: of each column.
+        rows: used rows of each column.
     """
 
     def __init__(self, rows: Int[np.ndarray, " K"]) -> None:
@@ -40,16 +40,16 @@ class UsedRows:
         self._lock = Lock()
 
     def get_counts(self, columns: slice) -> Int[np.ndarray, " k"]:
-        """Of these columns."""
+        """Return the number of used rows of these columns."""
         return self._rows[columns].copy()
 
     def set_counts(self, columns: slice, rows: int) -> None:
-        """The first rows of columns that nobody else may write into."""
+        """Mark the first `rows` rows of columns that only the caller may write into."""
         with self._lock:
             self._rows[columns] = rows
 
     def claim_rows(self, columns: slice, rows: int, *, size: int) -> int | None:
-        """The first of so many rows that nobody has in these columns; None where there are none."""
+        """Claim this many free rows in these columns and return the first; None if there are not enough."""
         with self._lock:
             first = int(self._rows[columns].max(initial=0))
             if first + rows > size:
@@ -60,8 +60,8 @@ class UsedRows:
 
 @dataclass(frozen=True)
 class KVPages:
-    """The keys and values that tokens have left in all layers; whoever comes first may write into free columns, or into
-    free rows of others.
+    """Shared storage of keys and values of all layers; the first claimant may write into free columns, or into free
+    rows of used ones.
     """
 
     numbers: Float[Tensor, "depth R K 2 width"]
@@ -70,12 +70,12 @@ class KVPages:
 
     @classmethod
     def empty(cls, depth: int, rows: int, width: int) -> KVPages:
-        """Without a column."""
+        """Create pages without columns."""
         return cls(torch.empty(depth, rows, 0, 2, width), SharedCapacity(0, 0), UsedRows(np.zeros(0, np.int64)))
 
     @classmethod
     def from_numbers(cls, numbers: Float[Tensor, "B depth K 2 width"]) -> KVPages:
-        """These, with room for more rows and columns."""
+        """Create pages with these keys and values, and room for more rows and columns."""
         rows, depth, size, pair, width = numbers.shape
         columns = grow_capacity(size, 1)
         storage = numbers.new_empty(depth, rows + max(_SPARE_ROWS, rows // 4), columns, pair, width)
@@ -85,8 +85,8 @@ class KVPages:
         return cls(storage, SharedCapacity(size, columns), UsedRows(used_counts))
 
     def reserve_columns(self, columns: slice, *, rows: int, new_columns: int) -> tuple[KVPages, int]:
-        """Pages with these columns and room behind them for the newest ones of so many rows: these pages, or others
-        that begin with them; and where they begin.
+        """Return pages with these columns and room for new ones behind them, and the first column: these pages, or
+        copies.
         """
         first_new, end = columns.stop, columns.stop + new_columns
         if rows <= self.numbers.size(1) and self.capacity.claim(first_new, end):
@@ -108,14 +108,14 @@ class KVPages:
 
 @dataclass(frozen=True)
 class CrossMemory:
-    """A memory as all layers project it, once for each sentence.
+    """A memory projected for all layers, stored once for each sentence.
 
     Attributes:
-        numbers: keys and values; behind those of its sentences there may be room for others.
+        numbers: keys and values; there may be room for further sentences.
         positions: -1 where a slot is empty.
-        sentence_indices: which sentence each row of the state looks at.
-        num_sentences: how many there are room for before others came.
-        capacity: who has which of them.
+        sentence_indices: the sentence that each row of the state attends to.
+        num_sentences: number of sentences when this state was made; others may have been appended since.
+        capacity: capacity shared with other states.
     """
 
     numbers: Float[Tensor, "depth S slots 2 width"]
@@ -128,28 +128,26 @@ class CrossMemory:
     def from_projection(
         cls, numbers: Float[Tensor, "depth B slots 2 width"], positions: Int32[Tensor, "B slots"]
     ) -> CrossMemory:
-        """A row for each sentence, and no room for others."""
+        """Create a memory with one row per sentence and no room for others."""
         count = len(positions)
         return cls(numbers, positions, torch.arange(count, dtype=torch.int32), count, SharedCapacity(count, count))
 
     @cached_property
     def native_addresses(self) -> tuple[int, ...]:
-        """As native code wants it."""
+        """Addresses and sizes for native code."""
         return (
             *(tensor.data_ptr() for tensor in (self.numbers, self.positions, self.sentence_indices)),
             *self.positions.shape,
         )
 
     def reorder(self, rows: RowSelection) -> CrossMemory:
-        """With other rows; sentences stay where they are, and so do rows that change places within one."""
+        """Select rows; sentences stay where they are, and rows within one sentence need no change."""
         if rows.groups is None and not rows.ignores_groups and len(rows.origin) == len(self.sentence_indices):
             return self
         return replace(self, sentence_indices=self.sentence_indices.index_select(0, rows.origin))
 
     def concat(self, others: Sequence[CrossMemory]) -> CrossMemory:
-        """With the rows of others: behind these sentences, where there is room for theirs, or else beside those of
-        them that some row looks at.
-        """
+        """Append the sentences of other memories if there is room, else copy all used sentences into a new one."""
         slots = max(memory.positions.size(1) for memory in others)
         used_sentences = [torch.unique(memory.sentence_indices, return_inverse=True) for memory in others]
         start, num_new = self.num_sentences, sum(len(sentences) for sentences, _ in used_sentences)
@@ -167,11 +165,11 @@ class CrossMemory:
         return replace(result, sentence_indices=torch.cat(indices), num_sentences=start)
 
     def _reallocate(self, count: int, *, slots: int) -> CrossMemory:
-        """The sentences that some row looks at, so many behind them that are taken, and as many as both that are free.
+        """Copy the used sentences into a new memory with `count` further sentences and as much free room again.
 
         Args:
-            count: sentences that come.
-            slots: of the longest of them.
+            count: number of sentences to append.
+            slots: slots of the longest of them.
         """
         used_sentences, indices = torch.unique(self.sentence_indices, return_inverse=True)
         nonempty = (self.positions[used_sentences] >= 0).any(0).nonzero()
@@ -185,7 +183,7 @@ class CrossMemory:
         return CrossMemory(numbers, positions, indices.int(), sentences, SharedCapacity(sentences, 2 * sentences))
 
     def to_caches(self, heads: int) -> tuple[CacheLayout, list[KVCache]]:
-        """Where its keys are, and the keys and values of each layer, for each row of the state."""
+        """Return the layout of the keys, and a cache for each layer, with one entry per row of the state."""
         numbers = self.numbers[:, self.sentence_indices]
         return CacheLayout(self.positions[self.sentence_indices].long()), [
             _split_heads(layer, heads) for layer in numbers
@@ -194,14 +192,14 @@ class CrossMemory:
 
 @dataclass(frozen=True)
 class NativeState:
-    """What was read so far. Rearranging rows rearranges the table; keys and values stay in their pages.
+    """Decoding state of a native stack. Reordering rows reorders the table; keys and values stay in their pages.
 
     Attributes:
-        memories: each memory by its name.
-        pages: keys and values of what was read; None before anything was.
-        table: of each row and column the row of the pages, -1 where there is nothing, and the position.
+        memories: each memory by name.
+        pages: keys and values of the tokens read; None if nothing was read.
+        table: row of the pages (-1 for none) and position, for each row and column.
         first_column: the column of the pages that is the table's first.
-        is_closed: a text was read of which all tokens saw all others; nothing may follow it.
+        is_closed: a complete text was read with bidirectional attention; nothing may follow it.
     """
 
     memories: Mapping[str, CrossMemory]
@@ -212,24 +210,22 @@ class NativeState:
 
     @property
     def num_columns(self) -> int:
-        """Columns of the table."""
+        """Number of columns of the table."""
         return 0 if self.table is None else self.table.size(1)
 
     @property
     def page_columns(self) -> slice:
-        """Those of the pages that the table is of."""
+        """Columns of the pages that the table covers."""
         return slice(self.first_column, self.first_column + self.num_columns)
 
     def reorder(self, rows: RowSelection) -> NativeState:
-        """With other rows."""
+        """Select rows."""
         memories = {name: memory.reorder(rows) for name, memory in self.memories.items()}
         table = None if self.table is None else self.table.index_select(0, rows.origin)
         return replace(self, memories=memories, table=table)
 
     def concat(self, others: Sequence[NativeState]) -> NativeState:
-        """With the rows of others: in the pages of this one, where these have room for them, or in new ones that hold
-        what all have read and no more.
-        """
+        """Concatenate the rows of several states: in the pages of this one if there is room, else in new pages."""
         memories = {
             name: memory.concat([state.memories[name] for state in others]) for name, memory in self.memories.items()
         }
@@ -240,9 +236,9 @@ class NativeState:
         return replace(self._concat_into_new_pages(others) if joined_state is None else joined_state, memories=memories)
 
     def _append_rows(self, gathered_rows: Sequence[tuple[Tensor, Tensor]]) -> NativeState | None:
-        """Others as guests in these pages, in the newest columns, where they have left nothing yet.
+        """Append gathered rows to free rows in the newest columns of these pages; None if there is no room.
 
-        Columns are forgotten that come before everybody's first.
+        Columns before the first key of all rows are dropped.
         """
         if self.pages is None or self.table is None:
             return None
@@ -268,7 +264,7 @@ class NativeState:
         return replace(self, table=torch.cat(tables), first_column=end - num_columns)
 
     def _concat_into_new_pages(self, others: Sequence[NativeState]) -> NativeState:
-        """New pages for all."""
+        """Copy the rows of all states into new pages."""
         states = (self, *others)
         gathered = [state.gather_rows() for state in states if state.table is not None]
         numbers = pad_and_concat([tensor for tensor, _ in gathered], axis=2, fill=0.0, pad_left=True)
@@ -284,13 +280,11 @@ class NativeState:
         return replace(self, pages=KVPages.from_numbers(numbers), table=torch.cat(tables), first_column=0)
 
     def empty_table(self, columns: int) -> Int32[Tensor, "B K 2"]:
-        """The table of rows that have read nothing."""
+        """Return the table of rows that have read nothing."""
         return torch.full((len(next(iter(self.memories.values())).sentence_indices), columns, 2), -1, dtype=torch.int32)
 
     def gather_rows(self) -> tuple[Float[Tensor, "B depth K 2 width"], Int32[Tensor, "B K"]]:
-        """The keys and values of each row, side by side in the order in which they were read, the newest at the end of
-        all rows, and their positions.
-        """
+        """Return the keys and values of each row in reading order, aligned at the last column, and their positions."""
         assert self.pages is not None and self.table is not None
         slots, positions = self.table.long().unbind(2)
         max_columns = int((slots >= 0).sum(1).amax())
@@ -301,7 +295,7 @@ class NativeState:
         return numbers, torch.where(slots < 0, -1, positions).int()
 
     def to_stack_state(self, *, depth: int, heads: int) -> StackState:
-        """The same for a stack of modules."""
+        """Convert to the state of a stack of modules."""
         memories = {name: memory.to_caches(heads) for name, memory in self.memories.items()}
         past, layers = None, list[KVCache | None]([None] * depth)
         if self.pages is not None:
@@ -318,7 +312,7 @@ class NativeState:
 
 
 def _split_heads(layer: Float[Tensor, "B K 2 width"], heads: int) -> KVCache:
-    """Keys and values by heads."""
+    """Split keys and values into heads."""
     rows, count, _, width = layer.shape
     key, value = layer.view(rows, count, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
     return KVCache(key, value)

@@ -1,4 +1,4 @@
-"""BART (Lewis et al. 2020): learned positions, and a norm behind the embeddings."""
+"""Model family BART (Lewis et al. 2020): learned positions, and a norm after the embeddings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heedful.foreign.families.encoder_decoder import SEQ2SEQ_KEY_MAPPINGS, SEQ2S
 from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
 
 _OFFSET: Final = 2
-"""Rows in front of the first position."""
+"""Rows of the position table before the first position."""
 _CONFIG_MAPPING: Final = ConfigMapping(
     settings=(*SEQ2SEQ_KEY_MAPPINGS, KeyMapping("positions.length", ("max_position_embeddings",))),
     foreign_supported={
@@ -35,6 +35,7 @@ _CONFIG_MAPPING: Final = ConfigMapping(
 
 
 def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
+    """Convert a BART config.json to a heedful model configuration."""
     values = _CONFIG_MAPPING.read_config(content, location=location)
     values["positions"] |= {"kind": "learned", "offset": _OFFSET}
     values |= {"embedding_norm": True, "tie": "three_way", "output_bias": "final_logits_bias" in names}
@@ -42,6 +43,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
 
 
 def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a BART config.json."""
     return {
         "architectures": ["BartForConditionalGeneration"],
         "is_encoder_decoder": True,
@@ -50,6 +52,7 @@ def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> 
 
 
 def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
+    """Map the tensor names of BART to heedful's."""
     return build_seq2seq_mapping(
         config,
         sines_first=False,

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019): an encoder, with or without the heads of its pre-training."""
+"""Model family BERT (Devlin et al. 2019): an encoder, with or without its pre-training heads."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ BERT_LAYER_RENAMES: Final = (
 
 
 def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
+    """Map the tensor names of BERT to heedful's."""
     return StateDictMapping(
         prefix="bert.",
         renames=(
@@ -115,12 +116,14 @@ def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
 
 
 def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> EncoderConfig:
+    """Convert a BERT config.json to a heedful model configuration."""
     values = BERT_CONFIG_MAPPING.read_config(content, location=location)
     values["positions"]["kind"] = "learned"
     return validate_config(EncoderConfig, values, location=location)
 
 
 def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a BERT config.json."""
     name = _ARCHITECTURES["masked.dense.weight" in tensors, "relation.weight" in tensors]
     return {"architectures": [name], **BERT_CONFIG_MAPPING.write_config(config, name="BERT")}
 

@@ -1,4 +1,4 @@
-"""What a model is, in the words of another project and in ours, by one table for both directions."""
+"""Mapping between config.json of another project and heedful's model configuration, one table for both directions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ACTIVATIONS: Final[Mapping[Any, str]] = {
     "silu": "silu",
     "swish": "silu",
 }
-"""Their names and ours; of several for one of ours, the first is written."""
+"""Foreign activation names and heedful's; the first of several foreign names is the one that is written."""
 
 
 SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
     "self_attention.score": ("scaled_dot",),
     "self_attention.weights": ("softmax",),
 }
-"""The attention that all of them have."""
+"""The attention settings of all families: scaled dot product and softmax."""
 
 
 ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
@@ -41,13 +41,13 @@ ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
 
 @dataclass(frozen=True)
 class KeyMapping:
-    """One property of a model.
+    """Mapping of one setting of a model.
 
     Attributes:
-        heedful_key: our key; a full stop leads into a table.
-        foreign_keys: theirs, which must all say the same.
-        default: what it is where they do not say; None where they must.
-        values: their values and ours, where these differ.
+        heedful_key: key in heedful; a full stop leads into a table.
+        foreign_keys: keys in the other project; all of them must have the same value.
+        default: value if none of the foreign keys is there; None if one of them is required.
+        values: foreign values and heedful's, if they differ.
     """
 
     heedful_key: str
@@ -58,12 +58,14 @@ class KeyMapping:
 
 @dataclass(frozen=True)
 class ConfigMapping:
-    """All properties of a kind of model.
+    """Mapping of all settings of a model family.
 
     Attributes:
-        settings: what both sides can say.
-        foreign_supported: what their models may have and ours always are, so that any other value cannot be read.
-        heedful_supported: the reverse, by our keys (`kind` is meant where a table stands): other values cannot be written.
+        settings: the settings that both sides can express.
+        foreign_supported: foreign settings that heedful supports with these values only, so that others cannot be read.
+        heedful_supported: heedful settings that the foreign format supports with these values only, so that others
+            cannot
+            be written; the key of a table stands for its `kind`.
     """
 
     settings: tuple[KeyMapping, ...]
@@ -71,10 +73,10 @@ class ConfigMapping:
     heedful_supported: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def read_config(self, content: Mapping[str, Any], *, location: str) -> dict[str, Any]:
-        """Our keys with their values, as a nest of tables.
+        """Convert the content of config.json to heedful's keys and values, as nested tables.
 
         Raises:
-            RunError: something is missing, or is nothing that heedful has; the message names it.
+            RunError: a setting is missing, or has a value that heedful does not support; the message names it.
         """
         for key, supported in self.foreign_supported.items():
             if key in content and content[key] not in supported:
@@ -92,10 +94,10 @@ class ConfigMapping:
         return table
 
     def write_config(self, config: Config, *, name: str) -> dict[str, Any]:
-        """Their keys with our values.
+        """Convert a heedful configuration to foreign keys and values.
 
         Raises:
-            RunError: something that the format `name` cannot say; the message names it.
+            RunError: the format `name` cannot express a setting; the message names it.
         """
         require_supported(config, name, self.heedful_supported)
         content: dict[str, Any] = {key: supported[0] for key, supported in self.foreign_supported.items()}
@@ -108,7 +110,9 @@ class ConfigMapping:
 
 
 def require_supported(config: Config, name: str, supported: Mapping[str, tuple[Any, ...]]) -> None:
-    """Refuses what the format `name` cannot express; `RunError` names the key, the value and what there is."""
+    """Raise RunError if the format `name` does not support a value of the configuration; the message names the key,
+    the value and the supported values.
+    """
     for key, allowed in supported.items():
         value = attrgetter(key)(config)
         kind = getattr(value, "kind", value)
@@ -119,7 +123,7 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
 
 
 def validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:
-    """A configuration of ours; `RunError` where numbers do not fit each other."""
+    """Build a heedful configuration; raise RunError if its numbers do not fit together."""
     try:
         return config_class.model_validate(dict(values))
     except ValidationError as error:
@@ -129,6 +133,7 @@ def validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, l
 
 
 def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: str) -> Any:
+    """Read the value of one setting from config.json and convert it to heedful's."""
     values = [content[key] for key in setting.foreign_keys if content.get(key) is not None]
     if not values:
         if setting.default is None:
@@ -148,14 +153,17 @@ def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: 
 
 @dataclass(frozen=True)
 class ModelFamily:
-    """A kind of model, as Hugging Face's transformers has it.
+    """A kind of model of Hugging Face's transformers.
 
     Attributes:
         model_type: of config.json.
-        task: what recipes call what its models are for.
-        read_config: our configuration of a config.json and of the names of the tensors beside it.
-        write_config: their config.json of our configuration and our tensors, without sizes of vocabularies and special ids.
-        build_mapping: the tensors of a model with our configuration.
+        task: name of its task in recipes.
+        read_config: converts a config.json and the names of the stored tensors to heedful's configuration; the last
+            argument
+            is the path for messages.
+        write_config: converts heedful's configuration and tensors to config.json, without vocabulary sizes and special
+            ids.
+        build_mapping: returns the tensor name mapping for a configuration of heedful.
     """
 
     model_type: str

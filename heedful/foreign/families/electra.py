@@ -1,4 +1,6 @@
-"""ELECTRA (Clark et al. 2020): an encoder that finds replaced tokens, or the smaller one that replaces them."""
+"""Model family ELECTRA (Clark et al. 2020): the discriminator that detects replaced tokens, or the smaller
+generator that replaces them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ _GENERATOR_PREFIX: Final = "generator."
 
 
 def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
+    """Map the tensor names of ELECTRA to heedful's."""
     embeddings = "electra.embeddings"
     return StateDictMapping(
         prefix="electra.",
@@ -53,16 +56,19 @@ def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
 
 
 def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> EncoderConfig:
+    """Convert an ELECTRA config.json to a heedful model configuration."""
     width, embedding_width = content.get("hidden_size"), content.get("embedding_size", content.get("hidden_size"))
     if width != embedding_width:
         raise RunError(
-            f"{location}: embedding_size = {embedding_width!r} and hidden_size = {width!r}: heedful has one width for embeddings "
+            f"{location}: embedding_size = {embedding_width!r} and hidden_size = {width!r}: heedful has one width for "
+            "embeddings "
             "and layers; take a model where they agree, as in electra-base-discriminator"
         )
     values = _CONFIG_MAPPING.read_config(content, location=location)
     if "generator_predictions.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
-            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of generator_predictions: heedful has one "
+            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of generator_predictions: heedful has "
+            "one "
             "activation for them; take a model where they agree"
         )
     values["positions"]["kind"] = "learned"
@@ -70,6 +76,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
 
 
 def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of an ELECTRA config.json."""
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
         raise RunError(
@@ -82,7 +89,7 @@ def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[
 
 
 def split_detector_and_generator(origin: PortableModel) -> tuple[PortableModel, PortableModel]:
-    """The two models of a run that finds replaced tokens, each with a table of embeddings of its own."""
+    """Split a replaced-token-detection run into its two models, each with its own embedding table."""
     named = origin.all_tensors
     detector = {name: tensor for name, tensor in named.items() if not name.startswith(_GENERATOR_PREFIX)}
     generator = {name.removeprefix(_GENERATOR_PREFIX): tensor for name, tensor in named.items() if name not in detector}

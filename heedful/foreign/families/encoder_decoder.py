@@ -1,4 +1,4 @@
-"""What Marian and BART share: an encoder and a decoder whose layers end with norms."""
+"""Shared mapping of Marian and BART: an encoder and a decoder with post-norm layers."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 def _attention_renames(heedful_name: str, foreign_name: str) -> tuple[TensorRename, ...]:
+    """Map the tensors of one attention sublayer and its norm."""
     return (
         TensorRename(
             (f"{heedful_name}.query", f"{heedful_name}.key_value"),
@@ -78,14 +79,14 @@ def build_seq2seq_mapping(
     ignored: tuple[str, ...] = (),
     computed: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
 ) -> StateDictMapping:
-    """All tensors of such a model.
+    """Map all tensor names of an encoder-decoder model to heedful's.
 
     Args:
-        config: its architecture.
-        sines_first: whether dimensions of the residual stream are in the order of Marian's positions.
-        extra_renames: tensors that only this kind of model has.
-        ignored: names that say nothing in this kind of model.
-        computed: tables that a formula gives.
+        config: the architecture.
+        sines_first: whether the dimensions of the residual stream are ordered as Marian's positions, all sines first.
+        extra_renames: tensors that only this family has.
+        ignored: patterns of tensor names that this family does not need.
+        computed: patterns of tensors that a formula computes, with the formula.
     """
     embeddings, copies = _EMBEDDINGS[config.tie]
     renames = (
@@ -115,11 +116,13 @@ def build_seq2seq_mapping(
 
 
 def _without_sine_reordering(rename: TensorRename) -> TensorRename:
+    """Return the rename with the identity layout if it reorders sines and cosines."""
     is_reordered = rename.layout in (READS_SINES_FIRST, WRITES_SINES_FIRST)
     return replace(rename, layout=SAME_LAYOUT) if is_reordered else rename
 
 
 def _embedding_rename(heedful_name: str, foreign_name: str) -> TensorRename:
+    """Map one embedding table, whose columns are dimensions of the residual stream."""
     return replace(rename_part(heedful_name, foreign_name, TABLE_PARAMETERS), layout=READS_SINES_FIRST)
 
 

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019): a decoder that looks at its own past."""
+"""Model family GPT-2 (Radford et al. 2019): a causal decoder."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _CONFIG_MAPPING: Final = ConfigMapping(
 
 
 def _transposed_rename(heedful_names: tuple[str, ...], foreign_name: str, shares: tuple[int, ...] = ()) -> TensorRename:
-    """Their maps have a column for each output."""
+    """Map a linear layer whose weight GPT-2 stores transposed, with one column for each output."""
     return TensorRename(heedful_names, (foreign_name,), shares=shares, layout=TRANSPOSED_LAYOUT)
 
 
@@ -75,6 +75,7 @@ _LAYER_RENAMES: Final = (
 
 
 def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
+    """Map the tensor names of GPT-2 to heedful's."""
     embedding = "transformer.wte.weight"
     return StateDictMapping(
         prefix="transformer.",
@@ -96,6 +97,7 @@ def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
 
 
 def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
+    """Convert a GPT-2 config.json to a heedful model configuration."""
     if content.get("n_inner") is None and isinstance(content.get("n_embd"), int):
         content = {**content, "n_inner": 4 * content["n_embd"]}
     values = _CONFIG_MAPPING.read_config(content, location=location)
@@ -104,6 +106,7 @@ def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: s
 
 
 def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a GPT-2 config.json."""
     return {"architectures": ["GPT2LMHeadModel"], **_CONFIG_MAPPING.write_config(config, name="GPT-2")}
 
 

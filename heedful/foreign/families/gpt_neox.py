@@ -1,4 +1,4 @@
-"""GPT-NeoX (Black et al. 2022) whose sublayers come one after the other: a decoder with rotary positions."""
+"""Model family GPT-NeoX (Black et al. 2022) without parallel residuals: a causal decoder with rotary positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from heedful.foreign.families.tensor_names import (
 )
 
 _ROTARY_BASE: Final = 10_000
-"""Of the wavelengths that heedful's rotary positions have."""
+"""Base of the wavelengths of heedful's rotary positions."""
 _CONFIG_MAPPING: Final = ConfigMapping(
     settings=(
         KeyMapping("d_model", ("hidden_size",)),
@@ -56,9 +56,9 @@ _CONFIG_MAPPING: Final = ConfigMapping(
 
 
 def _build_head_layout(config: DecoderConfig) -> TensorLayout:
-    """Query, key and value of each head stand below each other, and rotations pair its halves instead of neighbours.
+    """Build the layout that stores query, key and value of each head together and rotates halves instead of neighbours.
 
-    Queries and keys may be renumbered alike, for nothing but their products counts.
+    Queries and keys may be permuted alike, because only their products count.
     """
     width = config.d_model // config.heads
     halves = torch.arange(width).view(-1, 2).t().flatten()
@@ -75,6 +75,7 @@ def _build_head_layout(config: DecoderConfig) -> TensorLayout:
 
 
 def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
+    """Map the tensor names of GPT-NeoX to heedful's."""
     embedding = "gpt_neox.embed_in.weight"
     layer = (
         rename_part("around_attention.norm", "input_layernorm"),
@@ -109,6 +110,7 @@ def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
 
 
 def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
+    """Convert a GPT-NeoX config.json to a heedful model configuration."""
     if content.get("use_parallel_residual", True):
         raise RunError(
             f"{location}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
@@ -129,6 +131,7 @@ def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: s
 
 
 def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a GPT-NeoX config.json."""
     rotary = {"rope_type": "default", "rope_theta": _ROTARY_BASE, "partial_rotary_factor": 1.0}
     return {
         "architectures": ["GPTNeoXForCausalLM"],

@@ -1,4 +1,4 @@
-"""Heads of fine-tuned encoders, as transformers has them."""
+"""Heads of fine-tuned encoders in the format of transformers."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from heedful.errors import RunError
 from heedful.tasks.portable_model import InferenceSettings, OutputHead, OutputType
 
 _DEFAULT_NUM_LABELS: Final = 2
-"""Classes that transformers takes a model to have whose config.json says nothing of them."""
+"""Number of classes that transformers assumes if config.json does not give it."""
 _MAX_LABELS: Final = 1_000_000
 _HEEDFUL_KEY: Final = "heedful"
-"""Of config.json: what heedful itself wants to know, and transformers passes over."""
+"""Key in config.json for heedful's own settings, which transformers ignores."""
 _OUTPUT_PREFIX: Final = "output."
 _SUMMARY_PREFIX: Final = "encoder.summary."
 
 
 @dataclass(frozen=True)
 class HeadLocation:
-    """Where a head stands.
+    """Name and position of a classification head in a model of transformers.
 
     Attributes:
-        architecture: name of the class that has it.
-        output: name of the map from what the encoder says to the outputs.
-        reads_summary: whether the summary of the text is read, and not its tokens.
-        reads_mean: whether the mean of its tokens is read.
-        summary: name of the map that makes it of the first token, where it belongs to the head and not to the encoder.
+        architecture: name of the model class that has the head.
+        output: name of the linear layer from hidden vectors to the outputs.
+        reads_summary: whether the head reads the summary of the text instead of its tokens.
+        reads_mean: whether the head reads the mean of the token vectors.
+        summary: name of the linear layer that makes the summary from the first token, if it belongs to the head and not
+            to
+            the encoder.
     """
 
     architecture: str
@@ -41,6 +43,7 @@ class HeadLocation:
 
 
 def _build_head_locations(name: str, text_head: HeadLocation) -> Mapping[OutputType, HeadLocation]:
+    """Return the location of each kind of head in a model family; `text_head` classifies whole texts."""
     return {
         "class": text_head,
         "number": text_head,
@@ -63,10 +66,11 @@ HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
         "ends": HeadLocation("ElectraForQuestionAnswering", "qa_outputs"),
     },
 }
-"""Of each family of encoders, by what a head is of."""
+"""Head locations by model family and kind of head."""
 
 
 def _build_mean_head_locations(name: str) -> Mapping[OutputType, HeadLocation]:
+    """Return the locations of heads that read the mean of all tokens."""
     text_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
     return {
         "class": text_head,
@@ -79,11 +83,11 @@ MEAN_HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
     "bert": _build_mean_head_locations("Bert"),
     "roberta-prelayernorm": _build_mean_head_locations("RobertaPreLayerNorm"),
 }
-"""The same of heads that read the mean of all tokens, classes of heedful's own."""
+"""Locations of heads that read the mean of all tokens, which are model classes of heedful."""
 
 
 def locate_head(model_type: str, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
-    """Where a head of ours stands in a family, by what makes one vector of the text."""
+    """Return the location of a heedful head in a model family, chosen by whether it reads the mean of the tokens."""
     reads_mean = not any(name.startswith((_SUMMARY_PREFIX, "summary.", "hidden.")) for name in tensors)
     return (
         MEAN_HEAD_LOCATIONS
@@ -93,7 +97,7 @@ def locate_head(model_type: str, head: OutputHead, tensors: Mapping[str, Tensor]
 
 
 def find_named_head(model_type: str, head: OutputHead, architectures: Sequence[str]) -> HeadLocation:
-    """Where the head of a folder stands that names these architectures."""
+    """Return the location of the head whose architecture a folder's config.json names."""
     candidates = (
         table[model_type][head.output_type]
         for table in (HEAD_LOCATIONS, MEAN_HEAD_LOCATIONS)
@@ -103,15 +107,15 @@ def find_named_head(model_type: str, head: OutputHead, architectures: Sequence[s
 
 
 def read_head_config(model_type: str, content: Mapping[str, Any], *, location: str) -> OutputHead | None:
-    """The head that a config.json speaks of; None where it names no architecture that has one.
+    """Read the head that a config.json describes; None if it names no architecture with a head.
 
     Args:
-        model_type: `model_type` of the family.
+        kind: `model_type` of the family.
         content: of config.json.
-        location: of that file, for messages.
+        location: path of that file, for messages.
 
     Raises:
-        RunError: what it says of its classes does not fit, or is of a kind that heedful has not.
+        RunError: its classes do not fit, or heedful does not support this kind of head.
     """
     architectures = content.get("architectures") or []
     tables = (HEAD_LOCATIONS.get(model_type, {}), MEAN_HEAD_LOCATIONS.get(model_type, {}))
@@ -128,7 +132,8 @@ def read_head_config(model_type: str, content: Mapping[str, Any], *, location: s
         return OutputHead("token", names, settings=reading)
     if problem == "regression" and len(names) > 1:
         raise RunError(
-            f'{location}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one number '
+            f'{location}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one '
+            "number "
             "of a text; take one with num_labels = 1"
         )
     if problem == "regression" or (problem is None and len(names) == 1):
@@ -139,17 +144,17 @@ def read_head_config(model_type: str, content: Mapping[str, Any], *, location: s
 def read_head_tensors(
     head: OutputHead, head_location: HeadLocation, tensors: Mapping[str, Tensor], *, location: str, width: int
 ) -> dict[str, Tensor]:
-    """Our tensors of a head.
+    """Return the tensors of a head under heedful's names.
 
     Args:
-        head: that the folder has.
-        head_location: where it stands.
-        tensors: theirs.
-        location: of the folder, for messages.
-        width: of the hidden vectors.
+        head: the head of the folder.
+        head_location: its names in transformers.
+        tensors: of the folder.
+        location: path of the folder, for messages.
+        width: size of the hidden vectors.
 
     Raises:
-        RunError: one is missing or has another size than there are classes.
+        RunError: a tensor is missing, or its size does not match the number of classes.
     """
     layers = {_OUTPUT_PREFIX: head_location.output} | (
         {} if head_location.summary is None else {f"{_SUMMARY_PREFIX}dense.": head_location.summary}
@@ -167,14 +172,15 @@ def read_head_tensors(
     shape = tuple(result[f"{_OUTPUT_PREFIX}weight"].shape)
     if shape != (rows, width):
         raise RunError(
-            f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of {rows} "
+            f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of "
+            f"{rows} "
             f"outputs of {width} numbers; take another copy"
         )
     return result
 
 
 def _read_reading_options(content: Mapping[str, Any], *, location: str) -> InferenceSettings:
-    """What heedful has written of how texts are read; nothing in the folders of others."""
+    """Read the options for cutting texts that heedful wrote into config.json; defaults if there are none."""
     try:
         return InferenceSettings.model_validate(content.get(_HEEDFUL_KEY, {}))
     except ValidationError as error:
@@ -184,7 +190,7 @@ def _read_reading_options(content: Mapping[str, Any], *, location: str) -> Infer
 
 
 def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str, ...]:
-    """The classes in the order of their numbers, as transformers names those that nobody named."""
+    """Read the class names in the order of their numbers, named as in transformers if they have no names."""
     labels = content.get("id2label")
     if labels is None:
         count = content.get("num_labels", content.get("_num_labels", _DEFAULT_NUM_LABELS))
@@ -204,10 +210,10 @@ def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str
 
 
 def drop_head_tensors(head_location: HeadLocation, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Ours without the outputs, and without a summary that nothing reads.
+    """Return heedful's tensors without the outputs, and without a summary layer that is not read.
 
     Raises:
-        RunError: the model makes one vector of a text as the format does not.
+        RunError: the model summarises a text in a way that the format does not support.
     """
     if not head_location.reads_summary:
         return {
@@ -226,7 +232,7 @@ def drop_head_tensors(head_location: HeadLocation, tensors: Mapping[str, Tensor]
 def export_head(
     head: OutputHead, head_location: HeadLocation, tensors: Mapping[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What config.json says of the head, and its tensors."""
+    """Return the entries of config.json for a head, and its tensors by the names of transformers."""
     content: dict[str, Any] = {"architectures": [head_location.architecture]}
     if reading := head.settings.model_dump(exclude_none=True):
         content[_HEEDFUL_KEY] = reading

@@ -1,4 +1,6 @@
-"""Marian (Junczys-Dowmunt et al. 2018): the Transformer of Vaswani et al. with all sines before all cosines."""
+"""Model family Marian (Junczys-Dowmunt et al. 2018): the Transformer of Vaswani et al. with all sines before all
+cosines.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,11 @@ _CONFIG_MAPPING: Final = ConfigMapping(
     heedful_supported={**SEQ2SEQ_SUPPORTED, "positions": ("sinusoidal",), "embedding_norm": (False,)},
 )
 _TIES: Final = {(True, True): "three_way", (False, True): "two_way", (False, False): "none"}
-"""By whether both languages share a table, and whether the output is the table of the target."""
+"""Kind of weight tying, by whether both languages share a table and whether the output layer is the target table."""
 
 
 def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
+    """Convert a Marian config.json to a heedful model configuration."""
     shared, tied = content.get("share_encoder_decoder_embeddings", True), content.get("tie_word_embeddings", True)
     if (shared, tied) not in _TIES:
         raise RunError(
@@ -42,6 +45,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
 
 
 def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a Marian config.json."""
     content = _CONFIG_MAPPING.write_config(config, name="MarianMT")
     shared, tied = next(pair for pair, name in _TIES.items() if name == config.tie)
     return {
@@ -54,13 +58,14 @@ def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> 
 
 
 def _compute_positions(table: Tensor) -> Tensor:
-    """Positions as Marian computes them, in the shape of `table`."""
+    """Compute Marian's sinusoidal positions in the shape of `table`."""
     length, d_model = table.shape
     return READS_SINES_FIRST.to_foreign(SinusoidalPosition(d_model)(torch.arange(length).unsqueeze(0))[0])
 
 
 def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
     # some versions save what is computed
+    """Map the tensor names of Marian to heedful's."""
     return build_seq2seq_mapping(
         config, sines_first=True, computed={r"model\.(encoder|decoder)\.embed_positions\.weight": _compute_positions}
     )

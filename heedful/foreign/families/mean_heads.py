@@ -1,4 +1,6 @@
-"""Heads that read the mean of all tokens, as code that lies beside a model, since transformers has no such class."""
+"""Model code for heads that read the mean of all tokens, which transformers has no class for; saved beside the
+weights.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Final
 from heedful.foreign.families.heads import MEAN_HEAD_LOCATIONS, HeadLocation
 
 MODELING_FILE: Final = "modeling_heedful.py"
-"""The file of the classes, in the folder of a model."""
+"""Name of the file with the model classes, in the folder of a model."""
 _AUTO: Final = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForMultipleChoice": "AutoModelForMultipleChoice",
@@ -73,7 +75,7 @@ class {name}MeanForMultipleChoice(_Mean):
 
 
 def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | None:
-    """The content of `MODELING_FILE` for a head of the mean; None where transformers has the class itself."""
+    """Return the content of `FILE` for a head that reads the mean; None if transformers has the class itself."""
     if head_location not in MEAN_HEAD_LOCATIONS.get(model_type, {}).values():
         return None
     return _CODE_TEMPLATE.format(
@@ -82,6 +84,6 @@ def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | N
 
 
 def build_auto_map(head_location: HeadLocation) -> dict[str, str]:
-    """What config.json says of that file, so that transformers finds the class there."""
+    """Return the `auto_map` entry of config.json, by which transformers finds the class in that file."""
     suffix = "For" + head_location.architecture.partition("MeanFor")[2]
     return {_AUTO[suffix]: f"{MODELING_FILE.removesuffix('.py')}.{head_location.architecture}"}

@@ -1,4 +1,4 @@
-"""RoBERTa with the norm before each sublayer: what a pre-norm encoder is called elsewhere."""
+"""Model family RoBERTa-PreLayerNorm: an encoder with a norm before each sublayer."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ _LAYER_RENAMES: Final = (
 
 
 def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
+    """Map the tensor names of RoBERTa-PreLayerNorm to heedful's."""
     prefix = "roberta_prelayernorm"
     return StateDictMapping(
         prefix=f"{prefix}.",
@@ -81,10 +82,12 @@ def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
 
 
 def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> EncoderConfig:
+    """Convert a RoBERTa-PreLayerNorm config.json to a heedful model configuration."""
     values = _CONFIG_MAPPING.read_config(content, location=location)
     if "lm_head.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
-            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of lm_head: heedful has one activation for "
+            f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of lm_head: heedful has one activation "
+            "for "
             "them; take a model where they agree"
         )
     offset = content.get("pad_token_id", 1) + 1
@@ -94,6 +97,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
 
 
 def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Convert a heedful model configuration to the content of a RoBERTa-PreLayerNorm config.json."""
     content = _CONFIG_MAPPING.write_config(config, name=_NAME)
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
@@ -107,7 +111,7 @@ def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[
 
 
 def add_position_offset(origin: PortableModel, pad: int) -> PortableModel:
-    """The same model with `pad` + 1 rows in front of its first position, where this family counts from."""
+    """Prepend `pad` + 1 rows to the position table, because this family counts positions from there."""
     config, offset = origin.model, pad + 1
     if not isinstance(config.positions, LearnedConfig) or config.positions.offset == offset:
         return origin

@@ -1,4 +1,4 @@
-"""Vectors of the parts of a text, where a model knows one part only: a vector of all tokens there, none here."""
+"""Conversion of segment embeddings of encoders with one segment: one vector for all tokens there, none in heedful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POSITIONS = "encoder.stack.embedding.position.table.weight"
 
 
 def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Ours as heedful computes it: what is added to all tokens is added to all positions."""
+    """Add the only segment vector to all position vectors, because heedful has no segment embedding for one segment."""
     if not _has_single_segment(config) or _SEGMENTS not in tensors:
         return dict(tensors)
     remaining = {name: tensor for name, tensor in tensors.items() if name != _SEGMENTS}
@@ -22,11 +22,12 @@ def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> d
 
 
 def add_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Ours as BERT and its kin have it: with a vector of zeros for the only part."""
+    """Add a zero vector for the only segment, which BERT and its variants have."""
     if not _has_single_segment(config) or _POSITIONS not in tensors:
         return dict(tensors)
     return {**tensors, _SEGMENTS: tensors[_POSITIONS].new_zeros(1, config.d_model)}
 
 
 def _has_single_segment(config: ModelConfig) -> bool:
+    """Return whether the configuration is an encoder with exactly one segment."""
     return isinstance(config, EncoderConfig) and config.segments == 1

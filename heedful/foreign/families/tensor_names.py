@@ -1,4 +1,4 @@
-"""Tensors under the names of another project and under ours, by one table for both directions."""
+"""Mapping between tensor names and layouts of another project and heedful's, one table for both directions."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from heedful.errors import RunError
 LINEAR_PARAMETERS: Final = ("weight", "bias")
 TABLE_PARAMETERS: Final = ("weight",)
 _HALF_PRECISION_TOLERANCE: Final = 1e-3
-"""Between a computed number and one that was once saved with half precision."""
+"""Tolerance between a computed number and one that was saved in half precision."""
 WHOLE_NAME: Final = ("",)
-"""The names are complete."""
+"""Parameter suffix of names that are already complete."""
 
 
 @dataclass(frozen=True)
 class TensorLayout:
-    """Where the numbers of a tensor stand in another project; both functions undo each other exactly.
+    """A permutation of the numbers of a tensor between heedful and another project; the two functions are exact
+    inverses.
 
     Attributes:
-        to_heedful: ours of theirs.
-        to_foreign: theirs of ours.
-        rows: whether they renumber the rows alone, however many columns there are.
+        to_heedful: converts a foreign tensor to heedful's layout.
+        to_foreign: converts a tensor of heedful to the foreign layout.
+        rows: whether only rows are permuted, so that any number of columns is possible.
     """
 
     to_heedful: Callable[[Tensor], Tensor]
@@ -36,20 +37,24 @@ class TensorLayout:
 
 
 def _transpose_matrix(tensor: Tensor) -> Tensor:
+    """Transpose a matrix; return a vector unchanged."""
     return tensor.t() if tensor.dim() == 2 else tensor
 
 
 def sines_first_layout(axis: int) -> TensorLayout:
-    """All sines of a position stand before all cosines, where here they take turns (Vaswani et al. 2017, 3.5).
+    """Build the layout in which all sines of a position come before all cosines, instead of alternating (Vaswani et
+    al. 2017, 3.5).
 
-    Nothing but the positions knows one dimension of the residual stream from another, so it is enough to renumber the
-    dimensions in every tensor that reads or writes them; what a model computes stays the same.
+    Only the positions distinguish the dimensions of the residual stream, so it is enough to permute the dimensions in
+    every
+    tensor that reads or writes them; the output of the model stays the same.
 
     Args:
-        axis: along which the dimensions are, if a tensor has so many axes.
+        axis: the axis of the dimensions; tensors with fewer axes are left unchanged.
     """
 
     def permute(tensor: Tensor, *shape: int) -> Tensor:
+        """Permute the dimensions along `axis` as if they had this shape and were transposed."""
         if tensor.dim() <= axis:
             return tensor
         order = torch.arange(tensor.size(axis), device=tensor.device).view(shape).t().flatten()
@@ -59,30 +64,30 @@ def sines_first_layout(axis: int) -> TensorLayout:
 
 
 SAME_LAYOUT: Final = TensorLayout(lambda tensor: tensor, lambda tensor: tensor)
-"""There is no difference."""
+"""Identity layout."""
 TRANSPOSED_LAYOUT: Final = TensorLayout(_transpose_matrix, _transpose_matrix)
 """Matrices have a column for each output; vectors are the same."""
 REVERSED_LAYOUT: Final = TensorLayout(lambda tensor: tensor.flip(0), lambda tensor: tensor.flip(0))
-"""Outputs come in reverse."""
+"""Outputs are in reverse order."""
 ONE_ROW_LAYOUT: Final = TensorLayout(lambda tensor: tensor.squeeze(0), lambda tensor: tensor.unsqueeze(0))
-"""A vector is a matrix of one row."""
+"""A vector is stored as a matrix of one row."""
 READS_SINES_FIRST: Final = sines_first_layout(1)
-"""Columns are dimensions of the stream, as in a map whose input it is, or a table of embeddings."""
+"""Columns are dimensions of the residual stream, as in a layer that reads it, or an embedding table."""
 WRITES_SINES_FIRST: Final = sines_first_layout(0)
-"""Rows are, as in a map whose output is added to it, or a norm."""
+"""Rows are dimensions of the residual stream, as in a layer whose output is added to it, or a norm."""
 
 
 @dataclass(frozen=True)
 class TensorRename:
-    """Tensors whose rows, one below the other, are those of other tensors.
+    """A mapping between tensors of heedful and foreign tensors whose concatenated rows are the same.
 
     Attributes:
-        heedful_names: our names.
-        foreign_names: their names; rows are divided evenly among them.
-        parameters: what is appended to each name, behind a full stop.
-        shares: how rows are divided among ours; evenly unless given.
-        layout: of the numbers in each of theirs.
-        head: an optional part of the model to which this belongs, by its name.
+        heedful_names: names in heedful.
+        foreign_names: names in the other project; rows are divided evenly among them.
+        parameters: suffixes that are appended to each name, after a full stop.
+        shares: how rows are divided among heedful's tensors; evenly by default.
+        layout: of the numbers in each foreign tensor.
+        head: name of the optional part of the model that these tensors belong to.
     """
 
     heedful_names: tuple[str, ...]
@@ -93,7 +98,7 @@ class TensorRename:
     head: str | None = None
 
     def with_prefixes(self, heedful_prefix: str, foreign_prefix: str) -> TensorRename:
-        """The same inside of a larger part."""
+        """Return the same mapping with a prefix before the names of each side."""
         return replace(
             self,
             heedful_names=tuple(f"{heedful_prefix}.{name}" for name in self.heedful_names),
@@ -101,7 +106,7 @@ class TensorRename:
         )
 
     def import_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """Ours of theirs."""
+        """Convert foreign tensors to heedful's."""
         converted = [self.layout.to_heedful(part) for part in parts]
         return [
             part.contiguous()
@@ -109,7 +114,7 @@ class TensorRename:
         ]
 
     def export_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """Theirs of ours."""
+        """Convert tensors of heedful to the foreign ones."""
         split = _split_rows(_concat_rows(parts), (1,) * len(self.foreign_names))
         return [self.layout.to_foreign(part).contiguous() for part in split]
 
@@ -117,14 +122,14 @@ class TensorRename:
 def rename_part(
     heedful_name: str, foreign_name: str, parameters: tuple[str, ...] = LINEAR_PARAMETERS, *, head: str | None = None
 ) -> TensorRename:
-    """One part under another name."""
+    """Map one part of heedful to one foreign part."""
     return TensorRename((heedful_name,), (foreign_name,), parameters, head=head)
 
 
 def rename_layers(
     count: int, renames: Iterable[TensorRename], *, heedful_prefix: str, foreign_prefix: str
 ) -> tuple[TensorRename, ...]:
-    """The names inside a layer, for each of `count` layers; `heedful_prefix` and `foreign_prefix` have `{layer}` for its number."""
+    """Repeat the mappings of one layer for `count` layers; both prefixes contain `{layer}` for its number."""
     renames = tuple(renames)
     return tuple(
         rename.with_prefixes(heedful_prefix.format(layer=layer), foreign_prefix.format(layer=layer))
@@ -135,15 +140,15 @@ def rename_layers(
 
 @dataclass(frozen=True)
 class StateDictMapping:
-    """All tensors of a model, and what may stand beside them in a file.
+    """Mapping of all tensors of a model, with the extra tensors that a file may contain.
 
     Attributes:
-        renames: what is carried over.
-        prefix: what their names begin with, unless a file holds the inner model alone, whose names lack it.
-        copies: other names of tensors that are there twice; they must agree.
-        ignored: patterns of names that say nothing: tables that are computed, and heads of other tasks.
-        aliases: patterns of older names, and what they became.
-        computed: patterns of names of tables that a formula gives, which needs their shape; they are compared with it.
+        renames: the tensors that are converted.
+        prefix: prefix of all foreign names; a file that holds only the inner model lacks it.
+        copies: second names of tensors that are stored twice; both must be equal.
+        ignored: patterns of names that are not needed: computed tables, and heads of other tasks.
+        aliases: patterns of older names, and what replaces them.
+        computed: patterns of tensors that a formula computes from their shape; stored ones are compared with it.
     """
 
     renames: tuple[TensorRename, ...]
@@ -154,10 +159,11 @@ class StateDictMapping:
     computed: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
 
     def import_tensors(self, tensors: Mapping[str, Tensor], *, location: str) -> dict[str, Tensor]:
-        """Our tensors of theirs.
+        """Convert the tensors of a file to heedful's.
 
         Raises:
-            RunError: one is missing, unknown, or there twice with different numbers; the message names it and `location`.
+            RunError: a tensor is missing or unknown, or stored twice with different numbers; the message names it and
+                `location`.
         """
         foreign = self._drop_computed(
             self._drop_copies(self.normalize_names(tensors), location=location), location=location
@@ -181,10 +187,10 @@ class StateDictMapping:
         return result
 
     def export_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Their tensors of ours; biases that ours lacks become zeros.
+        """Convert heedful's tensors to the foreign ones; biases that heedful lacks become zeros.
 
         Raises:
-            RunError: one of ours has no place in their model.
+            RunError: the foreign model has no place for a tensor.
         """
         result: dict[str, Tensor] = {}
         used: set[str] = set()
@@ -198,18 +204,18 @@ class StateDictMapping:
         return result
 
     def normalize_names(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Theirs with today's names, the prefix among them."""
+        """Return the foreign tensors with their present names and the prefix."""
         prefix = "" if any(name.startswith(self.prefix) for name in tensors) else self.prefix
         return {prefix + self._resolve_alias(name): tensor for name, tensor in tensors.items()}
 
     def is_ignored(self, name: str) -> bool:
-        """Whether one of theirs says nothing."""
+        """Return whether a foreign tensor is not needed."""
         return any(re.fullmatch(pattern, name) for pattern in self.ignored)
 
     def _iter_parameters(
         self, tensors: Mapping[str, Tensor], names: Callable[[TensorRename], tuple[str, ...]]
     ) -> Iterator[tuple[TensorRename, str]]:
-        """Each parameter of each part of the model, without those heads of which none of the tensors is one."""
+        """Yield each parameter of each mapping, skipping heads that none of the tensors belongs to."""
         heads = {
             rename.head
             for rename in self.renames
@@ -220,6 +226,7 @@ class StateDictMapping:
                 yield from ((rename, parameter) for parameter in rename.parameters)
 
     def _drop_computed(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
+        """Remove tensors that a formula computes; raise RunError if one differs from the formula."""
         for pattern, formula in self.computed.items():
             for name in [name for name in tensors if re.fullmatch(pattern, name)]:
                 tensor = tensors.pop(name)
@@ -232,11 +239,13 @@ class StateDictMapping:
         return tensors
 
     def _resolve_alias(self, name: str) -> str:
+        """Return the present name of a tensor that may have an older one."""
         for pattern, replacement in self.aliases.items():
             name = re.sub(pattern, replacement, name)
         return name
 
     def _drop_copies(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
+        """Remove tensors that are stored twice; raise RunError if the two differ."""
         for copy, original in self.copies.items():
             if copy not in tensors:
                 continue
@@ -250,10 +259,12 @@ class StateDictMapping:
 
 
 def _join_name(name: str, parameter: str) -> str:
+    """Return the name of a parameter of a part: `part.weight`."""
     return f"{name}.{parameter}" if parameter else name
 
 
 def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return a tensor of heedful; zeros for a bias that it lacks."""
     full_name = _join_name(name, parameter)
     if full_name in tensors:
         return tensors[full_name]
@@ -264,10 +275,12 @@ def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> T
 
 
 def _concat_rows(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate tensors along the first axis."""
     return torch.cat(list(parts)) if len(parts) > 1 else parts[0]
 
 
 def _split_rows(tensor: Tensor, shares: Sequence[int]) -> Sequence[Tensor]:
+    """Split a tensor along the first axis in these proportions."""
     if len(shares) == 1:
         return (tensor,)
     unit = len(tensor) // sum(shares)

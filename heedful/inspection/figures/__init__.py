@@ -1,4 +1,4 @@
-"""Every view of a record as one self-contained SVG."""
+"""Figures of a record as self-contained SVG, by view."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def draw_figure(
     ramp: ColourRamp = GLOW,
     smooth: bool = True,
 ) -> str:
-    """A picture of the record as an SVG file.
+    """Draw a view of a record as an SVG file.
 
     Args:
         record: of one text.
         view: a name of `VIEWS`.
-        role: who looks at whom; for one map, the first of cross, summary, decoder and encoder that there is, unless
+        role: of the attention; for one map, the first of cross, summary, decoder and encoder in the record, unless
             given; for the whole model, all.
-        layer: of views of one layer; -1 is the last.
-        head: of views of one head; the mean over heads, or all of them side by side, unless given.
+        layer: for views of one layer; -1 is the last.
+        head: for views of one head; the mean over heads, or all of them side by side, unless given.
         ramp: the colours of weights.
-        smooth: of regions, whether their weights are spread around their centres, or fill them.
+        smooth: for regions, whether weights are smoothed around their centres, or fill the regions.
 
     Raises:
         RecipeError: there is no such view.

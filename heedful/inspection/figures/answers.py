@@ -1,4 +1,4 @@
-"""Pictures of what a model writes token by token, or says of a text: hidden tokens, tags, classes, parts of it."""
+"""Figures of generated tokens, and of answers: hidden tokens, tags, classes, spans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_ALTERNATIVES = 4
 
 
 def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
-    """What was written, token by token: its probability, and what else could have stood there."""
+    """Draw the generated tokens with their probabilities and alternatives."""
     if not record.written:
         raise DataError("nothing was written in this record, so there is no decoding to show")
     left = max(estimate_length(token.token) for token in record.written) + 40
@@ -53,7 +53,7 @@ def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Each answer with its probability, and what else could have been said."""
+    """Draw each answer with its probability and alternatives."""
     if not record.answers:
         raise DataError("nothing was said of the text in this record; models that write show it with --view decoding")
     boxes = [_draw_group(about, group) for about, group in record.answers_by_question.items()]
@@ -61,7 +61,7 @@ def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
-    """Rows of the answers to one kind of question."""
+    """Draw the answers to one kind of question."""
     left = max((estimate_length(answer.subject) for answer in answers if answer.subject), default=0.0)
     start = left + 14 if left else 0.0
     answer_column = start + max(estimate_length(answer.answer_text) for answer in answers) + 14
@@ -82,10 +82,12 @@ def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
 
 
 def _draw_bar(probability: float, x: float, y: float) -> list[str]:
+    """Draw a bar of a probability."""
     attributes = f'x="{x:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
     return [
         f'<rect class="faint" fill-opacity="0.16" {attributes} width="{_BAR_WIDTH:.0f}"/>',
-        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {attributes} width="{_BAR_WIDTH * min(1.0, probability):.1f}"/>',
+        f'<rect class="hue0" fill="currentColor" fill-opacity="0.45" {attributes} '
+        f'width="{_BAR_WIDTH * min(1.0, probability):.1f}"/>',
         draw_text(f"{probability:.3f}", x + 5, y, font=11),
     ]
 
@@ -93,7 +95,7 @@ def _draw_bar(probability: float, x: float, y: float) -> list[str]:
 def _draw_alternatives(
     prediction: GeneratedToken | ModelAnswer, x: float, y: float, column_widths: Sequence[float]
 ) -> list[str]:
-    """What could have stood there instead, and its probability, in columns of these widths."""
+    """Draw the alternatives and their probabilities in columns of the given widths."""
     parts = []
     for (name, probability), column_width in zip(
         prediction.other_options[:_MAX_ALTERNATIVES], column_widths, strict=False
@@ -107,7 +109,7 @@ def _draw_alternatives(
 
 
 def _measure_columns(rows: Sequence[GeneratedToken | ModelAnswer]) -> list[float]:
-    """How wide the columns of other possibilities are."""
+    """Return the widths of the columns of alternatives."""
     lists = [
         [estimate_length(name, 12) for name, _ in prediction.other_options[:_MAX_ALTERNATIVES]] for prediction in rows
     ]

@@ -1,4 +1,4 @@
-"""Pictures of all layers together: what reaches each token of the last one from the input (Abnar and Zuidema 2020)."""
+"""Figures over all layers: attention rollout and attention flow (Abnar and Zuidema 2020)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_EDGE_VISITS = 400_000_000
 
 
 def draw_rollout(record: InspectionRecord, selection: MapSelection) -> str:
-    """The share of each input in each token of the last layer, over all layers."""
+    """Draw the rollout: the share of each input token in each token of the last layer."""
     result = compute_rollout(record, side=_get_side(selection))
     return draw_alignment_svg(
         result.input_tokens,
@@ -44,10 +44,10 @@ def draw_rollout(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_flow(record: InspectionRecord, selection: MapSelection) -> str:
-    """Rollout, and beside it the most that could flow from each input to each token of the last layer.
+    """Draw the rollout, and beside it the maximum flow from each input token to each token of the last layer.
 
     Raises:
-        DataError: as for rollout, or the text is so long that its flows would take many minutes.
+        DataError: as for the rollout, or the text is so long that its flows would take many minutes.
     """
     side = _get_side(selection)
     result = compute_rollout(record, side=side)
@@ -74,13 +74,14 @@ def draw_flow(record: InspectionRecord, selection: MapSelection) -> str:
 def _draw_panel(
     name: str, note: str, rollout: AttentionRollout, matrix: Float[np.ndarray, "Q I"], ramp: ColourRamp, *, cell: float
 ) -> SvgBox:
-    """A heat map with its tokens, a line between kinds of inputs, and a scale of its own."""
+    """Draw a heat map with its tokens, lines between kinds of inputs, and its own scale."""
     rows, columns = matrix.shape
     highest = _round_up_largest(matrix)
     pixels = map_colours(np.clip(matrix / highest, 0, 1), ramp)
     panel = [draw_image(pixels, width=cell * columns, height=cell * rows, tip=name)]
     panel += [
-        f'<path stroke="{ramp.get_colour(1.0)}" stroke-dasharray="4 3" d="M{cell * column:.1f} -3V{cell * rows + 3:.1f}"/>'
+        f'<path stroke="{ramp.get_colour(1.0)}" stroke-dasharray="4 3" d="M{cell * column:.1f} '
+        f'-3V{cell * rows + 3:.1f}"/>'
         for column in _find_splits(rollout)
     ]
     axes = f"{rollout.queries.name} (rows) from {', '.join(axis.name for axis in rollout.inputs)} (columns)"
@@ -99,15 +100,16 @@ def _draw_panel(
 
 
 def _get_side(selection: MapSelection) -> SideName | None:
+    """Return "encoder" if the encoder was selected, else None."""
     return "encoder" if selection.role == "encoder" else None
 
 
 def _find_splits(rollout: AttentionRollout) -> list[int]:
-    """Before which columns another kind of input begins."""
+    """Return the columns before which another input axis begins."""
     splits: list[int] = np.cumsum([len(axis.tokens) for axis in rollout.inputs])[:-1].tolist()
     return splits
 
 
 def _round_up_largest(matrix: Float[np.ndarray, "Q I"]) -> float:
-    """What the last colour stands for: the largest number, up to the next twentieth."""
+    """Return the largest value, rounded up to the next twentieth."""
     return max(0.05, math.ceil(20 * float(matrix.max()) - 1e-6) / 20)

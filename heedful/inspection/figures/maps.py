@@ -1,4 +1,4 @@
-"""Pictures of weights: one map, its heads as lines, all maps, who may see whom, and one number for each head."""
+"""Figures of attention weights: one map, heads as lines, all maps, masks, and one number per head."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CELL_SIDE, _LEFT_MARGIN, _TOP_MARGIN = 46.0, 62.0, 34.0
 
 
 def draw_alignment(record: InspectionRecord, selection: MapSelection) -> str:
-    """The weights of a head or the mean over heads as a heat map."""
+    """Draw the weights of a head, or the mean over heads, as a heat map."""
     attention_map = selection.select_map(record)
     keys, queries = record.get_axis(attention_map.keys), record.get_axis(attention_map.queries)
     return draw_alignment_svg(
@@ -50,7 +50,7 @@ def draw_alignment(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_heads(record: InspectionRecord, selection: MapSelection) -> str:
-    """Lines from each query on the left to the keys on the right that it looks at, a colour for each head."""
+    """Draw lines from each query on the left to the keys on the right that it attends to, one colour per head."""
     attention_map = selection.select_map(record)
     numbers = attention_map.heads if selection.head is None else (selection.head,)
     queries, keys = record.get_axis(attention_map.queries), record.get_axis(attention_map.keys)
@@ -74,12 +74,13 @@ def draw_heads(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _choose_min_weight(attention_map: AttentionMap, numbers: Sequence[int]) -> float:
-    """The weight from which on there are lines, so that there are not too many."""
+    """Return the smallest weight that is drawn, so that there are not too many lines."""
     weights = np.sort(np.stack([attention_map.get_head_weights(head) for head in numbers]).ravel())[::-1]
     return max(_MIN_WEIGHT, float(weights[_MAX_LINES])) if len(weights) > _MAX_LINES else _MIN_WEIGHT
 
 
 def _draw_lines(attention_map: AttentionMap, head: int, min_weight: float, ends: tuple[float, float]) -> Iterator[str]:
+    """Yield the lines of one head."""
     weights = np.clip(attention_map.get_head_weights(head), 0, 1)
     yield f'<g class="hue{head % NUM_HUES}" stroke="currentColor" stroke-width="2">'
     for query, key in np.argwhere(weights >= min_weight).tolist():
@@ -92,7 +93,7 @@ def _draw_lines(attention_map: AttentionMap, head: int, min_weight: float, ends:
 
 
 def _draw_legend(numbers: Sequence[int], width: float) -> SvgBox:
-    """A square of its colour for each head, in rows."""
+    """Draw a coloured square with its number for each head, in rows."""
     step = 74.0
     columns = max(1, min(int(width // step), NUM_HUES))
     parts = []
@@ -104,7 +105,7 @@ def _draw_legend(numbers: Sequence[int], width: float) -> SvgBox:
 
 
 def draw_model(record: InspectionRecord, selection: MapSelection) -> str:
-    """All heads of all layers as small heat maps."""
+    """Draw all heads of all layers as small heat maps."""
     roles = dict.fromkeys(
         attention_map.role for attention_map in record.maps if selection.role in (None, attention_map.role)
     )
@@ -118,7 +119,7 @@ def draw_model(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_thumbnails(maps: Sequence[AttentionMap], selection: MapSelection) -> SvgBox:
-    """A row for each layer, a column for each head."""
+    """Draw a row of small heat maps for each layer, a column for each head."""
     numbers = sorted({head for attention_map in maps for head in attention_map.heads})
     queries, keys = max((attention_map.visible.shape for attention_map in maps), key=max)
     side = float(np.clip(1000 / max(1, len(numbers)), 44, 120))
@@ -144,7 +145,7 @@ def _draw_thumbnails(maps: Sequence[AttentionMap], selection: MapSelection) -> S
 
 
 def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
-    """Who may see whom: each different pattern once, with the maps that have it."""
+    """Draw each distinct visibility pattern once, with the maps that have it."""
     groups: dict[tuple[str, str, bytes], list[AttentionMap]] = {}
     for attention_map in record.maps:
         if selection.role in (None, attention_map.role):
@@ -158,7 +159,7 @@ def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:
-    """What people call a pattern of who sees whom."""
+    """Return the usual name of a visibility pattern, such as "causal"."""
     if visible.all():
         return "everything"
     if not visible.any():
@@ -174,6 +175,7 @@ def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:
 
 
 def _draw_mask(record: InspectionRecord, maps: Sequence[AttentionMap]) -> SvgBox:
+    """Draw the visibility pattern of some maps."""
     first = maps[0]
     queries, keys = record.get_axis(first.queries), record.get_axis(first.keys)
     rows, columns = first.visible.shape
@@ -192,7 +194,7 @@ def _draw_mask(record: InspectionRecord, maps: Sequence[AttentionMap]) -> SvgBox
 
 
 def _list_maps(maps: Sequence[AttentionMap]) -> str:
-    """The maps, by role: cross layers 0, 1, 2."""
+    """Return the maps by role and layer, such as "cross layers 0, 1, 2"."""
     roles = dict.fromkeys(attention_map.role for attention_map in maps)
     descriptions = []
     for role in roles:
@@ -202,7 +204,7 @@ def _list_maps(maps: Sequence[AttentionMap]) -> str:
 
 
 def _draw_runs(visible: Bool[np.ndarray, "Q K"], cell: float) -> str:
-    """One rectangle for each run of cells that can be seen, with gaps where there is room for them."""
+    """Return a path with one rectangle for each run of visible cells, with gaps if there is room for them."""
     gap = 1.0 if cell > 8 else 0.0
     side = cell - gap
     path = []
@@ -220,7 +222,7 @@ def _draw_runs(visible: Bool[np.ndarray, "Q K"], cell: float) -> str:
 
 @dataclass(frozen=True)
 class HeadValue:
-    """A head and its number."""
+    """A head and a number for it."""
 
     role: AttentionKind
     layer: int
@@ -229,16 +231,16 @@ class HeadValue:
 
 
 def draw_heads_grid(values: Sequence[HeadValue], *, title: str, digits: int = 2, ramp: ColourRamp = INK) -> str:
-    """The picture as SVG; the largest value has the last colour of the ramp, 0 and everything below it the first.
+    """Draw one number per head as a grid; the largest has the last colour of the ramp, 0 and below the first.
 
     Args:
-        values: the heads.
+        values: the heads with their numbers.
         title: a heading that says what the numbers are.
-        digits: behind the point.
+        digits: after the decimal point.
         ramp: the colours.
 
     Raises:
-        DataError: no heads.
+        DataError: there are no heads.
     """
     if not values:
         raise DataError("no heads to draw")
@@ -252,6 +254,7 @@ def draw_heads_grid(values: Sequence[HeadValue], *, title: str, digits: int = 2,
 
 
 def _draw_squares(values: Sequence[HeadValue], largest: float, digits: int, ramp: ColourRamp) -> SvgBox:
+    """Draw the grid of one role."""
     heads = sorted({head_value.head for head_value in values})
     layers = sorted({head_value.layer for head_value in values})
     parts = [draw_bold_text(values[0].role, 0, 10), draw_note("head", _LEFT_MARGIN - 14, _TOP_MARGIN - 6, anchor="end")]

@@ -1,4 +1,4 @@
-"""Pictures of attention to pictures: regions word by word, strips of frames, paths of glimpses."""
+"""Figures of attention to pictures: regions word by word, strips of frames, glimpse paths."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PICTURE_SIDE = 420.0
 
 
 def build_gaussian_kernel(positions: int, cells: int) -> Float[np.ndarray, "places cells"]:
-    """How much each of many places along a side takes from each cell: a Gaussian of the distance to its centre."""
+    """Return the Gaussian weights of each cell for each position along a side; rows sum to 1."""
     centres = (np.arange(positions) + 0.5) * cells / positions
     shares = np.exp(-0.5 * ((centres[:, None] - np.arange(cells) - 0.5) / SMOOTHING_WIDTH) ** 2)
     rows: np.ndarray = shares / shares.sum(1, keepdims=True)
@@ -45,7 +45,7 @@ def build_gaussian_kernel(positions: int, cells: int) -> Float[np.ndarray, "plac
 
 
 def build_overlap_kernel(positions: int, cells: int) -> Float[np.ndarray, "places cells"]:
-    """Likewise by how much of the place lies in the cell."""
+    """Return the share of each position's interval that lies in each cell; rows sum to 1."""
     ends = np.arange(positions + 1) * cells / positions
     inside = np.minimum(ends[1:, None], np.arange(1, cells + 1)) - np.maximum(ends[:-1, None], np.arange(cells))
     rows: np.ndarray = np.clip(inside, 0, None) * positions / cells
@@ -55,13 +55,13 @@ def build_overlap_kernel(positions: int, cells: int) -> Float[np.ndarray, "place
 def overlay_weights(
     axis: MapAxis, cells: Float[np.ndarray, " K"], *, side: float, selection: MapSelection
 ) -> UInt8[np.ndarray, "H W 3"]:
-    """The picture of a grid, and half over it the weights of its cells, the largest in the ramp's last colour.
+    """Blend a grid's picture with the weights of its cells; the largest has the ramp's last colour.
 
     Args:
-        axis: the grid; without a picture the weights stand alone.
+        axis: the grid; without a picture the weights are shown alone.
         cells: their weights.
-        side: the longer one of what comes out, in pixels.
-        selection: colours, and whether cells are spread smoothly.
+        side: the longer side of the result, in pixels.
+        selection: colours, and whether cells are smoothed.
     """
     assert axis.columns is not None
     rows, columns = len(cells) // axis.columns, axis.columns
@@ -81,7 +81,7 @@ def overlay_weights(
 
 
 def draw_regions(record: InspectionRecord, selection: MapSelection) -> str:
-    """A small picture for each step with the attention over it; below each word its probability."""
+    """Draw a small picture for each step with the attention over it, and the token with its probability below."""
     attention_map = find_map(
         record,
         selection,
@@ -101,6 +101,7 @@ def draw_regions(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_region(name: str, pixels: UInt8[np.ndarray, "H W 3"]) -> SvgBox:
+    """Draw the picture of one step with its name."""
     height, width = (side / _PIXELS_PER_UNIT for side in pixels.shape[:2])
     box_width = max(width, estimate_length(name))
     label = draw_text(name, box_width / 2, height + 18, anchor="middle")
@@ -108,7 +109,7 @@ def _draw_region(name: str, pixels: UInt8[np.ndarray, "H W 3"]) -> SvgBox:
 
 
 def _draw_photo(pixels: UInt8[np.ndarray, "H W 3"], x: Number, y: Number, width: Number, height: Number) -> str:
-    """A picture, no finer than it needs to be."""
+    """Return an SVG image element, at no higher resolution than needed."""
     longest = max(1, round(_PIXELS_PER_UNIT * max(width, height)))
     return (
         f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
@@ -117,7 +118,7 @@ def _draw_photo(pixels: UInt8[np.ndarray, "H W 3"], x: Number, y: Number, width:
 
 
 def draw_frames(record: InspectionRecord, selection: MapSelection) -> str:
-    """A strip of frames, and below it bars for each step; frames known to matter are marked through all rows."""
+    """Draw a strip of frames with bars below it for each step; frames known to matter are marked through all rows."""
     attention_map = find_map(
         record,
         selection,
@@ -140,19 +141,27 @@ def draw_frames(record: InspectionRecord, selection: MapSelection) -> str:
         for index in axis.marked
     ]
     stride = max(1, int(np.ceil(_MIN_LABEL_DISTANCE / frame_width)))
-    numbers = [draw_note(name, left + frame_width * (index + 0.5), strip_height + 14, anchor="middle")
-               for index, name in enumerate(axis.tokens) if index % stride == 0]  # fmt: skip
+    numbers = [
+        draw_note(name, left + frame_width * (index + 0.5), strip_height + 14, anchor="middle")
+        for index, name in enumerate(axis.tokens)
+        if index % stride == 0
+    ]
     largest = float(weights.max()) or 1.0
-    rows = [part for index, name in enumerate(names)
-            for part in _draw_bars(name, weights[index] / largest, (left, top + _ROW_HEIGHT * (index + 1) - 4), frame_width)]  # fmt: skip
+    rows = [
+        part
+        for index, name in enumerate(names)
+        for part in _draw_bars(name, weights[index] / largest, (left, top + _ROW_HEIGHT * (index + 1) - 4), frame_width)
+    ]
     note = f"the highest bar is {largest:.3f}" + ("; marked frames are known to matter" if axis.marked else "")
     width = max(left + frame_width * len(axis.tokens), estimate_length(note, 11, longest=100)) + 8
-    return render_sheet(SvgBox((*marks, *strip_elements, *numbers, *rows, draw_note(note, 0, bottom + 18)), width, bottom + 22),
-                 title=selection.describe_map(attention_map))  # fmt: skip
+    return render_sheet(
+        SvgBox((*marks, *strip_elements, *numbers, *rows, draw_note(note, 0, bottom + 18)), width, bottom + 22),
+        title=selection.describe_map(attention_map),
+    )
 
 
 def _draw_strip(axis: MapAxis, left: float, frame_width: float) -> tuple[float, list[str]]:
-    """How high the pictures are along the top, and these: as many as there is room for, or the one of all frames."""
+    """Return the height and elements of the pictures along the top: as many as fit, or the one of all frames."""
     if axis.pictures is None:
         return 0.0, []
     count, (pictures, height, width, _) = len(axis.tokens), axis.pictures.shape
@@ -171,10 +180,13 @@ def _draw_strip(axis: MapAxis, left: float, frame_width: float) -> tuple[float, 
 def _draw_bars(
     name: str, shares: Float[np.ndarray, " T"], origin: tuple[float, float], frame_width: float
 ) -> list[str]:
+    """Draw the bars of one step with its name."""
     left, base = origin
     bar_width = max(0.5, frame_width - (1.5 if frame_width > 5 else 0))
-    path = "".join(f"M{left + frame_width * i:.2f} {base:.1f}h{bar_width:.2f}v{-_BAR_HEIGHT * share:.2f}h{-bar_width:.2f}z"
-                   for i, share in enumerate(shares.tolist()))  # fmt: skip
+    path = "".join(
+        f"M{left + frame_width * i:.2f} {base:.1f}h{bar_width:.2f}v{-_BAR_HEIGHT * share:.2f}h{-bar_width:.2f}z"
+        for i, share in enumerate(shares.tolist())
+    )
     size = f'x="{left:.1f}" y="{base:.1f}" width="{frame_width * len(shares):.1f}" height="1"'
     rule = f'<rect class="faint" fill-opacity="0.3" {size}/>'
     return [
@@ -185,20 +197,27 @@ def _draw_bars(
 
 
 def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
-    """The path of glimpses over the picture, with their squares; beside it what would have been said after each."""
+    """Draw the path of glimpses over the picture, with their squares, and beside it the predictions after each."""
     if not record.glimpses or record.picture_axis is None or record.picture_axis.pictures is None:
         raise DataError("no glimpses in this record, which models that look at a part of a picture at a time make")
     pixels = record.picture_axis.pictures[0]
     height, width = (_PICTURE_SIDE * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
     centres = [(glimpse.column * width, glimpse.row * height) for glimpse in record.glimpses]
-    squares = [part for glimpse, centre in zip(record.glimpses, centres, strict=True)
-               for part in _draw_squares(glimpse, centre, height)]  # fmt: skip
+    squares = [
+        part
+        for glimpse, centre in zip(record.glimpses, centres, strict=True)
+        for part in _draw_squares(glimpse, centre, height)
+    ]
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in centres)
     line = f'<path style="fill:none;stroke:#7fb0ff" stroke-width="2.5" d="{path}"/>'
-    dots = [part for number, (x, y) in enumerate(centres, 1) for part in (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="10" style="fill:#20232c;stroke:#fff"/>',
-        f'<text x="{x:.1f}" y="{y + 4:.1f}" font-size="11" text-anchor="middle" style="fill:#fff">{number}</text>',
-    )]  # fmt: skip
+    dots = [
+        part
+        for number, (x, y) in enumerate(centres, 1)
+        for part in (
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="10" style="fill:#20232c;stroke:#fff"/>',
+            f'<text x="{x:.1f}" y="{y + 4:.1f}" font-size="11" text-anchor="middle" style="fill:#fff">{number}</text>',
+        )
+    ]
     overhang = max(0.0, *(_compute_overhang(glimpse, width, height) for glimpse in record.glimpses))
     picture_group = translate_box(
         SvgBox((_draw_photo(pixels, 0, 0, width, height), *squares, line, *dots), 0, 0), x=overhang, y=overhang
@@ -211,6 +230,7 @@ def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_squares(glimpse: Glimpse, centre: tuple[float, float], height: float) -> list[str]:
+    """Draw the squares of a glimpse."""
     (x, y), sides = centre, [size * height for size in glimpse.sizes]
     return [
         f'<rect x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}" '
@@ -220,14 +240,14 @@ def _draw_squares(glimpse: Glimpse, centre: tuple[float, float], height: float) 
 
 
 def _compute_overhang(glimpse: Glimpse, width: float, height: float) -> float:
-    """How far its largest square reaches beyond the picture."""
+    """Return how far a glimpse's largest square extends beyond the picture."""
     half = max(glimpse.sizes) * height / 2
     x, y = glimpse.column * width, glimpse.row * height
     return half - min(x, y, width - x, height - y)
 
 
 def _draw_prediction(number: int, glimpse: Glimpse) -> SvgBox:
-    """The classes after one glimpse with their probabilities."""
+    """Draw the predictions after one glimpse with their probabilities."""
     best = glimpse.options[:3]
     label_width = max((estimate_length(option.name) for option in best), default=0.0) + 10
     parts = [draw_bold_text(f"{number}", 0, 12)]

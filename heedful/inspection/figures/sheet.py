@@ -1,4 +1,4 @@
-"""What all figures are given and what they are drawn on: the attention that is meant, and a sheet with boxes."""
+"""Common parts of all figures: the selected map, and SVG boxes with their layout."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _TILT = 50.0
 
 @dataclass(frozen=True)
 class MapSelection:
-    """What to look at.
+    """Which attention map and head a figure shows, and in which colours.
 
     Attributes:
-        role: who looks at whom; None for the first of cross, summary, decoder and encoder that there is.
+        role: of the attention; None for the first of cross, summary, decoder and encoder in the record.
         layer: its number; -1 is the last.
-        head: its number; None for all of them, or their mean.
+        head: its number; None for all heads, or their mean.
         ramp: the colours of weights.
-        smooth: whether the weights of regions are spread around their centres.
+        smooth: whether the weights of regions are smoothed around their centres.
     """
 
     role: AttentionKind | None = None
@@ -47,10 +47,10 @@ class MapSelection:
     smooth: bool = True
 
     def select_map(self, record: InspectionRecord) -> AttentionMap:
-        """The map of this role and layer.
+        """Return the selected map of a record.
 
         Raises:
-            DataError: there is none, or none of its heads is in the record.
+            DataError: there is no such map, or none of its heads is in the record.
         """
         roles = {attention_map.role for attention_map in record.maps}
         available: list[AttentionKind] = [role for role in _ROLE_ORDER if role in roles]
@@ -61,13 +61,13 @@ class MapSelection:
         return selected
 
     def select_weights(self, attention_map: AttentionMap) -> Float[np.ndarray, "Q K"]:
-        """The weights of the head, or the mean over heads, cut to [0, 1]."""
+        """Return the weights of the selected head, or the mean over heads, clipped to [0, 1]."""
         weights = attention_map.mean_weights if self.head is None else attention_map.get_head_weights(self.head)
         clipped: np.ndarray = np.clip(weights, 0, 1)
         return clipped
 
     def describe_map(self, attention_map: AttentionMap) -> str:
-        """A heading for these weights."""
+        """Return a heading for the selected weights of a map."""
         if self.head is not None:
             name = f"{attention_map.name}, head {self.head}"
         elif len(attention_map.heads) == 1:
@@ -82,12 +82,12 @@ class MapSelection:
 
 @dataclass(frozen=True)
 class SvgBox:
-    """Elements and how much room they take, to the right of and below (0, 0).
+    """SVG elements with the room they take, to the right of and below (0, 0).
 
     Attributes:
-        parts: elements of SVG.
+        parts: SVG elements.
         width: in pixels.
-        height: likewise.
+        height: in pixels.
     """
 
     parts: tuple[str, ...]
@@ -96,7 +96,7 @@ class SvgBox:
 
 
 def render_sheet(box: SvgBox, *, title: str) -> str:
-    """The file: a heading and what is in the box below it."""
+    """Return a complete SVG file with a heading and a box below it."""
     name = escape(make_visible(title))
     heading = f'<text x="0" y="{26 - _HEADING_HEIGHT:.0f}" font-size="15" font-weight="600">{name}</text>'
     width, height = max(box.width, estimate_length(title, 15)) + 2 * _MARGIN, box.height + _HEADING_HEIGHT + _MARGIN
@@ -106,43 +106,46 @@ def render_sheet(box: SvgBox, *, title: str) -> str:
 
 
 def estimate_length(text: str, font: Number = 13, *, longest: int = 24) -> float:
-    """About how long a text is in pixels, cut at so many columns."""
+    """Return the approximate length of a text in pixels, cut to `longest` columns."""
     return 0.62 * font * min(measure_columns(make_visible(text)), longest + 1)
 
 
 def draw_text(  # a place and a text, as everywhere
     text: str, x: Number, y: Number, *, font: Number = 13, anchor: str = "start", extra: str = "", longest: int = 24
 ) -> str:
-    """A text, made visible, cut and escaped."""
+    """Return an SVG text element, made visible, cut to `longest` columns and escaped."""
     size = "" if font == 13 else f' font-size="{font:g}"'
     side = "" if anchor == "start" else f' text-anchor="{anchor}"'
     extra_attributes = f" {extra}" if extra else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{size}{side}{extra_attributes}>{escape_svg_label(make_visible(text), longest=longest)}</text>'
+    return (
+        f'<text x="{x:.1f}" '
+        f'y="{y:.1f}"{size}{side}{extra_attributes}>{escape_svg_label(make_visible(text), longest=longest)}</text>'
+    )
 
 
 def draw_note(text: str, x: Number, y: Number, *, anchor: str = "start") -> str:
-    """A note in small faint letters, whole however long it is."""
+    """Return a note in small faint letters, not cut."""
     return draw_text(text, x, y, font=11, anchor=anchor, extra='class="faint"', longest=10_000)
 
 
 def draw_bold_text(text: str, x: Number, y: Number, *, anchor: str = "start", longest: int = 24) -> str:
-    """A text, as `draw_text` writes it, in bold letters."""
+    """Return a bold text, as `draw_text` does."""
     return draw_text(text, x, y, anchor=anchor, extra='font-weight="600"', longest=longest)
 
 
 def draw_heading(name: str, notes: Sequence[str] = (), *, width: Number, longest: int = 24) -> SvgBox:
-    """What a part of a figure is called, and notes below it."""
+    """Return a box with a bold heading and notes below it."""
     note_elements = [draw_note(note, 0, 28 + 16 * line) for line, note in enumerate(notes)]
     return SvgBox((draw_bold_text(name, 0, 10, longest=longest), *note_elements), width, 16 * (1 + len(notes)))
 
 
 def translate_box(box: SvgBox, *, x: Number = 0, y: Number = 0) -> str:
-    """The elements of a box at another place."""
+    """Return the elements of a box as a translated group."""
     return "\n".join([f'<g transform="translate({x:.1f} {y:.1f})">', *box.parts, "</g>"])
 
 
 def stack_vertically(boxes: Sequence[SvgBox], *, gap: Number = 30) -> SvgBox:
-    """Boxes below each other."""
+    """Place boxes below each other."""
     parts, y = [], 0.0
     for box in boxes:
         parts.append(translate_box(box, y=y))
@@ -151,7 +154,7 @@ def stack_vertically(boxes: Sequence[SvgBox], *, gap: Number = 30) -> SvgBox:
 
 
 def stack_horizontally(boxes: Sequence[SvgBox], *, gap: Number = 36) -> SvgBox:
-    """Boxes next to each other."""
+    """Place boxes next to each other."""
     parts, x = [], 0.0
     for box in boxes:
         parts.append(translate_box(box, x=x))
@@ -160,7 +163,7 @@ def stack_horizontally(boxes: Sequence[SvgBox], *, gap: Number = 36) -> SvgBox:
 
 
 def draw_labelled_grid(panel: Sequence[str], rows: Sequence[str], columns: Sequence[str], *, cell: Number) -> SvgBox:
-    """A grid of square cells with its tokens: rows to the left, columns above; none where they would not fit."""
+    """Return a grid of square cells with row and column tokens; without tokens if they would not fit."""
     font = min(13.0, 0.78 * cell)
     has_labels = font >= 7
     left = max(estimate_length(token, font) for token in rows) + 10 if has_labels else 0.0

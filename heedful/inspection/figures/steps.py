@@ -1,4 +1,4 @@
-"""What figures share that show where steps look: which map, what steps are called, and a table of weights."""
+"""Helpers of figures that show where steps attend: choice of the map, step names, and a table of weights."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ _TILT = 40.0
 def find_map(
     record: InspectionRecord, selection: MapSelection, fits: Callable[[AttentionMap], bool], *, description: str
 ) -> AttentionMap:
-    """The chosen one of the maps that fit; the last unless a layer is given, of those to a memory before others.
+    """Return the selected map that satisfies `fits`; the last one unless a layer is given, cross-attention first.
+
+    `description` names what is looked for, in the error message.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no such map.
     """
     candidates = [
         attention_map
@@ -43,7 +45,7 @@ def find_map(
 
 
 def name_steps(record: InspectionRecord, attention_map: AttentionMap) -> list[str]:
-    """What the queries of a map are called: words with their probability, such as A(1.00), where they were written."""
+    """Return the names of a map's queries; generated tokens with their probability, such as A(1.00)."""
     tokens = record.get_axis(attention_map.queries).tokens
     if attention_map.queries != "written" or len(record.written) != len(tokens):
         return list(tokens)
@@ -59,7 +61,7 @@ def draw_weight_table(
     marked: Sequence[int] = (),
     selection: MapSelection,
 ) -> SvgBox:
-    """Texts below each other with a column of weights for each step, shaded; what is known to matter has a dot."""
+    """Draw texts below each other with a shaded column of weights for each step; a dot marks texts known to matter."""
     names = [f"● {text}" if index in marked else text for index, text in enumerate(texts)]
     left = max(estimate_length(name, longest=_LONGEST) for name in names) + 12
     reach = max(estimate_length(step) for step in steps)
@@ -72,7 +74,8 @@ def draw_weight_table(
         x = left + _CELL * column
         turn = f' rotate(-{_TILT:.0f})" text-anchor="start' if tilted else '" text-anchor="middle'
         parts.append(
-            f'<text transform="translate({x + _CELL / 2:.1f} {top - 7:.1f}){turn}">{escape_svg_label(make_visible(step))}</text>'
+            f'<text transform="translate({x + _CELL / 2:.1f} '
+            f'{top - 7:.1f}){turn}">{escape_svg_label(make_visible(step))}</text>'
         )
         for row, weight in enumerate(weights[column].tolist()):
             fraction = weight / largest
@@ -98,6 +101,6 @@ def draw_weight_table(
 
 
 def _get_lightness_direction(selection: MapSelection) -> int:
-    """1 where strong weights are light, -1 where they are dark."""
+    """Return 1 if strong weights are light, -1 if they are dark."""
     low, high = selection.ramp.lightness
     return 1 if high > low else -1

@@ -1,4 +1,4 @@
-"""Pictures of attention to stories and dialogues: hops over facts, chains of facts, sums over turns."""
+"""Figures of attention to stories and dialogues: hops over facts, chains of facts, sums over turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _MIN_PROBABILITY = 0.01
 
 
 def find_hops(record: InspectionRecord) -> list[tuple[AttentionMap, int | None]]:
-    """The looks of one query at the same text, one after the other: maps, or heads of a summary; the most there are."""
+    """Return the longest series of attentions of one query to the same text.
+
+    Items are maps with head None, or heads of a summary attention.
+    """
     groups: dict[tuple[str, str], list[tuple[AttentionMap, int | None]]] = {}
     for attention_map in record.maps:
         if (
@@ -44,7 +47,7 @@ def find_hops(record: InspectionRecord) -> list[tuple[AttentionMap, int | None]]
 
 
 def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
-    """A table of facts, or words, and hops, shaded by weight."""
+    """Draw a table of facts, or words, by hops, shaded by weight."""
     hop_list = find_hops(record)
     if not hop_list:
         raise DataError("no hops in this record: nothing in it looks at the same text several times")
@@ -61,15 +64,21 @@ def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def sum_over_spans(attention_map: AttentionMap, axis: MapAxis, selection: MapSelection) -> np.ndarray:
-    """How much each query takes from each span of the keys: [Q, spans]."""
+    """Return the total weight of each query on each span of the keys, [Q, spans]."""
     weights = selection.select_weights(attention_map)
     return np.stack([weights[:, span.start : span.stop].sum(1) for span in axis.spans], 1)
 
 
 def draw_turns(record: InspectionRecord, selection: MapSelection) -> str:
-    """The turns of a dialogue below each other, and how much each word of the answer took from each."""
-    attention_map = find_map(record, selection, lambda attention_map: bool(record.get_axis(attention_map.keys).spans) and attention_map.keys != attention_map.queries,
-                   description="a text with turns")  # fmt: skip
+    """Draw the turns of a dialogue below each other, with the total weight of each generated word on each turn."""
+    attention_map = find_map(
+        record,
+        selection,
+        lambda attention_map: (
+            bool(record.get_axis(attention_map.keys).spans) and attention_map.keys != attention_map.queries
+        ),
+        description="a text with turns",
+    )
     axis = record.get_axis(attention_map.keys)
     texts = [f"{span.name}: {' '.join(axis.tokens[span.start : span.stop])}" for span in axis.spans]
     marked_turns = [
@@ -86,7 +95,7 @@ def draw_turns(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_chain(record: InspectionRecord, selection: MapSelection) -> str:
-    """How probable each fact is at each step of a chain, and each two of neighbours (Kim et al. 2017, figure 4)."""
+    """Draw the probability of each fact at each step of a chain, and of neighbours (Kim et al. 2017, figure 4)."""
     attention_map = find_map(
         record, selection, lambda attention_map: attention_map.edges is not None, description="a chain of facts"
     )
@@ -117,6 +126,7 @@ def draw_chain(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_chain_graph(nodes: np.ndarray, edges: np.ndarray, steps: MapAxis, facts: MapAxis) -> SvgBox:
+    """Draw the nodes and edges of a chain."""
     names = [f"● {fact}" if index in facts.marked else fact for index, fact in enumerate(facts.tokens)]
     left = max(estimate_length(name, longest=_LONGEST) for name in names) + 34
     parts = [
@@ -155,4 +165,5 @@ def _draw_chain_graph(nodes: np.ndarray, edges: np.ndarray, steps: MapAxis, fact
 
 
 def _row_to_y(row: int) -> float:
+    """Return the vertical position of a row."""
     return 32.0 + _ROW_HEIGHT * row

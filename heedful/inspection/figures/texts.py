@@ -1,4 +1,4 @@
-"""Pictures of what lies around the weights: positions, and the tree of a beam."""
+"""Figures of position encodings and of the beam search tree."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_BRANCHES = 60
 
 
 def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Each encoding as a heat map of positions and dimensions, beside it the dot products between positions."""
+    """Draw each position encoding as a heat map, and beside it the dot products between positions."""
     if not record.encodings:
         raise DataError("this record says nothing of positions: its model adds none, or is recurrent")
     return render_sheet(
@@ -43,6 +43,7 @@ def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_encoding(encoding: PositionEncoding) -> SvgBox:
+    """Draw one position encoding."""
     name = draw_heading(encoding.name, width=estimate_length(encoding.name, longest=100), longest=100)
     kind = "distance" if encoding.relative else "position"
     panels = [_draw_panel(encoding.vectors, encoding.places.tolist(), (kind, "dimension"))]
@@ -55,7 +56,7 @@ def _draw_encoding(encoding: PositionEncoding) -> SvgBox:
 def _draw_panel(
     numbers: Float[np.ndarray, "N M"], row_labels: Sequence[int], names: tuple[str, str], *, square: bool = False
 ) -> SvgBox:
-    """A heat map around zero with its numbered rows and a scale."""
+    """Draw a heat map around zero with numbered rows and a scale."""
     rows, columns = numbers.shape
     height = float(np.clip(8 * rows, 120, 320))
     width = height if square else float(np.clip(6 * columns, 120, 460))
@@ -80,16 +81,16 @@ def _draw_panel(
 
 
 def _map_diverging_colours(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
-    """Blue below zero, orange above it, for numbers from -1 to 1."""
+    """Return colours for numbers from -1 to 1: blue below zero, orange above."""
     return np.where(
         (numbers < 0)[..., None], map_colours(-numbers, _NEGATIVE_RAMP), map_colours(numbers, _POSITIVE_RAMP)
     )
 
 
 def draw_tree(record: InspectionRecord, _selection: MapSelection) -> str:
-    """How the beam found what was written, from left to right; the returned text is bold.
+    """Draw the beam search tree from left to right; the returned text is bold.
 
-    What was pruned is faint; in a large tree it is left out.
+    Pruned branches are faint; in a large tree they are left out.
     """
     if not record.tree:
         raise DataError("this record has no tree: its text was given, or written without a beam")
@@ -123,7 +124,7 @@ def draw_tree(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _select_branches(branches: Sequence[BeamNode]) -> tuple[list[BeamNode], int]:
-    """The branches of a picture, all or those that were not pruned, and how many these leave out."""
+    """Return the branches to draw, all or those that were not pruned, and how many are left out."""
     if len(branches) <= _MAX_BRANCHES:
         return list(branches), 0
     kept_indices = [number for number, branch in enumerate(branches) if branch.fate != "pruned"]
@@ -133,7 +134,7 @@ def _select_branches(branches: Sequence[BeamNode]) -> tuple[list[BeamNode], int]
 
 
 def _compute_layout(branches: Sequence[BeamNode]) -> tuple[dict[int, int], dict[int, int]]:
-    """How many tokens there are up to each node, and its row: the best child has its parent's, others a new one."""
+    """Return the depth and the row of each node: the best child has its parent's row, others a new one."""
     children: dict[int, list[int]] = {}
     for number in sorted(range(len(branches)), key=lambda i: (not branches[i].best, -branches[i].log_probability)):
         children.setdefault(branches[number].parent, []).append(number)
@@ -153,15 +154,18 @@ def _compute_layout(branches: Sequence[BeamNode]) -> tuple[dict[int, int], dict[
 
 
 def _get_label(branch: BeamNode) -> str:
+    """Return the token of a node, or "start" for the root."""
     return branch.token if branch.parent >= 0 else "start"
 
 
 def _format_numbers(branch: BeamNode) -> str:
+    """Format the log-probability and score of a node."""
     score = "" if branch.score is None else f", score {branch.score:.2f}"
     return f"{branch.log_probability:.2f}{score}"
 
 
 def _draw_edge(branch: BeamNode, start: tuple[float, float], end: tuple[float, float]) -> str:
+    """Draw the edge to a node."""
     (x, y), (to_x, to_y) = start, end
     middle = (x + to_x) / 2
     attributes = 'class="hue0" stroke-width="2.5"' if branch.best else 'class="hue7" stroke-width="1.2"'
@@ -171,6 +175,7 @@ def _draw_edge(branch: BeamNode, start: tuple[float, float], end: tuple[float, f
 
 
 def _draw_node(branch: BeamNode, x: float, y: float) -> str:
+    """Draw a node with its token, numbers and fate."""
     weight = 'font-weight="700"' if branch.best else 'class="faint"' if branch.fate == "pruned" else ""
     fates = {"lived": "went on", "ended": "ended", "pruned": "was pruned"}
     below = draw_note(_format_numbers(branch), x, y + 13) if branch.parent >= 0 else ""

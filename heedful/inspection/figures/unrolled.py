@@ -1,4 +1,4 @@
-"""A picture of a model unrolled over its tokens, with the steps in which it can be computed."""
+"""Figures of models unrolled over their tokens, with the step in which each value can be computed."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ LINK_MEANINGS = {
 
 @dataclass(frozen=True)
 class DiagramLayout:
-    """A diagram whose parts have their places; lengths in pixels.
+    """A diagram with the positions of its parts; lengths in pixels.
 
     Attributes:
-        diagram: what is drawn.
-        centres: centre of each node.
-        courses: kind and path of each line; the links of an attention to a memory share one line for each row.
+        diagram: the diagram.
+        centres: of each node.
+        courses: kind and SVG path of each line; the links of an attention to a memory share one line per row.
         looking: numbers of the nodes that attend to a memory.
-        names: x, y, side ("start" or "end") and text of each row's name.
-        width: of all of it.
-        height: likewise.
+        names: x, y, text anchor ("start" or "end") and text of each row's name.
+        width: of the whole diagram.
+        height: of the whole diagram.
     """
 
     diagram: ModelDiagram
@@ -54,7 +54,7 @@ class DiagramLayout:
 
     @property
     def note(self) -> str:
-        """What the numbers mean."""
+        """Explanation of the step numbers."""
         cut = f". Of {', '.join(self.diagram.cut)} the first tokens" if self.diagram.cut else ""
         return (
             "Numbers: the step in which a box can be computed, if all that need not wait is computed at once; "
@@ -63,7 +63,7 @@ class DiagramLayout:
 
 
 def lay_out_diagram(diagram: ModelDiagram) -> DiagramLayout:
-    """Tokens below, levels above them; the first text to the left, names of its rows beside it."""
+    """Compute the layout of a diagram: tokens below, levels above them, texts side by side with their row names."""
     first_column = min((column for column, _, _ in diagram.rows), default=0)
     left = max((estimate_length(name) for column, _, name in diagram.rows if column == first_column), default=0.0) + 14
     right = max((estimate_length(name) for column, _, name in diagram.rows if column != first_column), default=0.0) + 14
@@ -86,7 +86,7 @@ def lay_out_diagram(diagram: ModelDiagram) -> DiagramLayout:
 
 
 def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> str:
-    """The model of a record over the tokens that it read."""
+    """Draw the model of a record unrolled over the tokens that it read."""
     diagram = unroll_record(record)
     if diagram is None:
         raise DataError("this record says nothing of the levels of its model, so it cannot be unrolled")
@@ -94,14 +94,14 @@ def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> s
 
 
 def unroll_record(record: InspectionRecord) -> ModelDiagram | None:
-    """The diagram of a record's model; None where its levels, or their tokens, are not known."""
+    """Return the diagram of a record's model; None if its levels, or their tokens, are unknown."""
     texts = {axis.name: axis.tokens for axis in record.axes}
     known_levels = [level for level in record.levels if texts.get(level.axis)]
     return unroll_model(known_levels, texts) if known_levels else None
 
 
 def draw_diagram_svg(diagram: ModelDiagram, *, title: str) -> str:
-    """The picture as an SVG file: a box for each node with its step, lines from what it needs."""
+    """Draw a diagram as an SVG file: a box with its step for each node, and lines from what it needs."""
     layout = lay_out_diagram(diagram)
     parts = [
         f'<path {_LINE_ATTRIBUTES[kind]} fill="none" stroke="currentColor" d="{course}"/>'
@@ -126,6 +126,7 @@ def draw_diagram_svg(diagram: ModelDiagram, *, title: str) -> str:
 def _iter_row_names(
     diagram: ModelDiagram, centres: tuple[tuple[float, float], ...], first_column: int
 ) -> Iterator[tuple[float, float, str, str]]:
+    """Yield position, text anchor and text of each row's name."""
     sides = sorted({column for column, _, _ in diagram.rows})
     for column, row, name in diagram.rows:
         ends = [
@@ -140,9 +141,13 @@ def _iter_row_names(
 
 
 def _draw_node(node: DiagramNode, x: float, y: float, *, opacity: float, attends: bool) -> list[str]:
+    """Draw the box of a node, or the text of a token."""
     if not node.row:
         return [draw_text(node.name, x, y + 5, anchor="middle", longest=_LONGEST)]
-    position_attributes = f'x="{x - BOX_SIZE[0] / 2:.1f}" y="{y - BOX_SIZE[1] / 2:.1f}" width="{BOX_SIZE[0]}" height="{BOX_SIZE[1]}" rx="6"'
+    position_attributes = (
+        f'x="{x - BOX_SIZE[0] / 2:.1f}" y="{y - BOX_SIZE[1] / 2:.1f}" width="{BOX_SIZE[0]}" height="{BOX_SIZE[1]}" '
+        'rx="6"'
+    )
     dot = f'<circle class="hue2" fill="currentColor" cx="{x - 9:.1f}" cy="{y - 6:.1f}" r="3"/>'
     return [
         f'<rect class="paper" {position_attributes}/>',
@@ -154,12 +159,14 @@ def _draw_node(node: DiagramNode, x: float, y: float, *, opacity: float, attends
 
 
 def _draw_legend_entry(kind: str, y: float) -> tuple[str, str]:
+    """Draw a legend entry."""
     return f'<path {_LINE_ATTRIBUTES[kind]} stroke="currentColor" d="M0 {y - 4:.1f}h26"/>', draw_note(
         LINK_MEANINGS[kind], 34, y
     )
 
 
 def _build_link_path(link: DiagramLink, centres: tuple[tuple[float, float], ...]) -> str:
+    """Return the SVG path of a link."""
     (x, y), (to_x, to_y) = centres[link.start], centres[link.end]
     wide, high = BOX_SIZE[0] / 2, BOX_SIZE[1] / 2
     if link.kind == "up":
@@ -175,7 +182,7 @@ def _build_link_path(link: DiagramLink, centres: tuple[tuple[float, float], ...]
 
 
 def _iter_attention_paths(diagram: ModelDiagram, centres: tuple[tuple[float, float], ...]) -> Iterator[str]:
-    """A line above each memory, and from its end one to each row that attends to it."""
+    """Yield a line above each memory, and one from its end to each row that attends to it."""
     sides = sorted({column for column, _, _ in diagram.rows})
     memories: dict[int, list[int]] = {}
     rows: dict[tuple[int, float], list[float]] = {}

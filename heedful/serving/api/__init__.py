@@ -1,1 +1,1 @@
-"""Our own interface: everything that models do, in the words and records of the commands."""
+"""Heedful's own HTTP interface: every model function, with the options and records of the commands."""

@@ -1,4 +1,4 @@
-"""What pictures and clips show, in our own interface."""
+"""Route of models that describe pictures and clips."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ _FIELDS_BY_CAPTIONER: Final[Mapping[type[Any], tuple[str, ...]]] = {
     Captioner: ("image",),
     VideoCaptioner: ("clip", "frames"),
 }
-"""Under which names each kind of captioner is shown something."""
+"""Request fields in which each type of captioner takes its input."""
 _MAX_VIDEO_BYTES: Final = 2**33
-"""Bytes of all frames of a video, as pixels: some minutes of a small one, one of a large one."""
+"""Maximum bytes of a video's decoded frames: some minutes of a small video, one of a large one."""
 _MAX_ARRAY_BYTES: Final = 2**27
-"""Of an array of frames, which are held in memory."""
+"""Maximum bytes of an array of frames, which is held in memory."""
 
 
 def _warm_up(predictor: Any) -> object:
+    """Describe a black picture or clip."""
     if isinstance(predictor, Captioner):
         size = predictor.framing.size
         return predictor.caption([np.zeros((size, size, 3), dtype=np.uint8)])
@@ -55,6 +56,7 @@ def _warm_up(predictor: Any) -> object:
 
 
 def _field_names(predictor: Any) -> tuple[str, ...]:
+    """Return the request fields that a captioner takes."""
     return next(
         names for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if isinstance(predictor, predictor_type)
     )
@@ -63,12 +65,14 @@ def _field_names(predictor: Any) -> tuple[str, ...]:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a captioner on the picture or clip of a request."""
     predictor = model.predictor
     name = find_inspected_field(message, *_field_names(predictor))
     search = predictor.search if message.beam is None else set_beam_width(predictor.search, message.beam)
     content, options = getattr(message, name), {"search": search, "scope": InspectionSelection(attribution="auto")}
 
     def inspect_content() -> InspectionRecord:
+        """Decode the picture or clip and inspect the model on it."""
         if name == "image":
             record: InspectionRecord = predictor.inspect(
                 _load_picture(context, predictor, content), message.pair, **options
@@ -94,7 +98,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """That of captioners, where there are any."""
+    """Yield the caption route, if any captioner is served."""
     if has_capable_model(registry, "caption"):
         yield Route(
             path="/v1/heedful/caption",
@@ -110,7 +114,9 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 @contextmanager
 def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any, *, name: str) -> Iterator[Path]:
-    """A clip that is sent, while the block runs; `HTTPError` where it holds more frames than are decoded for anybody."""
+    """Store the clip of a request for the duration of the block; raise an `HTTPError` if its frames need too much
+    memory.
+    """
     with open_clip(content, context, name=name, estimate_memory=predictor.peak_memory) as path:
         max_bytes = _MAX_ARRAY_BYTES if path.suffix == ".npz" else _MAX_VIDEO_BYTES
         if path.is_file() and (size := predictor.decoded_size(path)) > max_bytes:
@@ -120,6 +126,7 @@ def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any,
 
 
 async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Mapping[str, Any]:
+    """Describe the picture or clip of a request."""
     check_limits(context, message)
     name = find_file_field(message, "image", "clip", "frames")
     predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
@@ -133,6 +140,7 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
     line_format = CaptionLineFormat(predictor, search, length, all_candidates=message.n_best > 1)
 
     def work() -> list[Mapping[str, Any]]:
+        """Decode and describe the picture or clip in a worker thread."""
         model_input = _load_input(context, predictor, getattr(message, name), name=name)
         context.deadline.raise_if_over()
         captions = predictor.caption([model_input], search=search, length=length)
@@ -143,7 +151,7 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
 
 
 def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content: Any, *, name: str) -> Any:
-    """What is sent, as its captioner sees it, which is small."""
+    """Decode what was sent into the small input of the captioner."""
     if isinstance(predictor, Captioner):
         return _load_picture(context, predictor, content)
     assert isinstance(predictor, VideoCaptioner), "there are no other captioners"
@@ -152,11 +160,13 @@ def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content:
 
 
 def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -> Picture:
+    """Decode a picture, and crop and resize it for the captioner."""
     with open_picture(content, context) as picture:
         return predictor.framing(picture)
 
 
 def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> dict[str, Any]:
+    """Build the record of a caption, with its attention weights if `align` is set."""
     record = line_format.to_json(caption)
     if align and line_format.captioner.has_attention and caption.text:
         (attention,) = line_format.captioner.attend([(model_input, caption.text)])

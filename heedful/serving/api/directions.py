@@ -1,4 +1,4 @@
-"""Which translator is meant, and in which direction."""
+"""Choose the translation model and direction of a request."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from heedful.tasks.translation.translator import Translator
 def find_translator(
     registry: ModelRegistry, model_name: str | None, *, capability: str, source: str | None, target_language: str | None
 ) -> tuple[LoadedModel[Any], Translator]:
-    """A model that translates, and its face for one direction.
+    """Return the translation model that a request means, and its predictor for one target language.
 
     Args:
-        registry: that is asked.
-        model_name: of the model; not needed where languages tell it.
-        capability: what it is to do.
+        registry: with the models.
+        model_name: may be None if the languages determine the model.
+        capability: that the model must have.
         source: language that it reads.
-        target_language: language that it writes.
+        target: language that it writes.
 
     Raises:
-        Refusal: it is not known which model is meant, or that one does not know the languages.
+        HTTPError: the model is not clear, or it does not translate these languages.
     """
     candidates = [
         model for model in registry.find_models(Translator) if find_pairs(model, source=source, target=target_language)
@@ -53,7 +53,9 @@ def find_translator(
 def find_pairs(
     model: LoadedModel[Any], *, source: str | None = None, target: str | None = None
 ) -> list[tuple[str | None, str | None]]:
-    """What a model translates, as far as it is known and agrees with what is asked for; None is not known."""
+    """Return the translation directions of a model that agree with the requested languages; None stands for an
+    unknown language.
+    """
     translator: Translator = model.predictor
     known_pairs: list[tuple[str | None, str | None]] = [*model.model_languages.pairs]
     target_pairs: list[tuple[str | None, str | None]] = [(None, language) for language in translator.languages]
@@ -65,4 +67,5 @@ def find_pairs(
 
 
 def _matches_language(requested: str | None, available: str | None) -> bool:
+    """Return whether a requested and a known language agree; None agrees with every language."""
     return requested is None or available is None or match_language(requested, [available]) is not None

@@ -1,4 +1,4 @@
-"""Gaps, classes, tags, answers and vectors in our own interface: what models say of texts that they read."""
+"""Routes of models that read texts: fill gaps, classify, tag, answer, detect and embed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ GROUP = "text"
 
 
 def _warm_up_classifier(predictor: Classifier) -> object:
+    """Classify a tiny input of the kind that the classifier reads."""
     text = ("a", "a") if predictor.requires_pairs else "a"
     return predictor.choose([[text, text]]) if predictor.answer_type == "choice" else predictor.classify([text])
 
 
 def _describe_input(model: LoadedModel[Any]) -> Mapping[str, Any]:
+    """Return which kind of input a classifier takes."""
     predictor = model.predictor
     return {
         "takes": "candidates" if predictor.answer_type == "choice" else "pair" if predictor.requires_pairs else "text"
@@ -79,7 +81,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Those of models that read, as far as there are any."""
+    """Yield the routes of models that read texts, as far as such models are served."""
     for name, handler, summary, request_type, response_type, example in (
         (
             "fill",
@@ -152,12 +154,14 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_fill(context: RequestContext, message: FillRequest) -> Mapping[str, Any]:
+    """Fill the gaps of texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "fill", message.model)
     return await answer_inputs(context, model, replace(model.predictor.line_format(), top=message.top), texts)
 
 
 async def _answer_classify(context: RequestContext, message: ClassifyRequest) -> Mapping[str, Any]:
+    """Classify texts, pairs of texts, or candidates."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "classify", message.model)
     line_format = model.predictor.line_format()
@@ -175,6 +179,7 @@ async def _answer_classify(context: RequestContext, message: ClassifyRequest) ->
 
 
 async def _answer_tag(context: RequestContext, message: TagRequest) -> Mapping[str, Any]:
+    """Tag the words of sentences."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "tag", message.model)
     words = [text.split() if isinstance(text, str) else text for text in texts]
@@ -182,6 +187,7 @@ async def _answer_tag(context: RequestContext, message: TagRequest) -> Mapping[s
 
 
 async def _answer_question(context: RequestContext, message: AnswerRequest) -> Mapping[str, Any]:
+    """Find the answers to questions in a context."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "answer", message.model)
     line_format = replace(model.predictor.line_format(), n_best=message.n_best)
@@ -189,6 +195,7 @@ async def _answer_question(context: RequestContext, message: AnswerRequest) -> M
 
 
 async def _answer_story(context: RequestContext, message: StoryQuestionRequest) -> Mapping[str, Any]:
+    """Answer questions about a story."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "ask", message.model)
     story = split_sentences(message.story) if isinstance(message.story, str) else message.story
@@ -198,19 +205,21 @@ async def _answer_story(context: RequestContext, message: StoryQuestionRequest) 
 
 
 async def _answer_detect(context: RequestContext, message: DetectRequest) -> Mapping[str, Any]:
+    """Find replaced tokens in texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "detect", message.model)
     return await answer_inputs(context, model, model.predictor.line_format(), texts)
 
 
 async def _answer_embed(context: RequestContext, message: EmbedRequest) -> Mapping[str, Any]:
+    """Compute vectors of texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "embed", message.model)
     return await answer_inputs(context, model, EmbeddingLineFormat(model.predictor, message.normalise), texts)
 
 
 def _check_texts(context: RequestContext, message: Any, texts: str | Sequence[Any]) -> list[Any]:
-    """The texts of a message, if these are no more than are granted."""
+    """Return the texts of a message as a list, after checking the limits."""
     text_list = to_list(texts)
     check_limits(context, message, num_texts=len(text_list))
     return text_list

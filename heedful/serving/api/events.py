@@ -1,4 +1,4 @@
-"""Answers that grow in our own interface: events with names."""
+"""Server-sent events with names, for streamed answers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ NamedEvent = tuple[str, Mapping[str, Any]]
 
 
 def _format_event(event: NamedEvent) -> str:
+    """Format one event."""
     name, data = event
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, allow_nan=False)}\n\n"
 
@@ -30,7 +31,7 @@ _EVENT_FORMAT: Final = EventFormat(
 async def stream_events(
     context: RequestContext, model: LoadedModel[Any], work: Callable[[Callable[[NamedEvent], None]], object]
 ) -> Response:
-    """What `work` says; see `heedful.serving.sse.stream_response`."""
+    """Run `work` and stream the events that it emits; see `heedful.serving.sse.stream_response`."""
     return await sse.stream_response(context, model, work, event_format=_EVENT_FORMAT)
 
 

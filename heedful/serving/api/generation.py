@@ -1,4 +1,4 @@
-"""Continuations and replies in our own interface."""
+"""Routes of language and dialogue models: generate continuations and replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from heedful.tasks.stop_strings import TextStream
 
 GROUP = "text"
 _WARM_UP_TOKENS: Final = 2
-"""Tokens of a first text."""
+"""Tokens of a warm-up text."""
 CAPABILITIES = (
     Capability(
         "generate",
@@ -47,7 +47,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Those of models that write, as far as there are any."""
+    """Yield the routes of language and dialogue models, as far as such models are served."""
     if has_capable_model(registry, "generate"):
         yield Route(
             path="/v1/heedful/generate",
@@ -71,6 +71,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_generate(context: RequestContext, message: GenerateRequest) -> Any:
+    """Continue prompts, at once or as a stream."""
     prompts = to_list(message.prompts)
     check_limits(context, message, num_texts=len(prompts))
     if message.n_best > 1 and message.search is None:
@@ -91,6 +92,7 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
         )
 
     def work() -> list[Mapping[str, Any]]:
+        """Generate the continuations in a worker thread."""
         continuations = predictor.write(prompts, **options)
         context.deadline.raise_if_over()
         line_format = predictor.line_format()
@@ -104,6 +106,7 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
 
 
 async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any:
+    """Generate the next turn of a dialogue, at once or as a stream."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "chat", message.model)
     predictor: ChatPredictor = model.predictor
@@ -114,6 +117,7 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
         return await _stream_text(context, model, lambda: predictor.stream(turns, **options), _ReplyRecorder(predictor))
 
     def work() -> list[Mapping[str, Any]]:
+        """Generate the reply in a worker thread."""
         replies = predictor.reply([turns], **options)
         context.deadline.raise_if_over()
         return [predictor.line_format().to_json(reply) for reply in replies]
@@ -124,7 +128,7 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
 def _generation_options(
     context: RequestContext, search: SearchStrategy, limit: int, config: ContinuationConfig
 ) -> dict[str, Any]:
-    """How faces write; they end where nobody waits any more."""
+    """Return the keyword arguments of a predictor's generation; it stops when the deadline is over."""
     max_tokens = min(limit, context.registry.settings.limits.tokens)
     return {"search": search, "limit": max_tokens, "stop": config.stop, "until": lambda: context.deadline.is_over}
 
@@ -132,7 +136,7 @@ def _generation_options(
 @final
 @dataclass(frozen=True)
 class _ContinuationRecorder:
-    """The record of a continuation that has grown."""
+    """Builds the record of a streamed continuation when it has ended."""
 
     predictor: TextGenerator
     prompt: str
@@ -155,7 +159,7 @@ class _ContinuationRecorder:
 @final
 @dataclass(frozen=True)
 class _ReplyRecorder:
-    """The record of a reply that has grown."""
+    """Builds the record of a streamed reply when it has ended."""
 
     predictor: ChatPredictor
 
@@ -173,9 +177,10 @@ async def _stream_text(
     start: Callable[[], TextStream],
     build_record: _ContinuationRecorder | _ReplyRecorder,
 ) -> Response:
-    """Tells each piece of a text as it comes, and in the end its record."""
+    """Stream the pieces of a text as they are generated, and at the end its record."""
 
     def work(emit: Callable[[NamedEvent], None]) -> None:
+        """Generate the text in a worker thread and emit its pieces."""
         text_stream = start()
         for piece in text_stream:
             context.deadline.raise_if_over()
@@ -188,7 +193,7 @@ async def _stream_text(
 
 
 def build_turns(predictor: ChatPredictor, message: DialogueRequest) -> tuple[data.DialogueTurn, ...]:
-    """What was said so far; `HTTPError` where a speaker is unknown."""
+    """Return the turns of a dialogue request; raise an `HTTPError` if a speaker is unknown."""
     if not message.turns or not isinstance(message.turns[0], RequestTurn):
         return predictor.build_turns([turn for turn in message.turns if isinstance(turn, str)])
     speakers = predictor.encoder.speakers.names

@@ -1,4 +1,4 @@
-"""What is seen glimpse by glimpse, in our own interface."""
+"""Route of models that classify a picture glimpse by glimpse."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ from heedful.tasks.glimpses.predictor import GlimpsePredictor
 
 
 def _warm_up(predictor: GlimpsePredictor) -> object:
+    """Classify a black picture."""
     return predictor.look_at([np.zeros(predictor.shape, dtype=np.uint8)])
 
 
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a glimpse model on the picture of a request."""
     find_inspected_field(message, "image")
     for name in ("pair", "beam"):
         if getattr(message, name) is not None:
@@ -45,7 +47,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """That of models that look glimpse by glimpse, where there are any."""
+    """Yield the route of glimpse models, if any is served."""
     if has_capable_model(registry, "look"):
         yield Route(
             path="/v1/heedful/look",
@@ -60,11 +62,13 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping[str, Any]:
+    """Classify the picture of a request."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "look", message.model)
     predictor: GlimpsePredictor = model.predictor
 
     def work() -> list[Mapping[str, Any]]:
+        """Classify the picture in a worker thread."""
         pixels = _load_pixels(context, predictor, message.image)
         context.deadline.raise_if_over()
         lines = predictor.line_format()
@@ -74,6 +78,6 @@ async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping
 
 
 def _load_pixels(context: RequestContext, predictor: GlimpsePredictor, image: FileContent) -> PixelArray:
-    """The picture as the model sees it, which is small."""
+    """Decode a picture and resize it to the model's input."""
     with open_picture(image, context) as picture:
         return fit_picture_to_shape(picture, predictor.shape)

@@ -1,4 +1,4 @@
-"""How our own interface asks: within limits, as `LineFormat` know it, a part of the texts after the other."""
+"""Helpers of the request handlers: limits, batched answers and inspection of text models."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Input = TypeVar("Input")
 
 
 def to_list(values: str | Sequence[Input]) -> list[Any]:
-    """One text, or several, as a list."""
+    """Return one text as a list, and several as a new list."""
     return [values] if isinstance(values, str) else list(values)
 
 
 def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int = 1) -> None:
-    """`HTTPError` where a message asks for more than the settings grant.
+    """Raise an `HTTPError` if a message exceeds the server's limits.
 
     Args:
-        context: whose.
-        message: what is asked; files have a limit of their own.
-        num_texts: of the message.
+        context: of the request.
+        message: the request; files have a limit of their own.
+        num_texts: number of texts in the message.
     """
     limits = context.registry.settings.limits
     field_values = {name: getattr(message, name) for name in type(message).model_fields if name not in FILE_FIELDS}
@@ -48,16 +48,17 @@ def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int 
 async def answer_inputs(
     context: RequestContext, model: LoadedModel[Any], line_format: LineFormat[Input, Any], inputs: Sequence[Input]
 ) -> Mapping[str, Any]:
-    """What a model says of inputs, in the records that commands write as JSON."""
+    """Run a model on inputs, and return its name with the JSON records of the answers."""
 
     def work() -> list[Any]:
+        """Compute the records."""
         return compute_records(context, line_format, inputs)
 
     return {"model": model.name, "answers": await model.run(context.deadline, work)}
 
 
 def compute_records(context: RequestContext, line_format: LineFormat[Input, Any], inputs: Sequence[Input]) -> list[Any]:
-    """The same where it is worked for a request, which ends as soon as nobody waits."""
+    """Answer inputs in chunks and return the JSON records; stop with an error when the deadline is over."""
     results: list[Any] = []
     num_done = 0
     for chunk in iter_chunks(inputs, context.registry.settings.limits.rows):
@@ -72,7 +73,7 @@ def compute_records(context: RequestContext, line_format: LineFormat[Input, Any]
 
 
 def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -> Callable[[], InspectionRecord]:
-    """How a face that reads texts is looked at; a text is never the name of a file here."""
+    """Return a function that inspects a text model; `message.text` is never read as a file name here."""
     for name in FILE_FIELDS:
         if getattr(message, name) is not None:
             raise bad_request(f"{name}: this model reads texts; leave it out", param=name)
@@ -84,5 +85,5 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
 def prepare_inspection(
     _context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """`prepare_text_inspection`, of a model."""
+    """Return a function that inspects a served text model; see `prepare_text_inspection`."""
     return prepare_text_inspection(model.predictor, message)

@@ -1,4 +1,4 @@
-"""What a model attends to, told as a record or shown as a page."""
+"""Route that inspects a model's attention, as a record or as a page."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from heedful.serving.registry import ModelRegistry
 from heedful.serving.routes import RequestContext, Route
 
 _MAX_CHARACTERS: Final = 2_000
-"""Of both texts: what is recorded grows with their square."""
+"""Maximum characters of both texts together, since a record grows with their square."""
 _KEEP_SECONDS, _MAX_PAGES, _MAX_BYTES = 600.0, 64, 64_000_000
-"""How long pages are kept, and how many."""
+"""Seconds for which pages are stored, and their maximum number and bytes."""
 _CONTENT_POLICY: Final = (
     "sandbox allow-scripts allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' data:; img-src data: blob:; frame-ancestors 'self'"
 )
-"""Of pages: they run their own scripts, as if they came from nowhere, and load nothing."""
+"""Content security policy of pages: they run their own scripts, without an origin, and load nothing."""
 
 
 @final
 class InspectionPageStore:
-    """Pages that wait to be opened, by names that nobody guesses."""
+    """Stores inspection pages for some minutes, under random names."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._pages: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
@@ -47,7 +47,7 @@ class InspectionPageStore:
         self._lock = threading.Lock()
 
     def add_page(self, page: bytes) -> str:
-        """The name under which the page is found for a while; old ones make room."""
+        """Store a page and return its random name; the oldest pages are removed if there is no room."""
         name = secrets.token_urlsafe(18)
         with self._lock:
             self._pages[name] = (self._clock() + _KEEP_SECONDS, page)
@@ -56,7 +56,7 @@ class InspectionPageStore:
         return name
 
     def get_page(self, name: str) -> bytes:
-        """`HTTPError` where there is none, or no longer."""
+        """Return a stored page, or raise an `HTTPError` if there is none or it has expired."""
         with self._lock:
             expires_at, page = self._pages.get(name, (0.0, b""))
             if not page or expires_at < self._clock():
@@ -66,24 +66,27 @@ class InspectionPageStore:
 
     @property
     def _total_bytes(self) -> int:
+        """Number of bytes of all stored pages."""
         return sum(len(page) for _, page in self._pages.values())
 
 
 def can_inspect(predictor: Any) -> bool:
-    """Whether a face can be looked at over HTTP."""
+    """Return whether a predictor can be inspected over HTTP."""
     return any(capability.inspect is not None for capability in list_capabilities(predictor))
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Those of models that can be looked at, where there are any."""
+    """Yield the routes for inspection and its pages, if any served model can be inspected."""
     if not any(can_inspect(model.predictor) for model in registry.models.values()):
         return
     page_store = InspectionPageStore()
 
     async def answer_inspect(context: RequestContext, message: InspectHTTPRequest) -> Any:
+        """Inspect a model as the request says."""
         return await _answer_inspect(context, message, page_store)
 
     async def answer_page(context: RequestContext) -> Response:
+        """Send a stored page."""
         return _build_page_response(page_store.get_page(context.request.path_params["name"]))
 
     yield Route(
@@ -109,6 +112,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 def _build_page_response(page: bytes) -> Response:
+    """Build the response with an inspection page, which runs in a sandbox."""
     headers = {
         "Content-Security-Policy": _CONTENT_POLICY,
         "Cache-Control": "no-store",
@@ -120,6 +124,7 @@ def _build_page_response(page: bytes) -> Response:
 async def _answer_inspect(
     context: RequestContext, message: InspectHTTPRequest, page_store: InspectionPageStore
 ) -> Mapping[str, Any] | Response:
+    """Inspect a model as requested, and return the record, the page, or a link to the page."""
     check_limits(context, message)
     if len(message.text) + len(message.pair or "") > _MAX_CHARACTERS:
         raise bad_request(
@@ -137,6 +142,7 @@ async def _answer_inspect(
     )(context, model, message)
 
     def work() -> dict[str, Any] | bytes:
+        """Compute the record in a worker thread and convert it to the requested format."""
         context.deadline.raise_if_over()
         record = inspect()
         context.deadline.raise_if_over()
@@ -158,6 +164,7 @@ async def _answer_inspect(
 
 
 def _encode_safetensors(record: InspectionRecord) -> bytes:
+    """Return a record as the bytes of a safetensors file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "record.safetensors"
         save_record(record, path)

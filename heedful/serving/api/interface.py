@@ -1,4 +1,4 @@
-"""The routes of our own interface, and what is served."""
+"""All routes of the own interface, and the description of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heedful.serving.routes import RequestContext, Route
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """What is served, and all that the models and indices of a house do."""
+    """Yield the route that describes the server, and those that its models and indices support."""
     yield Route(
         path="/v1/heedful",
         method="GET",
@@ -27,6 +27,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_info(context: RequestContext) -> Mapping[str, Any]:
+    """Describe the served models and indices and the server's limits."""
     limits = context.registry.settings.limits
     return {
         "models": [_describe_model(model) for model in context.registry.models.values()],
@@ -39,6 +40,7 @@ async def _answer_info(context: RequestContext) -> Mapping[str, Any]:
 
 
 def _describe_model(model: LoadedModel[Any]) -> dict[str, Any]:
+    """Describe a served model: its name, what it can do, and facts about it."""
     capabilities = list_capabilities(model.predictor)
     facts = (capability.describe(model) for capability in capabilities if capability.describe is not None)
     capability_names = [

@@ -1,4 +1,4 @@
-"""What may be asked of our own interface: a table for each thing that models do, with the options of its command."""
+"""Request messages: one for each function of models, with the options of its command."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ IntAtLeast0: TypeAlias = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 BoundedFactor: TypeAlias = Annotated[float, Field(ge=0, le=MAX_FACTOR)]
 Probability: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 FileContent: TypeAlias = str | bytes
-"""The file in base 64, or as a data URL; multipart/form-data has it as a file."""
+"""A file in base64 or as a data URL, or its bytes if it came with multipart/form-data."""
 RequestName: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
 
 FILE_FIELDS = ("image", "sound", "clip", "frames")
-"""Fields that hold what is sent as files."""
+"""Fields that hold files."""
 MAX_FRAMES = 256
-"""Pictures of a clip, at most."""
+"""Maximum number of pictures of a clip."""
 _OPTION_NAMES = {"kind": "search", "width": "beam"}
-"""Keys of a recipe that are called otherwise here, as on a command line."""
+"""Recipe keys that have another name here, as on the command line."""
 
 
 class ModelRequest(StrictMessage):
-    """What is asked of one model.
+    """A request to one model.
 
     Abstract.
     """
@@ -39,29 +39,29 @@ class ModelRequest(StrictMessage):
     model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
 
     model: RequestName | None = None
-    """which model, by its name; not needed where one alone does this"""
+    """name of the model; not needed if only one model can do this"""
 
 
 class _SamplingRequest(ModelRequest):
-    """Kind of search, and how tokens are sampled; abstract."""
+    """A request with sampling options. Abstract."""
 
     temperature: Annotated[float, Field(gt=0, le=MAX_FACTOR)] | None = None
-    """of sampling: below 1 favours probable tokens, above 1 is more varied"""
+    """for sampling: below 1 favours probable tokens, above 1 gives more variety"""
     top_k: IntAtLeast1 | None = None
     """sample from this many most probable tokens only"""
     top_p: Probability | None = None
-    """sample from the fewest tokens with this probability together"""
+    """sample from the smallest set of tokens with this total probability"""
     min_p: Probability | None = None
-    """sample only tokens at least so many times as probable as the most probable one"""
+    """sample only tokens with at least this fraction of the highest probability"""
     repetition_penalty: Annotated[float, Field(gt=0, le=MAX_FACTOR)] | None = None
-    """above 1 makes tokens less probable that were there before, in the prompt too"""
+    """above 1 makes tokens less probable that occurred before, also in the prompt"""
     no_repeat_ngram: IntAtLeast1 | None = None
-    """no so many tokens follow each other twice"""
+    """no sequence of this many tokens occurs twice"""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """of sampling"""
+    """random seed of sampling"""
 
     def _to_recipe_options(self, request_type: type[_SamplingRequest], excluded: frozenset[str]) -> dict[str, Any]:
-        """What was asked for, by a recipe's keys."""
+        """Return the options that were given, by the keys of a recipe."""
         recipe_keys = {option_name: key for key, option_name in _OPTION_NAMES.items()}
         field_names = request_type.model_fields.keys() - ModelRequest.model_fields.keys() - excluded
         return {
@@ -72,7 +72,7 @@ class _SamplingRequest(ModelRequest):
 
 
 class DecodingRequest(_SamplingRequest):
-    """How answers are looked for, as options of `heedful translate`; what is not given comes from the recipe.
+    """A request with the decoding options of `heedful translate`; the recipe sets those that are not given.
 
     Abstract.
     """
@@ -80,65 +80,72 @@ class DecodingRequest(_SamplingRequest):
     search: Literal["greedy", "beam", "sampling"] | None = None
     """kind of search"""
     beam: IntAtLeast1 | None = None
-    """hypotheses that grow side by side"""
+    """number of hypotheses that are searched in parallel"""
     length_penalty: BoundedFactor | None = None
     """alpha of Wu et al. 2016: 0 favours short answers"""
     groups: IntAtLeast1 | None = None
     """groups that share the beam and avoid each other's tokens (diverse beam search)"""
     diversity: BoundedFactor | None = None
-    """how much they avoid them"""
+    """strength of this avoidance"""
     coverage: BoundedFactor | None = None
-    """beta of Wu et al. 2016: how much it counts that the whole source was attended to; for translation"""
+    """beta of Wu et al. 2016: weight of attention that covers the whole source; for translation"""
     max_ratio: BoundedFactor | None = None
-    """longest answer, as a multiple of the source's tokens"""
+    """maximum length of an answer, as a multiple of the source's tokens"""
     max_extra: IntAtLeast0 | None = None
-    """tokens granted on top of that"""
+    """tokens that are added to this maximum"""
     min_ratio: BoundedFactor | None = None
-    """shortest answer, as a multiple of the source's tokens"""
+    """minimum length of an answer, as a multiple of the source's tokens"""
     min_length: IntAtLeast0 | None = None
-    """shortest answer in tokens"""
+    """minimum length of an answer in tokens"""
     forbid: list[Annotated[str, Field(min_length=1)]] | None = None
-    """words that are not written; one in lower case is meant in any case, one with a star at its end also where a
-    longer word begins so"""
+    """words that must not be generated. A word in lower case is forbidden in any case; a word with a star at its end
+    also forbids longer words that begin with it."""
     n_best: IntAtLeast1 = 1
-    """answers to each text, best first"""
+    """number of answers to each text, best first"""
 
     def build_config(self, recipe: GenerationConfig) -> GenerationConfig:
-        """The recipe's way to search, changed by what was given; `RecipeError` where that does not fit."""
+        """Return the recipe's generation config with the options of this request; raise a `RecipeError` if they do
+        not fit.
+        """
         options = self._to_recipe_options(DecodingRequest, frozenset({"seed", "n_best"}))
         config: GenerationConfig = _apply_options(recipe, GenerationConfig, options, LengthLimitedConfig)
         return config
 
     @property
     def changes_length(self) -> bool:
-        """Whether more is said of how long answers may be than the recipe says."""
+        """Whether the request changes the length limits of the recipe."""
         return not self.max_ratio is self.max_extra is self.min_ratio is self.min_length is None
 
 
 class ContinuationRequest(_SamplingRequest):
-    """How prompts are continued, as options of `heedful generate`; what is not given comes from the recipe.
+    """A request with the options of `heedful generate`; the recipe sets those that are not given.
 
     Abstract.
     """
 
     search: Literal["greedy", "sampling"] | None = None
-    """how tokens are chosen"""
+    """kind of search"""
     stop: Annotated[list[Annotated[str, Field(min_length=1)]], Field(max_length=16)] | None = None
-    """end before the first of these strings"""
+    """end the text before the first of these strings"""
     tokens: IntAtLeast1 | None = None
-    """longest continuation"""
+    """maximum number of tokens of a continuation"""
     stream: bool = False
-    """tell the text while it is written, as server-sent events; of one prompt"""
+    """send the text while it is generated, as server-sent events; for one prompt"""
 
     def build_config(self, recipe: ContinuationConfig) -> ContinuationConfig:
-        """The recipe's way to write, changed by what was given; `RecipeError` where that does not fit."""
+        """Return the recipe's continuation config with the options of this request; raise a `RecipeError` if they
+        do not fit.
+        """
         options = self._to_recipe_options(ContinuationRequest, frozenset({"seed", "stream"}))
         config: ContinuationConfig = _apply_options(recipe, ContinuationConfig, options, ContinuationBaseConfig)
         return config
 
 
 def _apply_options(recipe: Any, config: Any, options: Mapping[str, Any], common_type: type[Config]) -> Any:
+    """Change the config of a recipe by options, with error messages that use the option names of this interface."""
+
     def option_name(key: str) -> str:
+        """Return the name that a recipe key has here."""
         return _OPTION_NAMES.get(key, key)
 
     return override_generation(
@@ -152,207 +159,212 @@ def _apply_options(recipe: Any, config: Any, options: Mapping[str, Any], common_
 
 
 class TranslateRequest(DecodingRequest):
-    """Texts to translate, as `heedful translate` does."""
+    """A request to translate texts, as `heedful translate` does."""
 
     texts: InputTexts
-    """one or several"""
+    """one text or several"""
     source: RequestName | None = None
-    """language of the texts, where several models are served and none is named"""
+    """language of the texts, if several models are served and none is named"""
     to: RequestName | None = None
-    """language to translate into, where there are several"""
+    """language to translate into, if there are several"""
     align: bool = False
-    """tell what each token looked at (mean over heads, last decoder layer)"""
+    """return the attention weights of each token (mean over the heads of the last decoder layer)"""
     prefix: InputText | None = None
-    """how every translation must begin; its last word may be unfinished, unless a space stands behind it"""
+    """text with which every translation must begin; its last word may be unfinished unless a space follows it"""
     prefixes: list[InputText] | None = None
-    """how each translation must begin, one for each text"""
+    """text with which each translation must begin, one for each text"""
     constraints: list[list[Annotated[str, Field(min_length=1)]]] | None = None
-    """terms that each translation must hold, a list for each text; a beam looks for them"""
+    """terms that each translation must contain, a list for each text; needs beam search"""
     stream: bool = False
-    """tell the translation while it is found, as server-sent events; of one text"""
+    """send the translation while it is searched for, as server-sent events; for one text"""
 
 
 class TranslationPairsRequest(ModelRequest):
-    """Texts and their translations."""
+    """A request about texts and their translations, as `heedful score` and `heedful align` take them."""
 
     pairs: Annotated[list[Annotated[list[InputText], Field(min_length=2, max_length=2)]], Field(min_length=1)]
-    """source and translation of each"""
+    """pairs of a source and its translation"""
     source: RequestName | None = None
-    """language of the sources, where several models are served and none is named"""
+    """language of the sources, if several models are served and none is named"""
     to: RequestName | None = None
-    """language of the translations, where there are several"""
+    """language of the translations, if there are several"""
 
 
 class GenerateRequest(ContinuationRequest):
-    """Prompts to go on with, as `heedful generate` does."""
+    """A request to continue prompts, as `heedful generate` does."""
 
     prompts: InputTexts
-    """one or several; an empty one begins a document"""
+    """one prompt or several; an empty one begins a document"""
     n_best: IntAtLeast1 = 1
-    """continuations of each, which are sampled"""
+    """number of sampled continuations of each prompt"""
     complete: bool = False
-    """complete the last word of each prompt, unless a space stands behind it"""
+    """complete the last word of each prompt, unless a space follows it"""
 
 
 class RequestTurn(StrictMessage):
-    """What somebody says."""
+    """One turn of a dialogue."""
 
     model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
 
     speaker: RequestName
-    """one of those whose dialogues the model learned"""
+    """name of a speaker in the dialogues of the model"""
     text: InputText
-    """what is said"""
+    """text of the turn"""
 
 
 class DialogueRequest(ContinuationRequest):
-    """A dialogue to be continued, as `heedful chat` does."""
+    """A request to continue a dialogue, as `heedful chat` does."""
 
     turns: list[RequestTurn | InputText]
-    """what was said so far: by both in turn, the last by whoever asks, or with the names of speakers"""
+    """the dialogue so far: texts in turn, of which the user's is the last, or turns with the names of speakers"""
 
     @field_validator("turns")
     @classmethod
     def _check_turns(cls, turns: list[RequestTurn | InputText]) -> list[RequestTurn | InputText]:
+        """Check that all turns have a speaker, or none has."""
         if len({type(turn) for turn in turns}) > 1:
             raise ValueError("give all turns with a speaker, or none")
         return turns
 
 
 class FillRequest(ModelRequest):
-    """Texts with gaps, as `heedful fill` fills them."""
+    """A request to fill the gaps of texts, as `heedful fill` does."""
 
     texts: InputTexts
-    """with [MASK] where a token is hidden"""
+    """one text or several, with [MASK] for each hidden token"""
     top: Annotated[int, Field(ge=1, le=100)] = 5
-    """guesses for each gap"""
+    """number of guesses for each gap"""
 
 
 class ClassifyRequest(ModelRequest):
-    """Texts to be judged, as `heedful classify` does."""
+    """A request to classify texts, as `heedful classify` does."""
 
     texts: InputText | Annotated[list[InputText | Annotated[list[InputText], Field(min_length=1)]], Field(min_length=1)]
-    """one or several; a list is two texts that are judged together, or a text and its candidates"""
+    """one text or several; a list is a pair of texts, or a text and its candidates"""
 
 
 class TagRequest(ModelRequest):
-    """Sentences whose words are to be tagged, as `heedful tag` does."""
+    """A request to tag the words of sentences, as `heedful tag` does."""
 
     texts: InputText | Annotated[list[InputText | list[InputText]], Field(min_length=1)]
-    """one or several; words have spaces between them, or are a list"""
+    """one sentence or several; words are separated by spaces, or given as a list"""
 
 
 class AnswerRequest(ModelRequest):
-    """Questions that a text answers, as `heedful answer` does."""
+    """A request to find answers in a context, as `heedful answer` does."""
 
     question: InputTexts
-    """one or several"""
+    """one question or several"""
     context: InputText
-    """the text that may answer them"""
+    """the text that may contain the answers"""
     n_best: IntAtLeast1 = 1
-    """parts of the text that are told for each question"""
+    """number of spans that are returned for each question"""
 
 
 class StoryQuestionRequest(ModelRequest):
-    """Questions about a story, as `heedful ask` answers them."""
+    """A request to answer questions about a story, as `heedful ask` does."""
 
     story: InputText | list[InputText]
-    """its sentences, or a text that has one on each line"""
+    """list of sentences, or a text with one sentence on each line"""
     question: InputTexts
-    """one or several"""
+    """one question or several"""
 
 
 class DetectRequest(ModelRequest):
-    """Texts some of whose tokens were replaced, as `heedful detect` finds them."""
+    """A request to find replaced tokens in texts, as `heedful detect` does."""
 
     texts: InputTexts
-    """one or several"""
+    """one text or several"""
 
 
 class EmbedRequest(ModelRequest):
-    """Texts of which vectors are made, as `heedful embed` does."""
+    """A request to compute vectors of texts, as `heedful embed` does."""
 
     texts: InputTexts
-    """one or several"""
+    """one text or several"""
     normalise: bool = False
-    """make each vector one long, so that products are cosines"""
+    """scale each vector to length 1, so that products are cosines"""
 
 
 class SearchRequest(StrictMessage):
-    """Questions to an index of passages, as `heedful search` answers them."""
+    """A request to search an index of passages, as `heedful search` does."""
 
     model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
 
     index: RequestName | None = None
-    """which index, by its name; not needed where there is one"""
+    """name of the index; not needed if there is only one"""
     query: InputTexts
-    """one question, or several"""
+    """one question or several"""
     top: IntAtLeast1 = 10
-    """passages to tell"""
+    """number of passages to return"""
     by: Literal["bm25", "encoder", "product", "all"] | None = None
-    """what to order by, or all three side by side; product where the index has vectors, else bm25, if not given"""
+    """ordering of the passages, or all three; the default is product if the index has vectors, else bm25"""
     answers: RequestName | None = None
-    """model that answers questions, whose answers are marked"""
+    """name of a model that answers questions, whose answers are marked in the passages"""
 
 
 FrameList: TypeAlias = Annotated[list[FileContent], Field(min_length=1, max_length=MAX_FRAMES)]
 
 
 class CaptionRequest(DecodingRequest):
-    """A picture or a clip of which to say what it shows, as `heedful caption` does: one of the three."""
+    """A request to describe a picture or a clip, as `heedful caption` does; exactly one of `image`, `clip` and
+    `frames` is given.
+    """
 
     image: FileContent | None = None
-    """a picture: the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+    """a picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
     clip: FileContent | None = None
-    """likewise a clip: a video, or whatever file the model learned from"""
+    """a clip, likewise: a video, or another format that the model was trained on"""
     frames: FrameList | None = None
-    """likewise a clip: its frames as pictures, in their order"""
+    """a clip as a list of pictures, likewise, in order"""
     align: bool = False
-    """tell where each word looked"""
+    """return the attention weights of each word"""
 
 
 class LookRequest(ModelRequest):
-    """A picture whose class is told glimpse by glimpse, as `heedful look` does."""
+    """A request to classify a picture glimpse by glimpse, as `heedful look` does."""
 
     image: FileContent
-    """the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+    """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
 
 
 class TranscribeRequest(DecodingRequest):
-    """A sound of which to write what is said, as `heedful transcribe` does."""
+    """A request to transcribe a sound, as `heedful transcribe` does."""
 
     sound: FileContent
-    """the file in base 64, or as a data URL; multipart/form-data has it as a file of this name"""
+    """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
 
 
 class InspectHTTPRequest(ModelRequest):
-    """A text, or two, or what a model sees or hears, to see what it attends to, as `heedful inspect` does."""
+    """A request to record what a model attends to on one or two texts, a picture, a clip or a sound, as `heedful
+    inspect` does.
+    """
 
     text: InputText = ""
-    """what is translated, continued, judged, tagged or asked"""
+    """the input text of models that read texts"""
     pair: InputText | None = None
-    """a given translation, caption or transcript; the second of two texts; a question's context or story"""
+    """a given translation, caption or transcript, the second of two texts, or the context or story of a question"""
     image: FileContent | None = None
-    """of models that look at pictures: the file, as `caption` has it"""
+    """input of picture models, as in `caption`"""
     clip: FileContent | None = None
-    """likewise of those that look at clips"""
+    """input of clip models, as in `caption`"""
     frames: FrameList | None = None
-    """likewise"""
+    """input of clip models, as in `caption`"""
     sound: FileContent | None = None
-    """of models that listen: the file, as `transcribe` has it"""
+    """input of speech models, as in `transcribe`"""
     to: RequestName | None = None
-    """language to translate into, where there are several"""
+    """language to translate into, if there are several"""
     beam: Annotated[int, Field(ge=1, le=20)] | None = None
-    """width of the search, whose tree is recorded"""
+    """beam width of the search, whose tree is recorded"""
     tokens: Annotated[int, Field(ge=0, le=200)] | None = None
-    """of models that write: most tokens"""
+    """maximum number of generated tokens"""
     format: Literal["record", "safetensors", "page", "link"] = "record"
-    """the record as JSON (as the page reads it) or as a safetensors file in base 64; the page as HTML; or a link to the
-    page, which the server keeps for a while"""
+    """the record as JSON (as the page reads it) or as a safetensors file in base64; the page as HTML; or a link to the
+    page, which the server stores for some minutes"""
 
 
 def iter_texts(value: Any) -> Iterator[str]:
-    """All texts in a part of a message."""
+    """Yield all texts in a value of a message."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):

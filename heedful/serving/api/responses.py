@@ -1,4 +1,4 @@
-"""What our own interface answers: the records that commands write with `--format jsonl`, beside the model's name."""
+"""Response messages: the records that commands write with `--format jsonl`, and the name of the model."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ RecordT = TypeVar("RecordT")
 
 
 class _ResponseRecord(BaseModel):
-    """Abstract; fields may come to it, and those that were left out of a record are not there."""
+    """Base of response records.
+
+    Unknown fields are allowed, since records may gain fields; fields that a record leaves out are absent. Abstract.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
 
 class ModelAnswers(_ResponseRecord, Generic[RecordT]):
-    """Answers in the order of what was asked."""
+    """Answers of a model, in the order of the inputs."""
 
     model: str
-    """which model answered"""
+    """name of the model that answered"""
     answers: list[RecordT]
-    """one for each text, unless several were asked for"""
+    """one answer for each text, unless several were requested"""
 
 
 class UnreadInputRecord(_ResponseRecord):
-    """In the place of an answer."""
+    """An error in place of an answer."""
 
     error: str
-    """why the text was not read, and what to do"""
+    """why the text could not be read, and what to do"""
 
 
 class CandidateRecord(_ResponseRecord):
-    """One of the texts that were found."""
+    """One of the texts that a search found."""
 
     text: str
     score: float
-    """what the search ranked by"""
+    """score by which the search ranked the text"""
     log_probability: float
     tokens: list[str]
     finished: bool
@@ -44,7 +47,7 @@ class CandidateRecord(_ResponseRecord):
 
 
 class AlignmentRecord(_ResponseRecord):
-    """What each token of a translation looked at."""
+    """Attention weights of the tokens of a translation."""
 
     source: list[str]
     """tokens, the end included"""
@@ -55,27 +58,27 @@ class AlignmentRecord(_ResponseRecord):
 
 
 class TranslationRecord(_ResponseRecord):
-    """As `heedful translate --format jsonl` writes it."""
+    """A translation, as `heedful translate --format jsonl` writes it."""
 
     source: str
     translation: str
     candidates: list[CandidateRecord]
     confidence: float | None = None
-    """how good the translation probably is, of models that learned to say it"""
+    """estimated quality of the translation, from models that were trained to predict it"""
     signs: list[str] = []
-    """what is suspicious of the translation"""
+    """suspicious properties of the translation"""
     constraints: list[str] = []
     unmet: list[str] = []
-    """constraints that it does not hold"""
+    """constraints that the translation does not contain"""
     cut: int = 0
-    """tokens at the end of the source that were not read"""
+    """number of tokens at the end of the source that were not read"""
     parts: list[TranslationRecord] = []
-    """of a source that is longer than the model reads"""
+    """records of the parts of a source that is too long for the model"""
     alignment: AlignmentRecord | None = None
 
 
 class _PairScoreRecord(_ResponseRecord):
-    """As `heedful score --format jsonl` writes it."""
+    """Log-probability of a translation, as `heedful score --format jsonl` writes it."""
 
     log_probability: float
     """in nats"""
@@ -86,7 +89,7 @@ class _PairScoreRecord(_ResponseRecord):
 
 
 class _WordLinksRecord(_ResponseRecord):
-    """Which words belong together."""
+    """Links between the words of a source and its translation."""
 
     links: list[list[int]]
     """numbers of a source and a target word, from 0"""
@@ -99,7 +102,7 @@ LinkRecord = _WordLinksRecord | UnreadInputRecord
 
 
 class ContinuationRecord(_ResponseRecord):
-    """As `heedful generate --format jsonl` writes it."""
+    """A continuation, as `heedful generate --format jsonl` writes it."""
 
     prompt: str
     text: str
@@ -112,7 +115,7 @@ class ContinuationRecord(_ResponseRecord):
 
 
 class ReplyRecord(_ResponseRecord):
-    """What is said next."""
+    """The next turn of a dialogue."""
 
     speaker: str
     text: str
@@ -122,7 +125,7 @@ class ReplyRecord(_ResponseRecord):
 
 
 class GapGuessRecord(_ResponseRecord):
-    """A token for a gap."""
+    """A possible token for a gap."""
 
     piece: str
     id: int
@@ -130,17 +133,17 @@ class GapGuessRecord(_ResponseRecord):
 
 
 class FilledTextRecord(_ResponseRecord):
-    """As `heedful fill --format jsonl` writes it."""
+    """A text with filled gaps, as `heedful fill --format jsonl` writes it."""
 
     text: str
     """with the most probable token in each gap"""
     gaps: list[list[GapGuessRecord]]
     cut: int = 0
-    """tokens at the end that were not read"""
+    """number of tokens at the end that were not read"""
 
 
 class _TextClassRecord(_ResponseRecord):
-    """The class, or the number, of a text; as `heedful classify --format jsonl` writes it."""
+    """The class or number of a text, as `heedful classify --format jsonl` writes it."""
 
     label: str | float
     probabilities: dict[str, float] = {}
@@ -148,7 +151,7 @@ class _TextClassRecord(_ResponseRecord):
 
 
 class _TextChoiceRecord(_ResponseRecord):
-    """Which of several candidates is right."""
+    """The chosen one of several candidates."""
 
     number: int
     """from 0"""
@@ -160,7 +163,7 @@ ClassRecord = _TextClassRecord | _TextChoiceRecord
 
 
 class ReplacedTokenRecord(_ResponseRecord):
-    """A token, and whether it was replaced; as `heedful detect --format jsonl` writes it."""
+    """A token, and the probability that it was replaced, as `heedful detect --format jsonl` writes it."""
 
     piece: str
     probability: float
@@ -175,7 +178,7 @@ class WordTagRecord(_ResponseRecord):
 
 
 class ContextSpanRecord(_ResponseRecord):
-    """A part of a context."""
+    """A part of a context that may be the answer."""
 
     text: str
     start: int
@@ -187,18 +190,18 @@ class ContextSpanRecord(_ResponseRecord):
 
 
 class SpanAnswerRecord(_ResponseRecord):
-    """As `heedful answer --format jsonl` writes it."""
+    """The answer in a context, as `heedful answer --format jsonl` writes it."""
 
     answer: str
     """empty where the context has none"""
     none: float
-    """the probability of that"""
+    """probability that the context has no answer"""
     spans: list[ContextSpanRecord]
     cut: int = 0
 
 
 class StoryAnswerRecord(_ResponseRecord):
-    """As `heedful ask --format jsonl` writes it."""
+    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
 
     question: str
     answer: str
@@ -211,18 +214,18 @@ class StoryAnswerRecord(_ResponseRecord):
 
 
 class CaptionAttentionRecord(_ResponseRecord):
-    """Where each word of a caption looked."""
+    """Attention weights of the words of a caption."""
 
     tokens: list[str]
     """the end included"""
     weights: list[list[list[float]]] | list[list[float]]
     """of each token: rows and columns of the picture's square, or frames"""
     frames: list[int] | None = None
-    """of a clip: which of its frames were seen, from 0"""
+    """indices of the frames of a clip that the model saw, from 0"""
 
 
 class _CaptionBaseRecord(_ResponseRecord):
-    """What was found to say."""
+    """A caption with the candidates of the search."""
 
     caption: str
     candidates: list[CandidateRecord]
@@ -230,13 +233,13 @@ class _CaptionBaseRecord(_ResponseRecord):
 
 
 class _PictureCaptionRecord(_CaptionBaseRecord):
-    """As `heedful caption --format jsonl` writes it of a picture."""
+    """The caption of a picture, as `heedful caption --format jsonl` writes it."""
 
     picture: str
 
 
 class _ClipCaptionRecord(_CaptionBaseRecord):
-    """As `heedful caption --format jsonl` writes it of a clip."""
+    """The caption of a clip, as `heedful caption --format jsonl` writes it."""
 
     clip: str
 
@@ -245,38 +248,38 @@ CaptionRecord = _PictureCaptionRecord | _ClipCaptionRecord
 
 
 class ClassProbabilityRecord(_ResponseRecord):
-    """A class that a model would name."""
+    """A class with its probability."""
 
     name: str
     probability: float
 
 
 class GlimpseRecord(_ResponseRecord):
-    """Where a model looked, and what it would say then."""
+    """Position of a glimpse, and the classes that are most probable after it."""
 
     row: float
-    """of the middle, from 0 at the top to 1"""
+    """vertical position of the centre, from 0 at the top to 1"""
     column: float
-    """from 0 on the left to 1"""
+    """horizontal position of the centre, from 0 on the left to 1"""
     sizes: list[float]
-    """of the patches, as shares of the picture's height"""
+    """sizes of the patches, as fractions of the picture's height"""
     options: list[ClassProbabilityRecord]
     """the most probable classes, best first"""
 
 
 class PictureClassRecord(_ResponseRecord):
-    """As `heedful look --format jsonl` writes it."""
+    """The class of a picture, as `heedful look --format jsonl` writes it."""
 
     picture: str
     label: str = Field(alias="class")
     probabilities: dict[str, float]
-    """of the classes, the most probable first; the mean over all looks"""
+    """probabilities of the classes, the most probable first; the mean over all runs"""
     glimpses: list[GlimpseRecord]
-    """of the first look; none of a model that sees all at once"""
+    """glimpses of the first run; empty for a model that sees the whole picture at once"""
 
 
 class TranscriptRecord(_ResponseRecord):
-    """As `heedful transcribe --format jsonl` writes it."""
+    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
 
     sound: str
     seconds: float
@@ -301,51 +304,51 @@ class PassageRecord(_ResponseRecord):
 
 
 class QueryResultRecord(_ResponseRecord):
-    """As `heedful search --format jsonl` writes it."""
+    """The passages found for a query, as `heedful search --format jsonl` writes them."""
 
     query: str
     orders: dict[str, list[PassageRecord]]
 
 
 class SearchAnswers(_ResponseRecord):
-    """What an index holds about each question."""
+    """The passages that an index returns for each query."""
 
     index: str
     answers: list[QueryResultRecord]
 
 
 class InspectionResponse(_ResponseRecord):
-    """What a model attends to."""
+    """The recorded attention of a model, as a record, a file or a link to a page."""
 
     model: str
     format: Literal["record", "safetensors", "link"]
     record: dict[str, object] | str | None = None
-    """JSON, or a file in base 64"""
+    """the record as JSON, or a file in base64"""
     page: str | None = None
     """path of the page on this server"""
     seconds: float | None = None
-    """for which it is kept"""
+    """seconds for which the page is stored"""
 
 
 class ServedModelInfo(_ResponseRecord):
-    """A model, and what may be asked of it."""
+    """A served model, and what can be requested of it."""
 
     name: str
     does: list[str]
-    """paths behind /v1/heedful/"""
+    """paths behind /v1/heedful/ that the model supports"""
     ways: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]] = []
-    """languages that it reads and writes, where that is known"""
+    """pairs of source and target languages, as far as they are known"""
     languages: dict[str, str] = {}
-    """what these are called"""
+    """names of these languages"""
     takes: Literal["text", "pair", "candidates", "picture", "clip", "sound"] = "text"
-    """what it is asked about"""
+    """kind of input"""
 
 
 class ServerInfo(_ResponseRecord):
-    """What is served, and within which limits."""
+    """The served models and indices, and the server's limits."""
 
     models: list[ServedModelInfo]
     indices: list[str]
     orders: dict[str, list[str]] = {}
-    """by which each index orders passages"""
+    """orderings of passages that each index supports"""
     limits: dict[str, int]

@@ -1,4 +1,4 @@
-"""Passages of indices in our own interface."""
+"""Route for searching passages in indices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda fa
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """That of indices, where there are any."""
+    """Yield the search route, if any index is served."""
     if registry.indices:
         yield Route(
             path="/v1/heedful/search",
@@ -34,6 +34,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_search(context: RequestContext, message: SearchRequest) -> Mapping[str, Any]:
+    """Search an index for passages, and mark the answers in them if a model is named."""
     queries = to_list(message.query)
     check_limits(context, message, num_texts=len(queries))
     served_index = _find_index(context.registry.indices, message.index)
@@ -43,6 +44,7 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
     index, orderings = served_index.predictor, _choose_orderings(served_index.predictor, message)
 
     def work() -> list[Mapping[str, Any]]:
+        """Search and mark the passages in a worker thread."""
         results: list[Mapping[str, Any]] = []
         for query, orders in zip(
             queries, index.compare_orderings(queries, top=message.top, orderings=orderings), strict=True
@@ -58,6 +60,7 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
 
 
 def _find_index(indices: Mapping[str, LoadedModel[PassageIndex]], name: str | None) -> LoadedModel[PassageIndex]:
+    """Return the index of this name, or the only one; raise an `HTTPError` if that is not clear."""
     names = ", ".join(indices)
     if name is None:
         if len(indices) > 1:
@@ -69,12 +72,12 @@ def _find_index(indices: Mapping[str, LoadedModel[PassageIndex]], name: str | No
 
 
 def available_orderings(index: PassageIndex) -> tuple[Ordering, ...]:
-    """By which an index can order passages."""
+    """Return the orderings by which an index can sort passages."""
     return ORDERINGS if index.has_vectors else ("bm25",)
 
 
 def _choose_orderings(index: PassageIndex, message: SearchRequest) -> tuple[Ordering, ...]:
-    """Those that are asked for; of all of them, those that the index has."""
+    """Return the requested orderings; for `all`, those that the index supports."""
     if message.by == "all":
         return available_orderings(index)
     if message.by not in (None, "bm25") and not index.has_vectors:

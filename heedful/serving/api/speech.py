@@ -1,4 +1,4 @@
-"""What is said in sounds, in our own interface."""
+"""Route of speech recognition models."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from heedful.tasks.speech.predictor import SpeechRecognizer
 
 
 def _warm_up(predictor: SpeechRecognizer) -> object:
+    """Transcribe a short silence."""
     frontend = predictor.frontend
     return predictor.transcribe([Sound(torch.zeros(frontend.frame_length), frontend.rate)])
 
@@ -32,12 +33,14 @@ def _warm_up(predictor: SpeechRecognizer) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a speech model on the sound of a request."""
     find_inspected_field(message, "sound")
     predictor = model.predictor if message.beam is None else model.predictor.with_beam_width(message.beam)
     assert message.sound is not None, "it is perceived"
     content, frontend = message.sound, predictor.frontend
 
     def inspect_sound() -> InspectionRecord:
+        """Decode the sound and inspect the model on it."""
         with open_sound(content, context, max_seconds=predictor.max_seconds, rate=frontend.rate, name="sound") as sound:
             record: InspectionRecord = predictor.inspect(
                 sound, message.pair, scope=InspectionSelection(attribution="auto")
@@ -60,7 +63,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """That of recognisers, where there are any."""
+    """Yield the route of speech recognition models, if any is served."""
     if has_capable_model(registry, "transcribe"):
         yield Route(
             path="/v1/heedful/transcribe",
@@ -75,6 +78,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any]:
+    """Transcribe the sound of a request."""
     name, answers = await transcribe_sound(context, message, field_name="sound")
     return {"model": name, "answers": answers}
 
@@ -82,7 +86,7 @@ async def _answer_transcribe(context: RequestContext, message: TranscribeRequest
 async def transcribe_sound(
     context: RequestContext, message: TranscribeRequest, *, field_name: str
 ) -> tuple[str, list[Mapping[str, Any]]]:
-    """Which model listened, and the record of what it heard; `field_name` is what errors call the sound."""
+    """Transcribe a sound, and return the name of the model and the record; errors call the sound `field_name`."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)
     predictor: SpeechRecognizer = model.predictor
@@ -92,6 +96,7 @@ async def transcribe_sound(
     check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)
 
     def work() -> list[Mapping[str, Any]]:
+        """Decode and transcribe the sound in a worker thread."""
         with open_sound(
             message.sound, context, max_seconds=predictor.max_seconds, rate=predictor.frontend.rate, name=field_name
         ) as sound:

@@ -1,4 +1,4 @@
-"""Translations, their scores and their links in our own interface."""
+"""Routes of translation models: translate, score and align."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ from heedful.tasks.translation.translator import Translator
 
 GROUP = "translation"
 _ALWAYS_ALIGNED_TOKENS: Final = 32
-"""Tokens of a growing translation whose alignment is told each time; of longer ones now and then, since it is large."""
+"""Maximum tokens of a growing translation whose alignment is sent at every step; of longer ones it is sent at
+intervals, since it is large."""
 
 
 def _warm_up(translator: Translator) -> object:
+    """Translate a tiny text."""
     directed = translator.towards(translator.languages[0]) if translator.languages else translator
     return directed.translate(["a"])
 
@@ -47,6 +49,7 @@ def _warm_up(translator: Translator) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a translation model."""
     _, translator = find_translator(
         context.registry, model.name, capability="translate", source=None, target_language=message.to
     )
@@ -54,6 +57,7 @@ def _prepare_inspection(
 
 
 def _describe_languages(model: LoadedModel[Any]) -> Mapping[str, Any]:
+    """Return the translation directions of a model, and the names of their languages."""
     pairs = find_pairs(model)
     languages = dict.fromkeys(language for pair in pairs for language in pair if language is not None)
     return {"ways": [list(pair) for pair in pairs], "languages": {tag: language_name(tag) for tag in languages}}
@@ -67,7 +71,7 @@ CAPABILITIES = (
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Those of translators, where there are any."""
+    """Yield the routes of translation models, if any is served."""
     if not has_capable_model(registry, "translate"):
         return
     yield Route(
@@ -100,12 +104,13 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 def check_length(
     message: DecodingRequest, length: LengthLimits, limits: ServerLimits, *, max_source_tokens: int
 ) -> LengthLimits:
-    """How long answers may become; `HTTPError` where somebody asks for more tokens than are granted.
+    """Return the length limits of a search; raise an `HTTPError` if the request makes them longer than the server
+    allows.
 
     Args:
-        message: what is asked.
-        length: what it comes to.
-        limits: what is granted.
+        message: the request.
+        length: limits of the recipe and the request.
+        limits: of the server.
         max_source_tokens: tokens of the longest source.
     """
     max_tokens = length.max_tokens(max_source_tokens)
@@ -120,7 +125,7 @@ def check_length(
 def build_line_format(
     context: RequestContext, translator: Translator, message: TranslateRequest
 ) -> TranslationLineFormat:
-    """How a translator answers this message; `RecipeError` where its options do not fit each other."""
+    """Build the line format that translates as a message requests; raise a `RecipeError` if its options do not fit."""
     config = message.build_config(translator.generation)
     limits = context.registry.settings.limits
     return replace(
@@ -134,7 +139,9 @@ def build_line_format(
 
 
 def build_sentences(translator: Translator, message: TranslateRequest) -> list[TranslationInput]:
-    """The texts, how their translations must begin, and what they must hold; `HTTPError` where counts differ."""
+    """Build the sentences of a message, with their prefixes and constraints; raise an `HTTPError` if the counts
+    differ.
+    """
     texts = to_list(message.texts)
     if message.prefix is not None and message.prefixes is not None:
         raise bad_request("prefix, prefixes: give one of them", param="prefix")
@@ -152,6 +159,7 @@ def build_sentences(translator: Translator, message: TranslateRequest) -> list[T
 
 
 async def _answer_translate(context: RequestContext, message: TranslateRequest) -> Any:
+    """Translate texts, at once or as a stream."""
     check_limits(context, message, num_texts=len(to_list(message.texts)))
     model, translator = find_translator(
         context.registry, message.model, capability="translate", source=message.source, target_language=message.to
@@ -176,11 +184,12 @@ def _stream_translation(
     sentence: TranslationInput,
     emit: Callable[[NamedEvent], None],
 ) -> None:
-    """Tells the best text so far of a sentence, and in the end its record."""
+    """Translate a sentence; emit the best text so far at each step, and at the end its record."""
     translator, text = line_format.translator, attach_context(sentence.text, sentence.before)
     with_alignment = line_format.align and translator.has_attention and not translator.unread([(text, "")])
 
     def emit_candidate(_index: int, candidate: TextCandidate) -> None:
+        """Emit the best text so far, and its alignment if that was requested."""
         context.deadline.raise_if_over()
         content: dict[str, Any] = {"text": candidate.text, "tokens": list(candidate.tokens)}
         if (
@@ -204,22 +213,25 @@ def _stream_translation(
 
 
 def _trim_alignment(alignment: TokenAlignment) -> dict[str, Any]:
-    """Of a translation that has not ended."""
+    """Return the alignment of an unfinished translation, without its end token."""
     fields = alignment.to_json
     return {**fields, "target": fields["target"][:-1], "weights": fields["weights"][:-1]}
 
 
 async def _answer_score(context: RequestContext, message: TranslationPairsRequest) -> Mapping[str, Any]:
+    """Score translations."""
     return await _answer_pairs(context, message, capability="score", format_type=ScoreLineFormat)
 
 
 async def _answer_align(context: RequestContext, message: TranslationPairsRequest) -> Mapping[str, Any]:
+    """Align the words of texts and their translations."""
     return await _answer_pairs(context, message, capability="align", format_type=_LinkLineFormat)
 
 
 async def _answer_pairs(
     context: RequestContext, message: TranslationPairsRequest, *, capability: str, format_type: Any
 ) -> Mapping[str, Any]:
+    """Answer a request about pairs of texts with a line format."""
     check_limits(context, message, num_texts=len(message.pairs))
     model, translator = find_translator(
         context.registry, message.model, capability=capability, source=message.source, target_language=message.to
@@ -231,19 +243,19 @@ async def _answer_pairs(
 
 @dataclass(frozen=True)
 class _LinkLineFormat(LineFormat[tuple[str, str], WordLinks]):
-    """A sentence and its translation; which of their words belong together."""
+    """Line format that links the words of sentences and their translations."""
 
     translator: Translator
     chunk_size: ClassVar = 256
 
     def parse_lines(self, lines: Any, *, source_name: str) -> Iterator[tuple[str, str]]:
-        """As scores have them."""
+        """Read pairs in the format of scores."""
         return ScoreLineFormat(self.translator).parse_lines(lines, source_name=source_name)
 
     def answer_inputs(self, inputs: Any, *, start: int) -> list[WordLinks | UnreadableInput]:
-        """Links, but of pairs that are too long."""
+        """Link the words of pairs; pairs that are too long get an error."""
         return answer_readable(inputs, self.translator.unread(inputs, first=start), self.translator.link)
 
     def to_json(self, answer: WordLinks) -> dict[str, Any]:
-        """Numbers of words from 0, and the same as Pharaoh has it."""
+        """Return the links as word indices from 0, and in Pharaoh format."""
         return {"links": [list(link) for link in answer], "pharaoh": format_pharaoh(answer)}

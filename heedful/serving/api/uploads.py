@@ -1,4 +1,6 @@
-"""Pictures, sounds and clips that are sent: as files of a form, or in base 64; what anybody names is never opened."""
+"""Decode pictures, sounds and clips that are sent as form files or in base64; names in requests are never opened as
+files.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,16 @@ from heedful.serving.json_input import parse_json
 from heedful.serving.routes import RequestContext, read_json
 
 _TEXT_FIELDS: Final = frozenset({"model", "search", "text", "pair", "to", "format", *FILE_FIELDS})
-"""Fields of forms that are text; others stand there as in JSON."""
+"""Form fields that are texts; the others are parsed as JSON."""
 _MAX_PIXELS: Final = 2**24
-"""Of a picture; a small file may claim any number."""
+"""Maximum pixels of a picture; a small file may claim any number."""
 _MAX_TOTAL_PIXELS: Final = 2**28
-"""Of all frames that are sent as pictures."""
+"""Maximum pixels of all frames that are sent as pictures."""
 _ZIP_MAGIC: Final = b"PK\x03\x04"
 
 
 async def read_upload_fields(request: Request) -> Mapping[str, Any]:
-    """The fields of a form with files, or the JSON of a body; `HTTPError` where it is neither."""
+    """Read the fields of a multipart form or a JSON body; raise an `HTTPError` if the body is neither."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await read_json(request)
     async with open_form(request, max_files=MAX_FRAMES, max_fields=32 + MAX_FRAMES) as form:
@@ -48,6 +50,7 @@ async def read_upload_fields(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_field(name: str, text: str) -> Any:
+    """Parse a form field as JSON, unless it is a text field or not valid JSON."""
     if name in _TEXT_FIELDS:
         return text
     try:
@@ -57,7 +60,9 @@ def _parse_field(name: str, text: str) -> Any:
 
 
 def find_file_field(message: BaseModel, *names: str) -> str:
-    """Under which of these names a message has what a model is to perceive; `HTTPError` unless there is that alone."""
+    """Return the one of these fields that holds the file of a message; raise an `HTTPError` unless exactly one file
+    was sent, in one of them.
+    """
     present = [name for name in FILE_FIELDS if getattr(message, name, None) is not None]
     if len(present) != 1 or present[0] not in names:
         expected = " or ".join(names)
@@ -68,7 +73,7 @@ def find_file_field(message: BaseModel, *names: str) -> str:
 
 
 def find_inspected_field(message: InspectHTTPRequest, *names: str) -> str:
-    """`find_file_field`, of a model that is looked at and that reads no text beside it."""
+    """Return the field with the file to inspect; raise an `HTTPError` if there is also a text or a number of tokens."""
     if message.text:
         raise bad_request("text: this model reads none; leave it out", param="text")
     if message.tokens is not None:
@@ -77,7 +82,7 @@ def find_inspected_field(message: InspectHTTPRequest, *names: str) -> str:
 
 
 def decode_content(file_content: FileContent, *, name: str, max_bytes: int) -> bytes:
-    """The bytes of a file, which are at most so many; `HTTPError` where they are more, or no base 64."""
+    """Return the bytes of a sent file; raise an `HTTPError` if they are too many or not valid base64."""
     content = file_content
     if isinstance(content, str):
         prefix, comma, encoded = content.partition(",")
@@ -93,7 +98,9 @@ def decode_content(file_content: FileContent, *, name: str, max_bytes: int) -> b
 
 @contextmanager
 def open_picture(image: FileContent, context: RequestContext) -> Iterator[Picture]:
-    """The picture of a message, for whose memory there is room while the block runs; `HTTPError` where there is none."""
+    """Decode the picture of a message, holding its memory during the block; raise an `HTTPError` if there is no
+    memory for it.
+    """
     content = BytesIO(decode_content(image, name="image", max_bytes=context.registry.settings.limits.file))
     size = pictures.estimate_picture_memory(read_pixel_count(content, name="image", max_pixels=_MAX_PIXELS))
     content.seek(0)
@@ -105,14 +112,14 @@ def open_picture(image: FileContent, context: RequestContext) -> Iterator[Pictur
 def open_sound(
     file_content: FileContent, context: RequestContext, *, max_seconds: float, rate: int, name: str
 ) -> Iterator[Sound]:
-    """The sound of a message, likewise, of at most this many seconds.
+    """Decode the sound of a message, holding its memory during the block.
 
     Args:
         file_content: the file.
-        context: the request.
-        max_seconds: that are decoded.
-        rate: samples a second that the model reads.
-        name: of the sound, for messages.
+        context: of the request.
+        max_seconds: seconds that are decoded at most.
+        rate: samples per second that the model reads.
+        name: of the field, for messages.
     """
     content = BytesIO(decode_content(file_content, name=name, max_bytes=context.registry.settings.limits.file))
     try:
@@ -137,13 +144,14 @@ def open_clip(
     name: str,
     estimate_memory: Callable[[Path], int],
 ) -> Iterator[Path]:
-    """A clip in a folder of its own while the block runs: a file, or a folder of frames; errors call it by `name`.
+    """Store a clip in a temporary folder during the block, as a file or as a folder of frames; errors call it by
+    `name`.
 
     Args:
-        file_content: the file, or pictures.
-        context: the request.
-        name: of the clip, for messages.
-        estimate_memory: bytes that it takes to read a file.
+        file_content: the file, or a list of pictures.
+        context: of the request.
+        name: of the field.
+        estimate_memory: returns the bytes of memory that reading a file takes.
     """
     with TemporaryDirectory(prefix="heedful-") as folder:
         path = Path(folder) / name
@@ -163,7 +171,9 @@ def open_clip(
 def _save_clip(
     file_content: FileContent | list[FileContent], folder: Path, *, name: str, bytes_left: int
 ) -> tuple[Path, int]:
-    """Where the clip is, and the bytes of memory to decode the largest of its pictures, where it is made of some."""
+    """Save a clip in a folder, and return its path and the bytes of memory for decoding its largest picture (0 for
+    a file).
+    """
     if not isinstance(file_content, list):
         content = decode_content(file_content, name=name, max_bytes=bytes_left)
         path = folder / ("clip.npz" if content.startswith(_ZIP_MAGIC) else "clip")

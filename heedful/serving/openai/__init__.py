@@ -1,1 +1,1 @@
-"""The interface of OpenAI, as its clients use it."""
+"""OpenAI's HTTP interface, as its clients use it."""

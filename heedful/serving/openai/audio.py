@@ -1,4 +1,4 @@
-"""`/v1/audio/transcriptions` of OpenAI's interface: models of speech write what is said."""
+"""`/v1/audio/transcriptions` of OpenAI's interface: transcribe sounds with speech models."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from heedful.serving.routes import HandlerResult, RequestContext
 
 
 class TranscriptionRequest(OpenAIMessage):
-    """A sound of which to write what is said."""
+    """A sound to transcribe."""
 
     file: str | bytes
-    """the sound: a file of multipart/form-data, or in base 64"""
+    """the sound, as a file of multipart/form-data or in base64"""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """name of a model that is served, see /v1/models; not needed where one alone does this"""
+    """name of a served model, see /v1/models; not needed if only one model can do this"""
     response_format: Literal["json", "text", "verbose_json"] | None = None
-    """the text in JSON, or alone, or with the seconds of the sound"""
+    """the text in JSON, as plain text, or in JSON with the seconds of the sound"""
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
-    """above 0 draws each token; 0 is the model's own way, as its recipe says"""
+    """above 0, tokens are sampled; 0 uses the search of the model's recipe"""
     language: Annotated[str, Field(max_length=40)] | None = None
-    """of the sound; a model writes the one that it learned, so this is only told again by `verbose_json`"""
+    """language of the sound; it does not change the transcript and is only returned by `verbose_json`"""
     prompt: UnsupportedField = None
     stream: UnsupportedField = None
     timestamp_granularities: UnsupportedField = None
@@ -38,15 +38,15 @@ class TranscriptionRequest(OpenAIMessage):
 
 
 class TranscriptionUsage(OpenAIMessage):
-    """How much was heard."""
+    """Seconds of sound that were transcribed."""
 
     type: Literal["duration"]
     seconds: int
-    """begun ones"""
+    """rounded up"""
 
 
 class TranscriptionResponse(OpenAIMessage):
-    """What is said; with `verbose_json` more of it."""
+    """The text of a sound; with `verbose_json` also its language and duration."""
 
     text: str
     usage: TranscriptionUsage
@@ -57,12 +57,12 @@ class TranscriptionResponse(OpenAIMessage):
 
 
 async def read_transcription_form(request: Request) -> Mapping[str, Any]:
-    """As `read_upload_fields` has it; lists are called with brackets in forms."""
+    """Read the fields of a form or JSON body; list fields of forms lose their brackets."""
     return {name.removesuffix("[]"): value for name, value in (await read_upload_fields(request)).items()}
 
 
 async def answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
-    """What is said."""
+    """Transcribe the sound of a request."""
     sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
     _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file")

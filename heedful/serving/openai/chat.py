@@ -1,4 +1,4 @@
-"""`/v1/answer_chat/completions` of OpenAI's interface: models of conversation say what comes next."""
+"""`/v1/chat/completions` of OpenAI's interface: continue dialogues with conversation models."""
 
 from __future__ import annotations
 
@@ -36,29 +36,30 @@ _UNSUPPORTED_ROLES = {
 
 
 class ChatTextPart(OpenAIMessage):
-    """A piece of what somebody says."""
+    """A piece of text of a chat message."""
 
     type: Literal["text"]
     text: str
 
 
 class ChatMessage(OpenAIMessage):
-    """What somebody says."""
+    """One message of a dialogue."""
 
     role: Literal["user", "assistant"]
-    """user: who talks to the model; assistant: the model"""
+    """user: speaks to the model; assistant: the model"""
     content: str | list[ChatTextPart]
-    """a text, or pieces of one"""
+    """a text, or a list of text parts"""
     name: Annotated[str, Field(min_length=1)] | None = None
-    """which speaker of the dialogues that were learned; needed for users where these have more than two"""
+    """name of the speaker; needed for user messages if the dialogues of the model have more than two speakers"""
     tool_calls: UnsupportedField = None
-    """not done here"""
+    """not supported"""
     function_call: UnsupportedField = None
-    """not done here"""
+    """not supported"""
 
     @model_validator(mode="before")
     @classmethod
     def _check_role(cls, message: Any) -> Any:
+        """Reject messages with roles that no model here supports."""
         role = message.get("role") if isinstance(message, Mapping) else None
         if isinstance(role, str) and role in _UNSUPPORTED_ROLES:
             raise PydanticCustomError(
@@ -69,6 +70,7 @@ class ChatMessage(OpenAIMessage):
     @field_validator("content", mode="before")
     @classmethod
     def _check_content(cls, content: Any) -> Any:
+        """Check that the content is a text or a list of text parts."""
         text_parts = content if isinstance(content, list) else ()
         if not isinstance(content, str | list):
             raise PydanticCustomError("content", "must be a text, or a list of pieces of text")
@@ -83,41 +85,42 @@ class ChatMessage(OpenAIMessage):
 
     @property
     def full_text(self) -> str:
-        """All of it."""
+        """The whole text of the message."""
         return self.content if isinstance(self.content, str) else "".join(text_part.text for text_part in self.content)
 
 
 class ChatCompletionRequest(TextGenerationRequest):
-    """A dialogue, and how it is to go on."""
+    """A dialogue, and how to generate the next message."""
 
     messages: list[ChatMessage]
-    """what was said so far; nothing: the model begins"""
+    """the dialogue so far; if empty, the model begins"""
     max_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """most tokens of the reply; the model's own unless given"""
+    """maximum number of tokens of the reply; the default is the model's own"""
     max_completion_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """the same, as it is called now"""
+    """the newer name of `max_tokens`"""
     n: Annotated[int, Field(ge=1, le=1)] | None = None
-    """replies: one is made here"""
+    """number of replies, which must be 1"""
     logprobs: UnsupportedField = None
-    """how probable tokens were: not told here"""
+    """log-probabilities of tokens: not supported"""
     top_logprobs: UnsupportedField = None
-    """likewise"""
+    """not supported"""
     tools: UnsupportedField = None
-    """not done here"""
+    """not supported"""
     functions: UnsupportedField = None
-    """not done here"""
+    """not supported"""
     response_format: dict[str, Any] | None = None
-    """nothing but text is written here"""
+    """only text is supported"""
     modalities: list[str] | None = None
-    """likewise"""
+    """only text is supported"""
     audio: UnsupportedField = None
-    """not done here"""
+    """not supported"""
     web_search_options: UnsupportedField = None
-    """not done here"""
+    """not supported"""
 
     @field_validator("response_format")
     @classmethod
     def _check_response_format(cls, response_format: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Reject every response format except text."""
         if response_format is not None and response_format.get("type") != "text":
             raise PydanticCustomError("format", "nothing but text is written here; leave it out")
         return response_format
@@ -125,35 +128,36 @@ class ChatCompletionRequest(TextGenerationRequest):
     @field_validator("modalities")
     @classmethod
     def _check_modalities(cls, modalities: list[str] | None) -> list[str] | None:
+        """Reject every modality except text."""
         if modalities not in (None, ["text"]):
             raise PydanticCustomError("modalities", "nothing but text is written here; leave it out")
         return modalities
 
     @property
     def max_reply_tokens(self) -> int | None:
-        """Tokens of the reply."""
+        """Maximum number of tokens of the reply, or None."""
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
 
 class ChatReplyMessage(OpenAIMessage):
-    """What the model says."""
+    """The message that the model generated."""
 
     role: Literal["assistant"]
     content: str
 
 
 class ChatChoice(OpenAIMessage):
-    """A reply."""
+    """One generated message of a chat completion."""
 
     index: int
     message: ChatReplyMessage
     logprobs: None
     finish_reason: FinishReason
-    """stop: ended by itself, or at a string of `stop`; length: had as many tokens as it may"""
+    """stop: the reply ended by itself or at a stop string; length: it reached the maximum number of tokens"""
 
 
 class ChatCompletion(OpenAIMessage):
-    """What a model of conversation says next."""
+    """The response to a chat completion request."""
 
     id: str
     object: Literal["chat.completion"]
@@ -164,14 +168,14 @@ class ChatCompletion(OpenAIMessage):
 
 
 class ChatDelta(OpenAIMessage):
-    """What is new of a reply."""
+    """The new part of a streamed message."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
 
 
 class ChatChunkChoice(OpenAIMessage):
-    """A piece of a reply."""
+    """The new part of one streamed reply."""
 
     index: int
     delta: ChatDelta
@@ -180,7 +184,7 @@ class ChatChunkChoice(OpenAIMessage):
 
 
 class ChatChunk(OpenAIMessage):
-    """An event of a stream."""
+    """One event of a streamed chat completion."""
 
     id: str
     object: Literal["chat.completion.chunk"]
@@ -191,7 +195,7 @@ class ChatChunk(OpenAIMessage):
 
 
 async def answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
-    """The reply to a dialogue."""
+    """Generate the reply to a dialogue, at once or as a stream."""
     model = context.registry.get_model(ChatPredictor, message.model, action="talk")
     predictor: ChatPredictor = model.predictor
     token_fields = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
@@ -220,7 +224,7 @@ async def answer_chat(context: RequestContext, message: ChatCompletionRequest) -
 
 
 def _convert_turns(predictor: ChatPredictor, messages: Sequence[ChatMessage]) -> Iterator[DialogueTurn]:
-    """What was said, by the names of who learned it; what is empty is left out."""
+    """Convert chat messages to dialogue turns with the speaker names of the model; empty messages are skipped."""
     names = predictor.encoder.speakers.names
     for number, message in enumerate(messages):
         if message.name is None and message.role == "user" and len(names) > 2:
@@ -236,7 +240,7 @@ def _convert_turns(predictor: ChatPredictor, messages: Sequence[ChatMessage]) ->
 @final
 @dataclass(frozen=True)
 class ChatJob:
-    """A request as it is worked for, in a thread of its own."""
+    """A validated chat request, which runs in a worker thread."""
 
     context: RequestContext
     message: ChatCompletionRequest
@@ -246,11 +250,11 @@ class ChatJob:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def is_over(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return whether the request's deadline is over or its client has disconnected."""
         return self.context.deadline.is_over
 
     def run(self) -> Mapping[str, Any]:
-        """The reply at once."""
+        """Generate the reply and return the complete response."""
         plan = self.plan
         (reply,) = self.model.predictor.reply(
             [self.turns],
@@ -278,7 +282,7 @@ class ChatJob:
         return completion.model_dump(mode="json", exclude_unset=True)
 
     def stream(self, emit: Callable[[Mapping[str, Any]], None]) -> None:
-        """The reply as it is written."""
+        """Generate the reply and emit a chunk for each new piece of text."""
         plan, eos = self.plan, self.model.predictor.encoder.special_ids.eos
         text_stream = self.model.predictor.stream(
             self.turns,
@@ -309,16 +313,18 @@ class ChatJob:
 
     @property
     def _completion_id(self) -> str:
+        """Id of the completion."""
         return f"chatcmpl-{self.context.id}"
 
     @property
     def _num_prompt_tokens(self) -> int:
-        """Tokens of the dialogue that are read."""
+        """Number of tokens of the dialogue."""
         return len(self.model.predictor.encoder.encode_source(self.turns))
 
     def _build_chunk(
         self, delta: Mapping[str, Any], *, finish_reason: FinishReason | None = None, **usage: Any
     ) -> Mapping[str, Any]:
+        """Build one chunk of the stream as JSON."""
         choice = ChatChunkChoice(index=0, delta=ChatDelta(**delta), logprobs=None, finish_reason=finish_reason)
         chunk = ChatChunk(
             id=self._completion_id,

@@ -1,4 +1,4 @@
-"""What is asked and answered at `/v1/completions` of OpenAI's interface."""
+"""Request and response messages of `/v1/completions` of OpenAI's interface."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from heedful.serving.openai.token_logprobs import TokenLogprobs
 from heedful.serving.routes import MAX_INTEGER
 
 _DEFAULT_MAX_TOKENS = 16
-"""Tokens of a completion where a request says nothing, as OpenAI's interface has it."""
+"""Default number of tokens of a completion, as in OpenAI's interface."""
 
 
 class CompletionRequest(TextGenerationRequest):
-    """What a language model is to go on with, and how."""
+    """Prompts for a language model, and how to continue them."""
 
     prompt: str | list[str] | None = None
-    """a text, or several; nothing, or an empty one, begins a document"""
+    """a text, or several; an empty or missing one begins a document"""
     max_tokens: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
-    """most tokens of a completion, 16 unless given; 0, with `echo`, only reads the prompt"""
+    """maximum number of tokens of a completion, 16 by default; 0 with `echo` only scores the prompt"""
     n: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = 1
-    """completions of each prompt"""
+    """number of completions of each prompt"""
     best_of: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """completions that are written, of which the `n` most probable by token are sent"""
+    """number of completions that are generated, of which the `n` with the highest log-probability per token are
+    returned"""
     echo: bool | None = None
-    """send the prompt before the completion"""
+    """return the prompt before the completion"""
     logprobs: Annotated[int, Field(ge=0, le=5)] | None = None
-    """tell the tokens, how probable each was, and so many that were most probable in its place"""
+    """return the tokens, their log-probabilities, and this many most probable tokens at each position"""
     suffix: UnsupportedField = None
-    """text behind the completion: not done here"""
+    """text after the completion: not supported"""
 
     @field_validator("prompt", mode="before")
     @classmethod
     def _check_prompt(cls, prompt: Any) -> Any:
+        """Check that the prompt is a text or a list of texts."""
         if isinstance(prompt, list) and not all(isinstance(text, str) for text in prompt):
             raise PydanticCustomError(
                 "prompt", "must be a text or a list of texts; lists of token ids are not read here"
@@ -52,33 +54,34 @@ class CompletionRequest(TextGenerationRequest):
 
     @property
     def prompts(self) -> list[str]:
-        """One or several."""
+        """The prompts as a list."""
         return self.prompt if isinstance(self.prompt, list) else [self.prompt or ""]
 
     @property
     def max_completion_tokens(self) -> int:
-        """Tokens of a completion."""
+        """Maximum number of tokens of a completion."""
         return _DEFAULT_MAX_TOKENS if self.max_tokens is None else self.max_tokens
 
     @property
     def num_candidates(self) -> int:
-        """Completions of each prompt that are written."""
+        """Number of completions that are generated for each prompt."""
         return self.best_of or self.n or 1
 
 
 class CompletionChoice(OpenAIMessage):
-    """One completion, or a piece of it."""
+    """One completion, or a streamed piece of it."""
 
     index: int
-    """of the completion: those of the first prompt first"""
+    """index of the completion; those of the first prompt come first"""
     text: str
     logprobs: TokenLogprobs | None
     finish_reason: FinishReason | None
-    """stop: ended by itself, or at a string of `stop`; length: had as many tokens as it may; null: goes on"""
+    """stop: the text ended by itself or at a stop string; length: it reached the maximum number of tokens; null: more
+    follows"""
 
 
 class CompletionResponse(OpenAIMessage):
-    """What a language model wrote, or a piece of it."""
+    """The response to a completion request, or one event of its stream."""
 
     id: str
     object: Literal["text_completion"]
@@ -87,4 +90,4 @@ class CompletionResponse(OpenAIMessage):
     choices: list[CompletionChoice]
     usage: TokenUsage | None = None
     notes: list[str] | None = None
-    """what of the request was read otherwise than given (not of OpenAI's)"""
+    """differences between the request and what the model read (not part of OpenAI's interface)"""

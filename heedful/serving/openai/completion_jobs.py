@@ -1,4 +1,4 @@
-"""`/v1/completions` of OpenAI's interface: language models go on with prompts."""
+"""`/v1/completions` of OpenAI's interface: continue prompts with language models."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from heedful.tasks.stop_strings import TextStream
 T = TypeVar("T")
 
 _CHUNK_TOKENS: Final = 256
-"""Tokens of a prompt that are read before it is asked whether anybody waits."""
+"""Tokens of a prompt that are read before the deadline is checked again."""
 
 
 async def answer_completion(context: RequestContext, message: CompletionRequest) -> HandlerResult:
-    """The completions of all prompts."""
+    """Generate the completions of all prompts, at once or as a stream."""
     model = context.registry.get_model(TextGenerator, message.model, action="write")
     predictor: TextGenerator = model.predictor
     limits = _check_request(context, message)
@@ -47,7 +47,7 @@ async def answer_completion(context: RequestContext, message: CompletionRequest)
 
 
 def _check_request(context: RequestContext, message: CompletionRequest) -> ServerLimits:
-    """The limits; `HTTPError` where a request contradicts itself, or asks for too much."""
+    """Return the server's limits; raise an `HTTPError` if the request contradicts itself or exceeds them."""
     limits = check_limits(context, message, message.prompts, requested_tokens={"max_tokens": message.max_tokens})
     field_name = "n" if message.best_of is None else "best_of"
     if message.num_candidates < (message.n or 1):
@@ -75,7 +75,7 @@ def _check_request(context: RequestContext, message: CompletionRequest) -> Serve
 @final
 @dataclass(frozen=True)
 class CompletionJob:
-    """A request as it is worked for, in a thread of its own."""
+    """A validated completion request, which runs in a worker thread."""
 
     context: RequestContext
     message: CompletionRequest
@@ -85,15 +85,15 @@ class CompletionJob:
 
     @property
     def predictor(self) -> TextGenerator:
-        """Who goes on."""
+        """The language model's predictor."""
         return self.model.predictor
 
     def is_over(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return whether the request's deadline is over or its client has disconnected."""
         return self.context.deadline.is_over
 
     def run(self) -> Mapping[str, Any]:
-        """All completions at once."""
+        """Generate all completions and return the complete response."""
         prompts, n = self.message.prompts, self.message.n or 1
         generated = self._generate(prompts)
         self.context.deadline.raise_if_over()
@@ -121,7 +121,7 @@ class CompletionJob:
         return self._build_response(choices, usage=usage, **self._find_notes())
 
     def stream(self, emit: Callable[[Mapping[str, Any]], None]) -> None:
-        """All completions as they are written, a piece of each in turn."""
+        """Generate all completions and emit their pieces in turn."""
         streams = [_CompletionStream(self, prompt, index) for index, prompt in enumerate(self.message.prompts)]
         usage, notes = {"usage": None} if self.message.includes_usage else {}, self._find_notes()
         active = [(completion_stream, completion_stream.iter_choices()) for completion_stream in streams]
@@ -145,7 +145,7 @@ class CompletionJob:
             )
 
     def _generate(self, prompts: Sequence[str]) -> list[list[Continuation]]:
-        """The completions of each prompt, those that are wanted first."""
+        """Generate the completions of each prompt, sorted by `best_of` if that is given."""
         if not self.message.max_completion_tokens:
             return [[Continuation("", (), 0.0, finished=False)] * self.message.num_candidates for _ in prompts]
         plan = self.plan
@@ -159,7 +159,7 @@ class CompletionJob:
     def _compute_logprobs(
         self, trackers: Sequence[TokenTracker], chosen: Sequence[Continuation]
     ) -> Sequence[TokenLogprobs | None]:
-        """The tokens of each completion, if they are asked for."""
+        """Return the log-probabilities of the tokens of each completion; None if they were not requested."""
         num_likeliest, echo = self.message.logprobs, bool(self.message.echo)
         if num_likeliest is None:
             return [None] * len(chosen)
@@ -197,12 +197,13 @@ class CompletionJob:
         return results
 
     def iter_while_awaited(self, items: Iterable[T]) -> Iterator[T]:
-        """Each of these, as long as somebody waits."""
+        """Yield the items, and raise an error as soon as the deadline is over."""
         for item in items:
             self.context.deadline.raise_if_over()
             yield item
 
     def _build_response(self, choices: Sequence[CompletionChoice], **fields: Any) -> Mapping[str, Any]:
+        """Build a response or stream event as JSON."""
         response = CompletionResponse(
             id=f"cmpl-{self.context.id}",
             object="text_completion",
@@ -214,7 +215,7 @@ class CompletionJob:
         return response.model_dump(mode="json", exclude_unset=True)
 
     def _find_notes(self) -> dict[str, list[str]]:
-        """What of prompts the model does not read, if anything."""
+        """Return notes about prompts that are longer than the model's context; empty if there are none."""
         if not self.message.max_completion_tokens:
             return {}
         dropped_counts = (
@@ -222,7 +223,8 @@ class CompletionJob:
             for number, prompt in enumerate(self.message.prompts, 1)
         )
         notes = [
-            f"prompt {number} is too long for the model's {self.predictor.max_context:,} positions; its first {count:,} "
+            f"prompt {number} is too long for the model's {self.predictor.max_context:,} positions; its first "
+            f"{count:,} "
             "tokens are not read"
             for number, count in dropped_counts
             if count
@@ -231,16 +233,17 @@ class CompletionJob:
 
 
 def _mean_log_probability(continuation: Continuation) -> float:
+    """Return the mean log-probability of a continuation's tokens."""
     return continuation.log_probability / max(1, len(continuation.token_log_probabilities))
 
 
 @final
 class _CompletionStream:
-    """One completion of a stream.
+    """One streamed completion.
 
     Attributes:
-        tracker: its tokens.
-        num_written: how many there are, when it has ended.
+        tracker: of its tokens.
+        num_written: generated tokens so far.
     """
 
     def __init__(self, job: CompletionJob, prompt: str, index: int) -> None:
@@ -254,7 +257,7 @@ class _CompletionStream:
         )
 
     def iter_choices(self) -> Iterator[CompletionChoice]:
-        """The prompt if it is to be sent, the text as it comes, and how it ended."""
+        """Yield the prompt if it is to be echoed, the text as it is generated, and the finish reason."""
         message, prompt = self._job.message, self.tracker.text
         before = self._predict(self.tracker.prompt_ids)
         if message.echo and prompt:
@@ -287,14 +290,14 @@ class _CompletionStream:
         )
 
     def _take_new_tokens(self, text_stream: TextStream) -> list[TokenEntry]:
-        """The tokens that came since the last time; the one that ends the document is none."""
+        """Return the entries of the tokens that are new since the last call, without the end token."""
         eos = self._job.predictor.tokenizer.special.eos
         ids = [number for number in text_stream.ids[self.num_written :] if number != eos]
         self.num_written += len(ids)
         return [] if self._prediction_reader is None else self.tracker.add_tokens(ids, self._predict(ids))
 
     def _predict(self, ids: Sequence[int]) -> list[TokenPrediction]:
-        """What the model expected in the place of each, if that is to be told; it reads them a part after the other."""
+        """Return what the model predicted at each token if log-probabilities are requested; ids are read in chunks."""
         if self._prediction_reader is None:
             return []
         return [
@@ -306,6 +309,7 @@ class _CompletionStream:
     def _build_choice(
         self, text: str, entries: Sequence[TokenEntry], *, finish_reason: FinishReason | None = None
     ) -> CompletionChoice:
+        """Build one piece of the completion."""
         num_likeliest = self._job.message.logprobs
         logprobs = None if num_likeliest is None else build_logprobs(entries, num_likeliest=num_likeliest)
         return CompletionChoice(index=self._index, text=text, logprobs=logprobs, finish_reason=finish_reason)

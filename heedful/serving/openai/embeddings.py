@@ -1,4 +1,4 @@
-"""`/v1/embeddings` of OpenAI's interface: encoders make vectors of texts."""
+"""`/v1/embeddings` of OpenAI's interface: compute vectors of texts."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from heedful.tasks.embedder import TextEmbedder
 
 
 class EmbeddingRequest(OpenAIMessage):
-    """Texts of which vectors are to be made."""
+    """Texts to embed."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """name of a model that is served, see /v1/models; not needed where one alone does this"""
+    """name of a served model, see /v1/models; not needed if only one model can do this"""
     input: str | list[str]
     """a text, or several"""
     encoding_format: Literal["float", "base64"] | None = None
-    """as numbers, or the bytes of little-endian single precision in base64, which OpenAI's own clients ask for"""
+    """numbers, or little-endian float32 bytes in base64, which OpenAI's own clients request"""
     dimensions: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """of a vector: as many as the model makes, or the request is refused"""
+    """size of a vector; it must be the model's own"""
     normalise: bool | None = None
-    """make each vector one long, as `heedful answer_embedding --normalise` (not of OpenAI's)"""
+    """scale each vector to length 1, as `heedful embed --normalise` (not part of OpenAI's interface)"""
 
     @field_validator("input", mode="before")
     @classmethod
     def _check_input(cls, texts: Any) -> Any:
+        """Check that the input is a text or a list of texts."""
         if isinstance(texts, list) and texts and not all(isinstance(text, str) for text in texts):
             raise PydanticCustomError(
                 "input", "must be a text or a list of texts; lists of token ids are not read here"
@@ -45,28 +46,28 @@ class EmbeddingRequest(OpenAIMessage):
 
     @property
     def texts(self) -> list[str]:
-        """One or several."""
+        """The texts as a list."""
         return [self.input] if isinstance(self.input, str) else self.input
 
 
 class EmbeddingItem(OpenAIMessage):
-    """The vector of a text."""
+    """The vector of one text."""
 
     object: Literal["embedding"]
     index: int
-    """of the text"""
+    """index of the text"""
     embedding: list[float] | str
 
 
 class EmbeddingUsage(OpenAIMessage):
-    """How many tokens were read."""
+    """Number of tokens that were read."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class EmbeddingResponse(OpenAIMessage):
-    """The vectors of all texts, in their order."""
+    """The vectors of all texts, in order."""
 
     object: Literal["list"]
     data: list[EmbeddingItem]
@@ -75,7 +76,7 @@ class EmbeddingResponse(OpenAIMessage):
 
 
 async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -> HandlerResult:
-    """A vector for each text."""
+    """Compute a vector for each text."""
     model = context.registry.get_model((TextEmbedder,), message.model, action="make vectors of texts")
     limits, texts = context.registry.settings.limits, message.texts
     if len(texts) > limits.batch:
@@ -89,6 +90,7 @@ async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -
         )
 
     def work() -> EmbeddingResponse:
+        """Compute the response in a worker thread."""
         vectors = model.predictor.embed(texts)
         context.deadline.raise_if_over()
         if message.dimensions not in (None, vectors.shape[1]):
@@ -109,6 +111,7 @@ async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -
 
 
 def _encode_vector(vector: Float[np.ndarray, " d"], encoding: str | None) -> list[float] | str:
+    """Return a vector as a list of numbers, or as base64 of little-endian float32."""
     float32_vector = np.ascontiguousarray(vector, dtype="<f4")
     if encoding == "base64":
         return base64.b64encode(float32_vector.tobytes()).decode("ascii")
@@ -117,6 +120,6 @@ def _encode_vector(vector: Float[np.ndarray, " d"], encoding: str | None) -> lis
 
 
 def _count_tokens(predictor: Any, texts: Sequence[str]) -> int:
-    """Of texts, as a face reads them: its first vocabulary is the one of what it reads."""
+    """Count the tokens of texts with the first tokenizer of a predictor, which is that of its input."""
     tokenizer = next(attribute for attribute in vars(predictor).values() if isinstance(attribute, Tokenizer))
     return sum(len(tokenizer.encode(text)) for text in texts)

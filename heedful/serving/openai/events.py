@@ -1,4 +1,4 @@
-"""Answers that come in pieces, as OpenAI's clients read them: events without names, and `[DONE]` behind them."""
+"""Server-sent events as OpenAI's clients read them: without names, and with `[DONE]` at the end."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from heedful.serving.routes import RequestContext, openai_error
 from heedful.serving.sse import EventFormat
 
 ChunkEvent = Mapping[str, Any]
-"""An event."""
+"""One event: a chunk of the answer as a JSON object."""
 
 
 def _format_event(chunk: ChunkEvent) -> str:
+    """Format one event."""
     return f"data: {json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n\n"
 
 
@@ -29,5 +30,5 @@ _EVENT_FORMAT: Final = EventFormat(
 async def stream_chunks(
     context: RequestContext, model: LoadedModel[Any], work: Callable[[Callable[[ChunkEvent], None]], object]
 ) -> Response:
-    """What `work` says; see `heedful.serving.sse.stream_response`."""
+    """Run `work` and stream the chunks that it emits; see `heedful.serving.sse.stream_response`."""
     return await sse.stream_response(context, model, work, event_format=_EVENT_FORMAT)

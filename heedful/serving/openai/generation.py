@@ -1,4 +1,4 @@
-"""How a text is written, in the words of OpenAI's interface."""
+"""Generation parameters of OpenAI's interface, and their conversion to a search."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ from heedful.serving.settings import ServerLimits
 from heedful.tasks.search_factory import build_continuation_search
 
 _MIN_TEMPERATURE: Final = 0.01
-"""Temperatures between 0 and this one are too small to divide by."""
+"""Smallest temperature above 0; smaller ones overflow in the division."""
 _MAX_STOPS: Final = 64
 _NUM_RANDOM_STREAMS: Final = 2**40
-"""Sources of chance, of which each request without a seed has its own."""
+"""Number of random streams, from which each request without a seed gets one."""
 
 
 def _require_absent(value: Any) -> Any:
+    """Reject a value for a field that is not supported here."""
     if value:
         raise PydanticCustomError("not_done", "is not done here; leave it out")
     return value
 
 
 UnsupportedField: TypeAlias = Annotated[Any, AfterValidator(_require_absent)]
-"""Something of the protocol that would change an answer and that nobody here can do."""
+"""A field of the protocol that is not supported: a value that would change the answer is rejected."""
 
 
 class OpenAIMessage(LenientMessage):
-    """A message of OpenAI's protocol: strict, and null is what is not given.
+    """A message of OpenAI's protocol: types are strict, and null means not given.
 
     Abstract.
     """
@@ -48,50 +49,51 @@ class OpenAIMessage(LenientMessage):
 
 
 class StreamOptions(OpenAIMessage):
-    """What a stream tells."""
+    """Options of a stream."""
 
     include_usage: bool | None = None
-    """how many tokens were read and written, in a last event"""
+    """return the numbers of tokens in a last event"""
 
 
 class TextGenerationRequest(OpenAIMessage):
-    """How a text is written; what is not given is the model's own way, as its recipe says.
+    """Generation parameters of a request; the recipe of the model sets the others.
 
     Abstract.
     """
 
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """name of a model that is served, see /v1/models; not needed where one alone does this"""
+    """name of a served model, see /v1/models; not needed if only one model can do this"""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    """0 takes the most probable token each time; below 1 favours probable tokens, above 1 is more varied"""
+    """0 always takes the most probable token; below 1 favours probable tokens, above 1 gives more variety"""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    """draw from the fewest tokens that together have this probability; 0 takes the most probable token each time"""
+    """sample from the smallest set of tokens with this total probability; 0 always takes the most probable token"""
     top_k: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """draw from this many most probable tokens only (not of OpenAI's)"""
+    """sample from this many most probable tokens only (not part of OpenAI's interface)"""
     min_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """draw only tokens at least so many times as probable as the most probable one (not of OpenAI's)"""
+    """sample only tokens with at least this fraction of the highest probability (not part of OpenAI's interface)"""
     repetition_penalty: Annotated[float, Field(gt=0, le=MAX_FACTOR)] | None = None
-    """above 1 makes tokens less probable that were there before, in the prompt too (not of OpenAI's)"""
+    """above 1 makes tokens less probable that occurred before, also in the prompt (not part of OpenAI's interface)"""
     no_repeat_ngram: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """no so many tokens follow each other twice (not of OpenAI's)"""
+    """no sequence of this many tokens occurs twice (not part of OpenAI's interface)"""
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    """taken off the logit of each token that was written before"""
+    """subtracted from the logit of each token that was generated before"""
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
-    """taken off for each time that it was written"""
+    """subtracted from the logit of each token for each time that it was generated"""
     logit_bias: Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=1000)] | None = None
-    """added to the logits of tokens, by their ids"""
+    """added to the logits of tokens, by token id"""
     stop: str | list[str] | None = None
-    """one string or several before which the text ends; the model's own unless given"""
+    """one or several strings before which the text ends; the default is the model's own"""
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    """the same seed gives the same text; without one each request has its own chance"""
+    """the same seed gives the same text; without one, each request uses other random numbers"""
     stream: bool | None = None
-    """send the text while it is written, as server-sent events"""
+    """send the text while it is generated, as server-sent events"""
     stream_options: StreamOptions | None = None
-    """of such a stream"""
+    """options of the stream"""
 
     @field_validator("temperature")
     @classmethod
     def _check_temperature(cls, temperature: float | None) -> float | None:
+        """Reject temperatures between 0 and 0.01."""
         if temperature is not None and 0 < temperature < _MIN_TEMPERATURE:
             raise PydanticCustomError("too_cold", "must be 0, or at least 0.01")
         return temperature
@@ -99,6 +101,7 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("stop", mode="before")
     @classmethod
     def _check_stop(cls, stop: Any) -> Any:
+        """Check that the stop strings are texts, not empty and not too many."""
         is_text_list = isinstance(stop, list) and all(isinstance(text, str) for text in stop)
         if not (stop is None or isinstance(stop, str) or is_text_list):
             raise PydanticCustomError("stop", "must be a string, or a list of strings")
@@ -111,6 +114,7 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("logit_bias")
     @classmethod
     def _check_logit_bias(cls, bias: dict[str, float] | None) -> dict[str, float] | None:
+        """Check that the keys of the logit bias are token ids."""
         for token_id in bias or ():
             if not (token_id.isascii() and token_id.isdigit() and len(token_id) < 10):
                 raise PydanticCustomError("logit_bias", "{name} is no id of a token", {"name": repr(token_id[:40])})
@@ -129,13 +133,13 @@ class TextGenerationRequest(OpenAIMessage):
 
 @dataclass(frozen=True)
 class GenerationPlan:
-    """How a model writes what a request asks for.
+    """The search that answers a request, with its limits.
 
     Attributes:
-        search: for tokens.
-        limit: most tokens of a text.
-        stop: strings that end it; None for the model's own.
-        stream_index: number of the first text, which decides its chance.
+        search: greedy search or sampling.
+        limit: maximum number of tokens of a text.
+        stop: strings that end a text; None for the model's own.
+        stream_index: index of the first text's random stream.
     """
 
     search: GreedySearch | SamplingSearch
@@ -154,16 +158,17 @@ def build_plan(
     stream_index: int,
     num_texts: int = 1,
 ) -> GenerationPlan:
-    """The model's own way to write, changed by what is asked for, as the options of `heedful generate` change it.
+    """Build the plan for a request: the model's own way to generate, changed by the request as options of `heedful
+    generate` change it.
 
     Args:
-        message: what is asked for.
-        generation: the model's own way.
-        special: ids of its vocabulary that stand for no text.
-        vocab_size: ids of its vocabulary.
-        max_tokens: most of a text, if the request says it.
-        stream_index: number of the first text where there is a seed.
-        num_texts: texts of each prompt.
+        message: the request.
+        generation: the model's own configuration.
+        special: special ids of its vocabulary.
+        vocab_size: size of its vocabulary.
+        max_tokens: of a text, if the request says it.
+        stream_index: index of the first text's random stream if the request has a seed.
+        num_texts: texts for each prompt.
     """
     options: dict[str, Any] = {
         "repetition_penalty": message.repetition_penalty,
@@ -201,6 +206,7 @@ def build_plan(
 
 
 def _build_penalties(message: TextGenerationRequest, vocab_size: int) -> Sequence[LogitsProcessor]:
+    """Build the count penalty and the logit bias of a request."""
     penalties: list[LogitsProcessor] = []
     presence, frequency = message.presence_penalty or 0.0, message.frequency_penalty or 0.0
     if presence or frequency:
@@ -220,13 +226,13 @@ def check_limits(
     *,
     requested_tokens: dict[str, int | None],
 ) -> ServerLimits:
-    """The limits of the settings; `HTTPError` where a request has too much text, or asks for too much.
+    """Return the server's limits; raise an `HTTPError` if a request exceeds them.
 
     Args:
-        context: whose.
-        message: what is asked.
-        texts: that are read.
-        requested_tokens: most of a text, by the name of the field that says so.
+        context: of the request.
+        message: the request.
+        texts: that the model reads.
+        requested_tokens: maximum tokens of a text, by the name of the field that says so.
     """
     limits = context.registry.settings.limits
     characters = sum(map(len, (*texts, *(message.stop_strings or ()))))
@@ -241,11 +247,11 @@ def check_limits(
 
 
 FinishReason: TypeAlias = Literal["stop", "length"]
-"""Whether a text ended by itself or at a stop string, or because it may have no more tokens."""
+"""Whether a text ended by itself or at a stop string, or because it reached the maximum number of tokens."""
 
 
 class TokenUsage(OpenAIMessage):
-    """How many tokens were read and written."""
+    """Numbers of tokens that were read and generated."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -253,7 +259,7 @@ class TokenUsage(OpenAIMessage):
 
     @classmethod
     def from_counts(cls, num_prompt_tokens: int, num_completion_tokens: int) -> TokenUsage:
-        """Their sum beside them."""
+        """Build the usage from the two counts, with their sum."""
         return cls(
             prompt_tokens=num_prompt_tokens,
             completion_tokens=num_completion_tokens,

@@ -1,4 +1,4 @@
-"""OpenAI's interface, as its clients use it: models, completions, chat, embeddings and transcripts under `/v1`."""
+"""Routes of OpenAI's interface under `/v1`: models, completions, chat, embeddings and transcriptions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _GROUP: Final = "OpenAI"
 
 
 class ModelCard(OpenAIMessage):
-    """A model that is served."""
+    """Description of a served model."""
 
     id: str
-    """its name, by which it is asked for"""
+    """name under which the model is served"""
     object: Literal["model"]
     created: int
     """when it was loaded, in seconds since 1970"""
@@ -38,14 +38,14 @@ class ModelCard(OpenAIMessage):
 
 
 class ModelList(OpenAIMessage):
-    """All models that are served."""
+    """List of all served models."""
 
     object: Literal["list"]
     data: list[ModelCard]
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """The models, and what there are models for."""
+    """Yield the routes for listing models, and those that some served model supports."""
     yield Route(
         path="/v1/models",
         method="GET",
@@ -107,13 +107,16 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_models(context: RequestContext) -> HandlerResult:
+    """List all served models."""
     cards = [_build_card(model) for model in context.registry.models.values()]
     return ModelList(object="list", data=cards)
 
 
 async def _answer_model(context: RequestContext) -> HandlerResult:
+    """Describe the model that the path names."""
     return _build_card(context.registry.get_model(object, context.request.path_params["name"], action="answer"))
 
 
 def _build_card(model: LoadedModel[Any]) -> ModelCard:
+    """Describe a model in OpenAI's format."""
     return ModelCard(id=model.name, object="model", created=model.created, owned_by="heedful")

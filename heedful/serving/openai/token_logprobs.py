@@ -1,4 +1,4 @@
-"""The tokens of a text as OpenAI's interface tells them: how each reads, where it stands, how probable it was."""
+"""Tokens of a text with their offsets and log-probabilities, in the format of OpenAI's interface."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from heedful.tasks.stop_strings import ContinuationDecoder, strip_incomplete_cha
 
 _REPLACEMENT: Final = "\ufffd"
 _CONTEXT_TOKENS: Final = 4
-"""Tokens before one that decide how it reads: a character has at most four bytes."""
+"""Number of preceding tokens that decide the text of a token; a character has at most four bytes."""
 
 
 class TokenLogprobs(OpenAIMessage):
-    """The tokens of a text, behind each other."""
+    """The tokens of a text and their log-probabilities, in order."""
 
     tokens: list[str]
-    """each as what it adds to the text, or as what it is called where that is no whole character"""
+    """the text that each token adds, or its name in the vocabulary if that is no whole character"""
     token_logprobs: list[float]
-    """the natural logarithm of its probability, given all before it"""
+    """natural logarithm of each token's probability, given all tokens before it"""
     top_logprobs: list[dict[str, float]] | None
-    """the most probable tokens at its place, with the token itself; null where none were asked for"""
+    """the most probable tokens at each position, including the token itself; null if none were requested"""
     text_offset: list[int]
-    """characters before it, those of the prompt included, whether or not the prompt is sent back"""
+    """number of characters before each token, including those of the prompt even if it is not returned"""
 
 
 @dataclass(frozen=True)
 class TokenEntry:
-    """A token: how it reads, how many characters stand before it, and what the model expected in its place."""
+    """A token: its text, the number of characters before it, its log-probability and the most probable tokens at
+    its position.
+    """
 
     text: str
     start: int
@@ -43,15 +45,15 @@ class TokenEntry:
 
 @final
 class TokenTracker:
-    """The tokens of a prompt and of what follows it, as they come.
+    """Tracks the tokens of a prompt and its continuation, and the piece of text that each adds.
 
     Args:
         tokenizer: of both.
-        prompt_entries: as it was given.
+        prompt: text of the prompt.
 
     Attributes:
         text: the prompt.
-        prompt_ids: its ids.
+        prompt_ids: its token ids.
     """
 
     def __init__(self, tokenizer: Tokenizer, prompt: str) -> None:
@@ -63,10 +65,10 @@ class TokenTracker:
         self._length = 0
 
     def prompt_entries(self, predictions: Iterable[TokenPrediction]) -> list[TokenEntry]:
-        """The tokens of the prompt, which is what all their texts together are.
+        """Return entries for the tokens of the prompt, whose texts add up to it.
 
         Raises:
-            DataError: the tokenizer reads the prompt so that its tokens are not found in it again.
+            DataError: the tokens cannot be located in the prompt.
         """
         entries: list[TokenEntry] = []
         start = 0
@@ -82,7 +84,7 @@ class TokenTracker:
         return entries
 
     def _split_prompt(self) -> list[str]:
-        """The part of the prompt that each of its ids stands for, with the spaces before it."""
+        """Split the prompt into the piece of each token, with the spaces before it."""
         pieces = list(_iter_added_texts(self._tokenizer, self.prompt_ids))
         if "".join(pieces) == self.text or not pieces:
             return pieces
@@ -92,10 +94,11 @@ class TokenTracker:
         return [self.text[start:stop] for start, stop in pairwise([0, *stops, len(self.text)])]
 
     def add_tokens(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> list[TokenEntry]:
-        """The tokens that come next."""
+        """Add generated tokens and return their entries."""
         return list(self._iter_new_entries(ids, predictions))
 
     def _iter_new_entries(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> Iterator[TokenEntry]:
+        """Yield an entry for each generated token."""
         for token_id, prediction in zip(ids, predictions, strict=True):
             context = [*self.prompt_ids[-_CONTEXT_TOKENS:], *self._ids[-_CONTEXT_TOKENS:]]
             self._ids.append(token_id)
@@ -107,6 +110,7 @@ class TokenTracker:
     def _build_entry(
         self, token_id: int, text: str, start: int, prediction: TokenPrediction, context: Sequence[int]
     ) -> TokenEntry:
+        """Build the entry of a token; its name in the tokenizer replaces an empty text."""
         name = text or self._tokenizer.to_pieces([token_id])[0]
         likeliest: dict[str, float] = {}
         for other_id, value in prediction.top_tokens:
@@ -116,14 +120,16 @@ class TokenTracker:
         return TokenEntry(name, start, prediction.log_probability, likeliest)
 
     def _name_token(self, token_id: int, context: Sequence[int]) -> str:
-        """What a token would add."""
+        """Return the text that a token would add behind a context, or its name in the tokenizer if that is no whole
+        character.
+        """
         nearest = context[-_CONTEXT_TOKENS:]
         text = self._tokenizer.decode([*nearest, token_id])[len(self._tokenizer.decode(nearest)) :]
         return self._tokenizer.to_pieces([token_id])[0] if not text or _REPLACEMENT in text else text
 
 
 def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
-    """What each id adds to the text of those before it, as far as the nearest ones decide that."""
+    """Yield the text that each id adds behind the ids before it, decoding only as far back as needed."""
     first = complete_stop = num_shown = 0  # behind `whole` a character has begun, of what stands there so much is told
     for stop in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[first:stop])
@@ -136,7 +142,7 @@ def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]
 
 
 def build_logprobs(entries: Sequence[TokenEntry], *, num_likeliest: int) -> TokenLogprobs:
-    """Of some tokens, with as many others as were asked for."""
+    """Convert token entries to OpenAI's format, with the most probable tokens if any were requested."""
     return TokenLogprobs(
         tokens=[entry.text for entry in entries],
         token_logprobs=[entry.log_probability for entry in entries],

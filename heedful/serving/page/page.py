@@ -1,4 +1,4 @@
-"""The page at /: files of this folder and some of the inspector's, as they are."""
+"""Serve the web page at `/`: the files of this folder and some of the inspection viewer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _MEDIA_TYPES: Final = {
     "svg": "image/svg+xml",
 }
 _VIEWER_FILES: Final = ("style.css", "dom.js", "colour.js")
-"""Files of the inspector that the page uses too."""
+"""Files of the inspection viewer that the page uses too."""
 
 _CONTENT_POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; media-src data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-"""As every answer has it, but for pictures, sounds and clips that somebody chose, which the page shows."""
+"""Content security policy of the page: as for every answer, but the user's own pictures, sounds and clips may be
+shown."""
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """The page and what it is made of, where the settings want it; everybody may have it."""
+    """Yield the public routes of the page and its files, if the settings enable it."""
     if not registry.settings.page:
         return
     yield Route(
@@ -55,17 +56,19 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 async def _answer_index(context: RequestContext) -> Response:
+    """Send the page with its content security policy."""
     response = _build_file_response(context, "index.html")
     response.headers["Content-Security-Policy"] = _CONTENT_POLICY
     return response
 
 
 async def _answer_file(context: RequestContext) -> Response:
+    """Send a file of the page."""
     return _build_file_response(context, context.request.path_params["name"])
 
 
 def _build_file_response(context: RequestContext, name: str) -> Response:
-    """A file, or that whoever asks has it already."""
+    """Build the response with a file, or a 304 response if the client has it already."""
     if name not in load_page_files():
         raise not_found("the page has no such file")
     content = load_page_files()[name]
@@ -77,7 +80,7 @@ def _build_file_response(context: RequestContext, name: str) -> Response:
 
 @cache
 def load_page_files() -> Mapping[str, bytes]:
-    """All files of the page by their names."""
+    """Return the content of all files of the page by name."""
     page_folder = resources.files("heedful.serving") / "page"
     viewer_folder = resources.files("heedful.inspection") / "viewer"
     page_files = [file for file in page_folder.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES]

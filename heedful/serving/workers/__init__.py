@@ -1,1 +1,1 @@
-"""Models that compute in processes of their own, which leave Python's one thread at a time to HTTP."""
+"""Worker processes that compute, so that Python's single running thread is left to HTTP."""

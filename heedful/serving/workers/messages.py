@@ -1,4 +1,4 @@
-"""What processes say to each other: one that is asked over HTTP, and those that compute."""
+"""Messages between the parent, which serves HTTP, and its worker processes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import TypeAlias, final
 @final
 @dataclass(frozen=True)
 class RunJobMessage:
-    """Questions are to be answered.
+    """To a worker: run a batch job.
 
     Attributes:
-        request_number: under which they are known from now on.
-        model: that is asked.
-        answer_batch: what answers, as `SharedObjects` writes it, so that what was sent before need not be read again.
-        examples: that are to be answered, likewise.
-        sizes: see `Questions`, as are the next two.
-        batch_tokens: that are read at one time.
-        max_rows: that are read at one time.
-        with_partials: whether somebody listens to how texts grow.
-        seconds: that whoever asks waits.
-        expires_at: when that ends, by the clock that all processes of a machine share.
+        request_number: by which later messages refer to the request.
+        model: key of the model.
+        answer_batch: pickled function that answers a batch, as `SharedObjects` writes it; equal bytes are
+            unpickled once.
+        examples: pickled examples to answer.
+        sizes: see `BatchJob`, as are the next two.
+        batch_tokens: most token ids of a batch, with padding.
+        max_rows: most examples of a batch.
+        with_partials: whether to send partial outputs of growing texts.
+        seconds: that the request was granted.
+        expires_at: end of that time, on the monotonic clock that all processes of a machine share.
     """
 
     request_number: int
@@ -40,7 +41,7 @@ class RunJobMessage:
 @final
 @dataclass(frozen=True)
 class CancelMessage:
-    """Nobody waits for the answer with this number any more."""
+    """To a worker: the client of this request has disconnected."""
 
     request_number: int
 
@@ -48,19 +49,19 @@ class CancelMessage:
 @final
 @dataclass(frozen=True)
 class ShutdownMessage:
-    """Nothing will be asked any more."""
+    """To a worker: no more requests will come, so the process may end."""
 
 
 @final
 @dataclass(frozen=True)
 class ReadyMessage:
-    """The models are there, and warm."""
+    """From a worker: its models are loaded and warm."""
 
 
 @final
 @dataclass(frozen=True)
 class LoadErrorMessage:
-    """There will be no models."""
+    """From a worker: its models could not be loaded."""
 
     error: Exception
 
@@ -68,7 +69,7 @@ class LoadErrorMessage:
 @final
 @dataclass(frozen=True)
 class AnswersMessage:
-    """The answers to all examples, in their order, as `SharedObjects` writes them."""
+    """From a worker: the pickled answers to all examples of a request, in order."""
 
     request_number: int
     answers: bytes
@@ -77,7 +78,7 @@ class AnswersMessage:
 @final
 @dataclass(frozen=True)
 class ErrorMessage:
-    """There will be no answer."""
+    """From a worker: a request failed with this error."""
 
     request_number: int
     error: BaseException
@@ -86,7 +87,7 @@ class ErrorMessage:
 @final
 @dataclass(frozen=True)
 class PartialMessage:
-    """More of the text of an example."""
+    """From a worker: the token ids that an example has so far."""
 
     request_number: int
     index: int
@@ -96,15 +97,15 @@ class PartialMessage:
 @final
 @dataclass(frozen=True)
 class CountsMessage:
-    """What was done since this was told last: texts at each step of each model, and tokens that it has written."""
+    """From a worker: work since the last such message, as (model, texts) of each step and (model, number of tokens)."""
 
     batches: Sequence[tuple[str, int]]
     token_counts: Sequence[tuple[str, int]]
 
 
 ParentMessage: TypeAlias = RunJobMessage | CancelMessage | ShutdownMessage
-"""Of a process that computes."""
+"""Message to a worker."""
 WorkerMessage: TypeAlias = (
     ReadyMessage | LoadErrorMessage | AnswersMessage | ErrorMessage | PartialMessage | CountsMessage
 )
-"""By one."""
+"""Message from a worker."""

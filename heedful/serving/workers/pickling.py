@@ -1,4 +1,4 @@
-"""What is said between two processes that have loaded the same models: what belongs to these is named, not copied."""
+"""Pickling between processes that have loaded the same models: objects of the models are sent by name, not copied."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _CODE_TYPES: Final = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 @final
 class SharedObjects:
-    """All that models are made of, by where in them it is.
+    """All objects that belong to loaded models, by their paths there, for pickling references to them.
 
-    An engine, a tokenizer or a matrix is sent as the name of its place, and is the receiver's own there; all else is
-    pickled. This is for what a process says to one that it has begun itself, through a pipe that nobody else has:
-    whoever writes into it could have any code run. Nothing of it is ever kept, and no file is read so.
+    An engine, a tokenizer or an array of a model is sent as its path, and the receiver uses its own object;
+    everything else is pickled. This is only for messages between a process and its children over a private
+    pipe: anyone who can write into the pipe could run any code. Nothing pickled is stored, and no file is read
+    this way.
 
     Args:
-        roots: the models, as each process has loaded them and before it asks them anything.
+        roots: the models by key, as each process has loaded them and before they are used.
     """
 
     def __init__(self, roots: Mapping[str, object]) -> None:
@@ -34,35 +35,38 @@ class SharedObjects:
         self._paths_by_id = {id(shared_object): path for path, shared_object in self._by_path.items()}
 
     def __getitem__(self, path: str) -> Any:
-        """What is at a place; `KeyError` where nothing is."""
+        """Return the object at a path; raise `KeyError` if there is none."""
         return self._by_path[path]
 
     def find_path(self, value: object) -> str | None:
-        """Where something is, if it is a part."""
+        """Return the path of an object, or None if it does not belong to the models."""
         return self._paths_by_id.get(id(value))
 
     def iter_objects(self) -> Iterator[object]:
-        """Each part once."""
+        """Yield each object once."""
         return iter(self._by_path.values())
 
     def dumps(self, value: object) -> bytes:
-        """As bytes; an exception of `pickle` where it cannot be sent to another process."""
+        """Pickle a value; an exception of `pickle` is raised if it cannot be sent."""
         buffer = io.BytesIO()
         _SharedPickler(buffer, self).dump(value)
         return buffer.getvalue()
 
     def loads(self, content: bytes) -> Any:
-        """What `dumps` was given there, with the parts that are here."""
+        """Unpickle what `dumps` wrote in another process, with this process's own shared objects."""
         return _SharedUnpickler(io.BytesIO(content), self).load()
 
 
 def collect_shared_objects(registry: ModelRegistry) -> SharedObjects:
-    """Of all that is asked in a house; before it is, since not every process has what is made then."""
+    """Collect the shared objects of all models of a registry.
+
+    Call it before the models are used, since objects that are created later differ between processes.
+    """
     return SharedObjects({name: model.predictor for name, model in registry.models_and_indices.items()})
 
 
 def _iter_paths(roots: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Each object below the roots once, and the first place at which it is; the nearest come first."""
+    """Yield each object below the roots once, with the shortest path to it, in breadth-first order."""
     queue, seen_ids = deque(roots.items()), set[int]()
     while queue:
         path, value = queue.popleft()
@@ -79,12 +83,14 @@ def _iter_paths(roots: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def _load_reference(path: str) -> Any:
+    """Stand for a reference in a pickle; `_SharedUnpickler` replaces it, so it is never called."""
     raise AssertionError(f"{path}: a reader has it by itself")
 
 
 def _rebuild_error(
     error_type: type[BaseException], args: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> BaseException:
+    """Rebuild an exception without calling its constructor."""
     error = error_type.__new__(error_type, *args)
     vars(error).update(attributes)
     return error
@@ -92,12 +98,14 @@ def _rebuild_error(
 
 @final
 class _SharedPickler(pickle.Pickler):
+    """Pickler that writes shared objects as paths."""
+
     def __init__(self, file: io.BytesIO, shared_objects: SharedObjects) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self._shared_objects = shared_objects
 
     def reducer_override(self, value: object) -> Any:
-        """Parts are called by their places; exceptions are what they say, however they are made."""
+        """Reduce shared objects to their paths, and exceptions to type, arguments and attributes."""
         path = self._shared_objects.find_path(value)
         if path is not None:
             return _load_reference, (path,)
@@ -110,12 +118,14 @@ class _SharedPickler(pickle.Pickler):
 
 @final
 class _SharedUnpickler(pickle.Unpickler):
+    """Unpickler that replaces paths by the shared objects of this process."""
+
     def __init__(self, file: io.BytesIO, shared_objects: SharedObjects) -> None:
         super().__init__(file)
         self._shared_objects = shared_objects
 
     def find_class(self, module: str, name: str) -> Any:
-        """Places become parts."""
+        """Look up a class or function; references become shared objects."""
         if (module, name) == (__name__, _load_reference.__name__):
             return self._shared_objects.__getitem__
         return super().find_class(module, name)

@@ -1,4 +1,4 @@
-"""A process that computes: it loads models as the one that has begun it does, and answers what that one asks."""
+"""A worker process: it loads the same models as its parent and answers the parent's requests."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from heedful.serving.workers.pickling import SharedObjects, collect_shared_objec
 from heedful.tasks.batch_executor import BatchJob
 
 IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-"""That are for whoever has begun a process, though a terminal or systemd sends them to all."""
+"""Signals for the parent process, although a terminal or systemd sends them to all processes."""
 _PR_SET_PDEATHSIG: Final = 1
 """See prctl(2)."""
 _MAX_CACHED_CALLS: Final = 256
-"""Ways to answer that are kept, the last ones that were asked for."""
+"""Number of unpickled `answer_batch` functions that are cached, the most recently used ones."""
 _GC_THRESHOLD: Final = 50_000
-"""As every command has it (`heedful.__main__`)."""
+"""Threshold of the garbage collector, as in every command (`heedful.__main__`)."""
 
 
 def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
-    """Answers until nobody is at the other end of the pipe.
+    """Load the models and answer requests until the other end of the pipe is closed.
 
-    `IGNORED_SIGNALS` are ignored: the end of whoever has begun this process is the end of it.
+    `IGNORED_SIGNALS` are ignored: the process ends when its parent does.
     """
     _end_with_parent()
     for signal_number in IGNORED_SIGNALS:  # where they could not be blocked
@@ -79,10 +79,10 @@ def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
 
 
 def _end_with_parent() -> None:
-    """Have the system kill this process when the one that has begun it ends, even where it is stopped then.
+    """Let the system kill this process when its parent ends, even if this process is stopped then.
 
-    A process that runs notices the end of its pipe; one that is stopped (SIGSTOP) would stay for ever. Linux alone can
-    do this.
+    A running process notices the end of its pipe; a stopped one (SIGSTOP) would stay for ever. Only Linux
+    offers this.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -90,12 +90,12 @@ def _end_with_parent() -> None:
 
 @final
 class WorkerRequestHandler:
-    """Where questions lie while they are answered.
+    """Receives the parent's messages, runs the requests in them, and sends the answers.
 
     Args:
-        connection: from which they come, and into which answers go.
-        registry: whose models are asked.
-        shared_objects: of these.
+        connection: pipe to the parent.
+        registry: with the loaded models.
+        shared_objects: objects of the models, which messages refer to by name.
     """
 
     def __init__(self, connection: Connection, registry: ModelRegistry, shared_objects: SharedObjects) -> None:
@@ -114,7 +114,7 @@ class WorkerRequestHandler:
             model.backend.on_tokens = partial(self._record_tokens, name)
 
     def send(self, message: WorkerMessage) -> None:
-        """Says something, and what was done until now."""
+        """Send a message to the parent, together with the counts since the last one."""
         with self._send_lock:
             steps, tokens = _drain(self._batch_counts), _drain(self._token_counts)
             messages = [CountsMessage(steps, tokens), message] if steps or tokens else [message]
@@ -122,7 +122,7 @@ class WorkerRequestHandler:
                 self._connection.send_bytes(self._shared_objects.dumps(messages))
 
     def handle_message(self, content: bytes) -> bool:
-        """Something was said; whether more will be."""
+        """Handle one message of the parent; return False if it was the last one."""
         message: ParentMessage = self._shared_objects.loads(content)
         match message:
             case RunJobMessage():
@@ -135,6 +135,7 @@ class WorkerRequestHandler:
         return True
 
     def _start_request(self, message: RunJobMessage) -> None:
+        """Submit the job in a message to the scheduler of its model."""
         deadline, request_number = RequestDeadline(message.seconds, message.expires_at), message.request_number
         try:
             answer_batch, examples = self._load_call(message.answer_batch), self._shared_objects.loads(message.examples)
@@ -143,9 +144,11 @@ class WorkerRequestHandler:
             return
 
         def send_partial(index: int, ids: Any) -> None:
+            """Send the token ids that an example has so far."""
             self.send(PartialMessage(request_number, index, list(ids)))
 
         def send_result() -> None:
+            """Send the answers of the request, which is finished."""
             self._deadlines.pop(request_number, None)
             self._send_answers(request_number, request)
 
@@ -162,6 +165,7 @@ class WorkerRequestHandler:
         self._schedulers[message.model].submit(request)
 
     def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
+        """Send the answers of a finished request, or its error."""
         try:
             answers = self._shared_objects.dumps(request.get_answers())
         except Exception as error:  # of the model, or an answer that cannot be sent
@@ -170,7 +174,7 @@ class WorkerRequestHandler:
             self.send(AnswersMessage(request_number, answers))
 
     def _send_error(self, request_number: int, error: Exception) -> None:
-        """Says what went wrong, and where, if that is no decision."""
+        """Send the error of a request, with its traceback unless it is meant for the client."""
         sent_error: Exception = error
         try:
             self._shared_objects.loads(self._shared_objects.dumps(error))
@@ -181,17 +185,19 @@ class WorkerRequestHandler:
         self.send(ErrorMessage(request_number, sent_error))
 
     def _record_batch(self, model: str, num_texts: int) -> None:
+        """Remember the number of texts of one step, for the parent's metrics."""
         self._batch_counts.append((model, num_texts))
 
     def _record_tokens(self, model: str, num_tokens: int) -> None:
+        """Remember a number of generated tokens, for the parent's metrics."""
         if num_tokens:
             self._token_counts.append((model, num_tokens))
 
 
 def _drain(queue: deque[tuple[str, int]]) -> list[tuple[str, int]]:
-    """All that are there; others may come meanwhile."""
+    """Remove and return the items that are in a queue now; other threads may append meanwhile."""
     return [queue.popleft() for _ in range(len(queue))]
 
 
 def _ignore_message(_: str) -> None:
-    """Whoever has begun this process says the same."""
+    """Discard a log message, since the parent logs the same one."""

@@ -1,4 +1,4 @@
-"""The processes that compute, as whoever has begun them asks them."""
+"""The pool of worker processes, as the parent uses it."""
 
 from __future__ import annotations
 
@@ -43,17 +43,18 @@ from heedful.serving.workers.pickling import SharedObjects, collect_shared_objec
 from heedful.serving.workers.worker import IGNORED_SIGNALS, run_worker
 
 _MIN_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 60.0
-"""Seconds until a process that has ended is begun again, which double as long as none has answered."""
+"""Minimum and maximum seconds before a process is restarted; the delay doubles as long as it answers nothing."""
 _CLOSE_SECONDS: Final = 2.0
 """Seconds that a process has to end by itself before it is killed."""
 
 
 def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_workers: int) -> None:
-    """`load_into`, where so many processes compute; what is loaded here says what is asked and how, and is looked at.
+    """Load the models into worker processes, and into the registry, whose predictors prepare requests and are
+    inspected.
 
     Raises:
-        RecipeError: something cannot be computed where it is to be.
-        RunError: a folder is missing or damaged, or a process ended.
+        RecipeError: something cannot be computed on the device in the settings.
+        RunError: a folder is missing or damaged, or a worker process ended.
     """
     pool = WorkerPool(num_workers, metrics=registry.metrics)
     try:
@@ -65,18 +66,19 @@ def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_w
 
 
 class WorkerDied(Exception):  # noqa: N818 - named by what happened
-    """A process ended while it computed an answer."""
+    """A worker process ended while it computed an answer."""
 
 
 @final
 class WorkerPool:
-    """All of them; each has all models, and is asked by as many at one time as the others.
+    """A pool of worker processes, each of which has all models.
 
-    One that ends is begun anew: what it was asked fails, and what is asked meanwhile goes to others, if there are any.
+    A process that ends is started again: its requests fail, and new ones go to the other processes, if there
+    are any.
 
     Args:
-        num_workers: how many there are.
-        metrics: told what they do.
+        num_workers: number of processes.
+        metrics: that count their work.
     """
 
     def __init__(self, num_workers: int, *, metrics: ServerMetrics) -> None:
@@ -90,14 +92,14 @@ class WorkerPool:
         threading.Thread(target=self._send_cancellations, name="heedful parting", daemon=True).start()
 
     def start(self, registry: ModelRegistry) -> None:
-        """Waits until all have loaded what is in a house.
+        """Start all workers, and wait until they have loaded the models.
 
         Args:
-            registry: which has it, and was not asked yet.
+            registry: with the same models, which have not been used yet.
 
         Raises:
-            RecipeError: something cannot be computed where it is to be.
-            RunError: a folder is missing or damaged, or a process ended.
+            RecipeError: something cannot be computed on the device in the settings.
+            RunError: a folder is missing or damaged, or a worker process ended.
         """
         self.shared_objects, settings = collect_shared_objects(registry), worker_settings(registry, len(self._workers))
         for worker in self._workers:
@@ -107,15 +109,15 @@ class WorkerPool:
 
     @property
     def is_ready(self) -> bool:
-        """Whether one can be asked."""
+        """Whether any worker accepts requests."""
         return any(worker.is_ready for worker in self._workers)
 
     def build_backend(self, model: str) -> RemoteBackend:
-        """What answers for one model."""
+        """Return the backend of one model."""
         return RemoteBackend(self, model)
 
     def submit(self, model: str, request: InferenceRequest) -> None:
-        """Has questions answered by the process that has least to do."""
+        """Send a request to the worker with the smallest load."""
         ready_workers = [worker for worker in self._workers if worker.is_ready]
         if not ready_workers:
             request.fail(unavailable("loading"))
@@ -125,7 +127,7 @@ class WorkerPool:
         request.add_done_callback(partial(self._cancellations.put, (worker, request_number)))
 
     def close(self) -> None:
-        """Ends them."""
+        """End all workers."""
         with self._close_lock:
             if not self.stop_event.is_set():
                 self.stop_event.set()
@@ -137,7 +139,9 @@ class WorkerPool:
                     worker.close(deadline)
 
     def _send_cancellations(self) -> None:
-        """Says who waits no longer: in a thread of its own, since it is noticed where nothing may be waited for."""
+        """Tell workers which requests were cancelled; runs in a thread, since the threads that notice this must not
+        block.
+        """
         while (cancellation := self._cancellations.get()) is not None:
             worker, request_number = cancellation
             worker.cancel(request_number)
@@ -145,11 +149,11 @@ class WorkerPool:
 
 @final
 class RemoteBackend:
-    """One model, which processes ask.
+    """Backend of one model whose computations run in worker processes.
 
     Args:
-        pool: that have it.
-        model: its name there.
+        pool: worker processes.
+        model: key of the model there.
     """
 
     def __init__(self, pool: WorkerPool, model: str) -> None:
@@ -157,30 +161,30 @@ class RemoteBackend:
         self._model = model
 
     def build_executor(self, deadline: RequestDeadline) -> SchedulerClient:
-        """What a thread asks, which waits until a term is over."""
+        """Return an executor for one thread, whose calls wait until the deadline at most."""
         return SchedulerClient(partial(self._pool.submit, self._model), deadline)
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a process that can be asked."""
+        """Whether any worker accepts requests."""
         return self._pool.is_ready
 
     def close(self) -> None:
-        """Ends the processes, and with that what other models are asked."""
+        """End the worker processes, which all models share."""
         self._pool.close()
 
 
 @final
 class WorkerProcess:
-    """One of the processes; a thread listens to it, and begins it anew when it has ended.
+    """One worker process of a pool; a thread reads its messages and restarts it after it has ended.
 
     Args:
-        pool: all of them.
+        pool: to which it belongs.
         worker_number: from 1.
 
     Attributes:
-        is_ready: it may be asked.
-        load: examples that it is to answer.
+        is_ready: whether it accepts requests.
+        load: number of examples that it still has to answer.
     """
 
     def __init__(self, pool: WorkerPool, worker_number: int) -> None:
@@ -199,18 +203,18 @@ class WorkerProcess:
         self._thread = threading.Thread(target=self._supervise, name=f"heedful process {worker_number}", daemon=True)
 
     def start(self, settings: ServerSettings) -> None:
-        """Begins, with these settings; `wait_started` waits for it."""
+        """Start the process with these settings; `wait_started` waits for its models."""
         self._settings = settings
         self._thread.start()
 
     def wait_started(self) -> None:
-        """Raises why it has not, when that is known."""
+        """Wait until the models are loaded, and raise the error if that fails."""
         self._started.wait()
         if self._error is not None:
             raise self._error
 
     def submit(self, request_number: int, model: str, request: InferenceRequest) -> None:
-        """Has questions answered, which have this number."""
+        """Send a request to the process."""
         job, deadline, shared_objects = request.job, request.deadline, self._pool.shared_objects
         answer_batch, examples = shared_objects.dumps(job.answer_batch), shared_objects.dumps(job.examples)
         with_partials = job.on_tokens is not None
@@ -229,26 +233,26 @@ class WorkerProcess:
             self._fail_request(request_number)
 
     def cancel(self, request_number: int) -> None:
-        """Whoever asked this has left; nothing where it is answered."""
+        """Tell the process that a request was cancelled, unless it is answered."""
         with self._lock:
             is_pending = request_number in self._requests
         if is_pending:
             self._send(CancelMessage(request_number))
 
     def send_shutdown(self) -> None:
-        """Ask it to end; this may take forever where the process is stopped and its pipe is full."""
+        """Ask the process to end. This may block for ever if the process is stopped and its pipe is full."""
         if self._process is not None:
             self._send(ShutdownMessage())
 
     def close(self, deadline: float) -> None:
-        """Wait until it has ended, and kill it where it has not by then; a process that is stopped ends so too."""
+        """Wait until the process has ended, and kill it after the deadline; that ends a stopped process too."""
         if self._process is not None:
             self._process.join(max(0.0, deadline - time.monotonic()))
             self._process.kill()
             self._process.join(_CLOSE_SECONDS)
 
     def _send(self, message: ParentMessage) -> bool:
-        """Whether it could be said."""
+        """Send a message, and return whether that succeeded."""
         content = self._pool.shared_objects.dumps(message)
         with self._send_lock:
             try:
@@ -259,6 +263,7 @@ class WorkerProcess:
         return True
 
     def _supervise(self) -> None:
+        """Start the process, and restart it after a growing delay whenever it ends."""
         _block_signals()
         seconds = _MIN_RESTART_SECONDS
         while not self._pool.stop_event.is_set():
@@ -272,7 +277,7 @@ class WorkerProcess:
             self._pool.stop_event.wait(seconds)
 
     def _run_process(self) -> bool:
-        """From the beginning of a process to its end; whether it has answered anything."""
+        """Start the process and handle its messages until it ends; return whether it has answered anything."""
         context = multiprocessing.get_context("spawn")
         self._connection, worker_connection = context.Pipe()
         process = context.Process(target=run_worker, args=(worker_connection, self._settings), daemon=True)
@@ -300,6 +305,7 @@ class WorkerProcess:
         return has_answered
 
     def _handle_message(self, message: WorkerMessage) -> None:
+        """Handle one message of the process."""
         match message:
             case ReadyMessage():
                 self.is_ready = True
@@ -321,6 +327,7 @@ class WorkerProcess:
                     waiting_request.fail(error)
 
     def _set_answers(self, request: InferenceRequest, content: bytes) -> None:
+        """Unpickle the answers to a request and store them there."""
         try:
             answers = self._pool.shared_objects.loads(content)
         except Exception as error:  # whoever asked is told, and others go on
@@ -330,7 +337,7 @@ class WorkerProcess:
             request.set_answer(index, answer)
 
     def _pop_request(self, request_number: int) -> InferenceRequest | None:
-        """Whoever asked this, which it will not be asked any more."""
+        """Remove and return a pending request, or None if it is not pending."""
         with self._lock:
             request = self._requests.pop(request_number, None)
             if request is not None:
@@ -338,12 +345,14 @@ class WorkerProcess:
         return request
 
     def _fail_request(self, request_number: int) -> None:
+        """Fail a pending request because the process has ended."""
         if (request := self._pop_request(request_number)) is not None:
             request.fail(
                 WorkerDied(f"process {self._worker_number} ended while it computed this ({self._exit_reason})")
             )
 
     def _update_metrics(self, counts: CountsMessage) -> None:
+        """Add the worker's counts to the metrics."""
         for model, num_texts in counts.batches:
             self._pool.metrics.record_batch(model, num_texts)
         for model, num_tokens in counts.token_counts:
@@ -351,7 +360,9 @@ class WorkerProcess:
 
 
 def worker_settings(registry: ModelRegistry, num_workers: int) -> ServerSettings:
-    """With which each of so many processes loads what is in a house: `auto` is not to take another engine there."""
+    """Return the settings with which each worker loads the models: the engines that were chosen here instead of
+    `auto`, and a share of the threads.
+    """
     settings = registry.settings
     models = {
         name: model_settings.model_copy(update={"engine": detect_engine(_find_modules(registry, name))})
@@ -362,7 +373,7 @@ def worker_settings(registry: ModelRegistry, num_workers: int) -> ServerSettings
 
 
 def _find_modules(registry: ModelRegistry, name: str) -> list[nn.Module]:
-    """Of a model, or of all tasks of one that has several."""
+    """Return the PyTorch modules of a model, or of all tasks of a model with several."""
     predictors = {
         key: model.predictor for key, model in registry.models.items() if key == name or key.startswith(f"{name}/")
     }
@@ -374,7 +385,7 @@ def _find_modules(registry: ModelRegistry, name: str) -> list[nn.Module]:
 
 
 def _describe_exit(process: Any) -> str:
-    """In which way a process has ended, that says nothing any more; nothing of one that never began."""
+    """Describe how a process ended, by its signal or exit code; empty if it never started."""
     if process.pid is None:
         return ""
     process.join(_CLOSE_SECONDS)
@@ -385,7 +396,9 @@ def _describe_exit(process: Any) -> str:
 
 
 def _block_signals() -> None:
-    """What this thread begins inherits that, so that signals do not end it before it can ignore them."""
+    """Block signals in this thread, so that a process started from it inherits the block and survives until it
+    ignores them.
+    """
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker
 

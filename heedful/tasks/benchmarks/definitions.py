@@ -1,6 +1,6 @@
-"""Benchmark tasks by name: their files, how texts are made of fields, labels, head, metrics, and the majority baseline.
+"""Definitions of benchmark tasks: files, input texts, labels, head, metrics, and the majority baseline.
 
-The tables are in `glue`, `superglue`, `swag` and `answering`; `table` has them all.
+The definitions are in `glue`, `superglue`, `swag` and `question_answering`; `table` contains all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from heedful.metrics.correlation import CorrelationMetric
 from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric, group_metric
 
 HeadType = Literal["classes", "pair", "regression", "choice", "spans"]
-"""What a model must answer: a class of one text or of two, a number, one of several candidates, a part of a text."""
+"""What a model must predict: a class of one text or of two, a number, one of several candidates, or a span of a
+text."""
 
 Split = Literal["train", "dev", "test"]
 MetricName = Literal[
@@ -52,12 +53,12 @@ Prediction = str | float | int
 
 @dataclass(frozen=True)
 class BenchmarkFile:
-    """A file of a task.
+    """A file of a benchmark task.
 
     Attributes:
-        names: its name; several where it is published under more than one.
+        names: its name; several if it is published under more than one.
         fields: the columns or fields that are read.
-        open_reader: the reader of a file.
+        open_reader: opens a reader of the file.
     """
 
     names: tuple[str, ...]
@@ -70,15 +71,15 @@ class BenchmarkDefinition:
     """A task of a benchmark.
 
     Attributes:
-        name: `benchmark/task`, in small letters.
-        title: what it asks.
-        head: what a model must answer.
-        metrics: the official ones; where there are two, their mean is the task's score in its benchmark.
-        folders: the name of its folder; several where it is published under more than one.
-        files: its files.
-        texts: how the model's input is made of the fields.
-        labels: the classes; none for regression, choice and spans. The last is the positive one where `f1_score` is a metric.
-        trained_on: the task whose model is evaluated, where this one has no training data.
+        name: `benchmark/task`, in lower case.
+        title: the question of the task.
+        head: what a model must predict.
+        metrics: the official metrics; if there are two, their mean is the task's score in its benchmark.
+        folders: name of its folder; several if it is published under more than one.
+        files: file of each split.
+        texts: how the model's input is made from the fields.
+        labels: the classes; none for regression, choice and spans. The last is the positive one if `f1` is a metric.
+        trained_on: the task whose model is evaluated, if this one has no training data.
     """
 
     name: str
@@ -92,14 +93,14 @@ class BenchmarkDefinition:
     trained_on: str | None = None
 
     def open_split(self, folder: Path, split: Split) -> ExampleReader[Example]:
-        """The examples of a split: `LabelledExample`, `MultipleChoiceExample` or `ExtractiveQuestion` as the head has it.
+        """Open a reader of a split's examples: `LabelledExample`, `MultipleChoiceExample` or `ExtractiveQuestion`, by the head.
 
         Args:
-            folder: the folder of the task, or of the benchmark with the task's folder in it; files may end with `.gz`.
-            split: `test` has no labels in most tasks.
+            folder: folder of the task, or of the benchmark with the task's folder in it; files may end with `.gz`.
+            split: name of the split; `test` has no labels in most tasks.
 
         Raises:
-            DataError: the split does not exist, or its file is not there.
+            DataError: the split does not exist, or its file is missing.
         """
         if split not in self.files:
             hint = f"; it is for models of {self.trained_on}" if self.trained_on else ""
@@ -119,13 +120,13 @@ class BenchmarkDefinition:
 
 @dataclass(frozen=True)
 class MajorityBaseline:
-    """What answers the same to every example, and what it reaches.
+    """The baseline that gives the same answer to every example, and its scores.
 
     Attributes:
-        prediction: the most frequent label or number of a candidate in the training split, the mean of numbers, or no
-            answer; None where each example has its own.
+        prediction: the most frequent label or candidate index of the training split, the mean of numbers, or no answer;
+            None if each example has its own.
         scores: its metrics, 0 to 1.
-        answers: what it says of each example that was evaluated.
+        answers: its answer to each evaluated example.
     """
 
     prediction: Prediction | None
@@ -136,16 +137,16 @@ class MajorityBaseline:
 def compute_metrics(
     definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> dict[str, Metric]:
-    """The task's metrics; where parts of a question are measured together, whole questions are weighed.
+    """Compute the task's metrics; if the parts of a question are measured together, whole questions are weighted.
 
     Args:
-        definition: which task.
-        predictions: for each example the name of a class, a number, the number of a candidate, or the text of an
-            answer (empty for none), as the head has it.
-        examples: with labels.
+        definition: the task.
+        predictions: for each example the name of a class, a number, the index of a candidate, or the text of an answer
+            (empty for none), by the head.
+        examples: examples with labels.
 
     Raises:
-        DataError: no examples, not as many predictions, or examples without labels.
+        DataError: no examples, a different number of predictions, or examples without labels.
     """
     if len(predictions) != len(examples):
         raise DataError(f"{len(predictions):,} predictions but {len(examples):,} examples: each needs its own")
@@ -169,21 +170,21 @@ def compute_metrics(
 def compute_metric_values(
     definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> dict[str, float]:
-    """The values of `compute_metrics`."""
+    """Compute the values of the task's metrics; see `compute_metrics`."""
     return {name: metric.value for name, metric in compute_metrics(definition, predictions, examples).items()}
 
 
 def compute_majority_baseline(
     definition: BenchmarkDefinition, train: Iterable[Example], evaluated: Sequence[Example]
 ) -> MajorityBaseline:
-    """The baseline that knows labels but no texts: learned from `train`, measured on `evaluated`.
+    """Compute the baseline that knows only the labels of `train`, and measure it on `evaluated`.
 
-    It says the most frequent class (of equally frequent ones the first in the alphabet), the mean number, the most
-    frequent number of a candidate, or that there is no answer. Where every example has candidates of its own, and those
-    are names (ReCoRD, RuCoS), it takes the one that shares most words with the others.
+    It gives the most frequent class (of equally frequent ones the first in the alphabet), the mean number, the most
+    frequent candidate index, or no answer. If every example has candidates of its own that are names (ReCoRD, RuCoS),
+    it chooses the one that shares most words with the others.
 
     Raises:
-        DataError: nothing to learn from, or the errors of `compute_metric_values`.
+        DataError: no training examples, or the errors of `compute_metric_values`.
     """
     training_examples = list(train)
     if not training_examples:
@@ -210,11 +211,13 @@ def compute_majority_baseline(
 def _constant_baseline(
     definition: BenchmarkDefinition, prediction: Prediction, evaluated: Sequence[Example]
 ) -> MajorityBaseline:
+    """Measure the baseline that gives one prediction to every example."""
     answers = [prediction] * len(evaluated)
     return MajorityBaseline(prediction, compute_metric_values(definition, answers, evaluated), answers)
 
 
 def _references(example: Example) -> Sequence[str | float | int]:
+    """Return the right answers to an example."""
     if isinstance(example, MultipleChoiceExample):
         return list(example.correct_indices or ())
     if isinstance(example, ExtractiveQuestion) or example.label is None:
@@ -223,13 +226,13 @@ def _references(example: Example) -> Sequence[str | float | int]:
 
 
 def _choose_typical(names: Sequence[str]) -> int:
-    """The candidate that shares most words with the others, the first of those."""
+    """Return the index of the first candidate that shares most words with the others."""
     shared_words = [sum(token_f1(name, [other]) for other in names if other is not name) for name in names]
     return shared_words.index(max(shared_words))
 
 
 def _group_keys(examples: Sequence[Example]) -> list[str]:
-    """What each belongs to."""
+    """Return the group of each example."""
     groups = []
     for example in examples:
         if not isinstance(example, LabelledExample) or example.group is None:
@@ -241,7 +244,7 @@ def _group_keys(examples: Sequence[Example]) -> list[str]:
 def _compute_metric(
     name: MetricName, definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Metric:
-    """One metric; none of the others is prepared, because not every metric suits every task."""
+    """Compute one metric, without preparing the others, because not every metric fits every task."""
     if definition.head in ("choice", "spans"):
         is_correct = [p in _references(example) for p, example in zip(predictions, examples, strict=True)]
         return (
@@ -269,7 +272,7 @@ def _compute_metric(
 
 
 def _compute_answer_metrics(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Metric]:
-    """Exact match and F1; the number of a candidate is the answer that is its name."""
+    """Compute exact match and F1 of answers; a candidate index stands for the candidate's name."""
     answers, references = [], []
     for prediction, example in zip(predictions, examples, strict=True):
         assert not isinstance(example, LabelledExample), "labels have no words to compare"

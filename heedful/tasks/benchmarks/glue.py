@@ -22,7 +22,7 @@ _DUPLICATE = {"0": "not_duplicate", "1": "duplicate"}
 def _define_file(
     *files: str, texts: tuple[ColumnKey, ...], label: ColumnKey | None = None, names: Mapping[str, str] | None = None
 ) -> BenchmarkFile:
-    """Columns of texts and of their label: a class where there are `names`, else a number."""
+    """Define a file by the columns of its texts and its label: a class if there are `names`, else a number."""
     field_names = [column if isinstance(column, str) else f"column {column + 1}" for column in texts]
     if label is not None:
         field_names.append(f"label in {label if isinstance(label, str) else f'column {label + 1}'}")
@@ -42,7 +42,7 @@ def _define_task(
     metrics: tuple[MetricName, ...] = ("accuracy",),
     suffix: str = "",
 ) -> BenchmarkDefinition:
-    """The usual task: three files, of which that of the test has no labels."""
+    """Define a task with the usual three files, of which the test file has no labels."""
     return BenchmarkDefinition(
         name=name,
         title=title,
@@ -155,4 +155,4 @@ TASKS = (
         trained_on="glue/mnli",
     ),
 )
-"""The tasks in the order of the paper's table."""
+"""The tasks, in the order of the paper's table."""

@@ -1,4 +1,4 @@
-"""Question answering from a text: SQuAD 1.1 and 2.0, XQuAD, and SubjQA's reviews."""
+"""Extractive question answering benchmarks: SQuAD 1.1 and 2.0, XQuAD, and SubjQA."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def _define_task(
     reader_class: type[QuestionReader] = SquadReader,
     trained_on: str | None = None,
 ) -> BenchmarkDefinition:
+    """Define a question answering task of one file per split."""
     return BenchmarkDefinition(
         name=name,
         title=title,
@@ -66,4 +67,4 @@ TASKS = (
         for domain in ("books", "electronics", "grocery", "movies", "restaurants", "tripadvisor")
     ),
 )
-"""Both versions of SQuAD, and what has their form."""
+"""Both versions of SQuAD, and data sets in the same format."""

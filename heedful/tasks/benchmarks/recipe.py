@@ -1,4 +1,4 @@
-"""Parts of benchmark tasks, as data."""
+"""Recipe config of benchmark splits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BenchmarkConfig(Config):
     """which part; test often has no labels"""
 
     def get_definition(self, *heads: str) -> BenchmarkDefinition:
-        """What is known of the task, if it asks for one of these."""
+        """Return the definition of the task; raise an error if its head is not one of `heads`."""
         from heedful.tasks.benchmarks.table import find_definition
 
         definition = find_definition(self.benchmark)
@@ -36,12 +36,14 @@ class BenchmarkConfig(Config):
         return definition
 
     def reader(self, *heads: str) -> ExampleReader[Example]:
-        """The examples of the split."""
+        """Open a reader of the split's examples."""
         return self.get_definition(*heads).open_split(self.folder, self.split)
 
 
 def guess_file_kind(table: Mapping[str, Any], *, csv: str, other: str) -> str:
-    """A benchmark where one is named, else what the file's name says: lines of JSON, a CSV file, or something else."""
+    """Guess a data table's kind: a benchmark if one is named, else by the file's extension: JSON lines, CSV, or
+    another format.
+    """
     if "benchmark" in table or "folder" in table:
         return "benchmark"
     name = str(table.get("path", "")).removesuffix(".gz")

@@ -31,14 +31,14 @@ _BOTH_TEXTS = "both texts as they are"
 
 @dataclass(frozen=True)
 class _RecordFormat:
-    """What the records of a task hold.
+    """Record format of a task.
 
     Attributes:
-        fields: that are read.
-        convert: makes examples of a record.
-        texts: how the model's input is made of the fields.
-        labels: the classes; none where candidates are chosen from.
-        metrics: the official ones.
+        fields: the fields that are read.
+        convert: converts a record to examples.
+        texts: how the model's input is made from the fields.
+        labels: the classes; none if candidates are chosen from.
+        metrics: the official metrics.
     """
 
     fields: str
@@ -51,11 +51,13 @@ class _RecordFormat:
 def _define_pair_format(
     first: str, second: str, *, names: Mapping[str, str], texts: str = _BOTH_TEXTS
 ) -> _RecordFormat:
+    """Define the format of records with two texts and a class."""
     labels = tuple(dict.fromkeys(names.values()))
     return _RecordFormat(f"{first}, {second}, label", make_pair_converter(first, second, names=names), texts, labels)
 
 
 def _define_alternatives_format(*, cause: str, effect: str) -> _RecordFormat:
+    """Define the format of records with a premise and two alternatives."""
     return _RecordFormat(
         "premise, question, choice1, choice2, label",
         make_alternatives_converter({"cause": cause, "effect": effect}),
@@ -64,6 +66,7 @@ def _define_alternatives_format(*, cause: str, effect: str) -> _RecordFormat:
 
 
 def _define_placeholder_format(*, inclusive: bool) -> _RecordFormat:
+    """Define the format of records with a gap to be filled with a name."""
     return _RecordFormat(
         "passage: text, entities: start, end; qas: query, answers: text",
         make_placeholder_converter(inclusive=inclusive),
@@ -106,7 +109,7 @@ _PRONOUN_FORMAT = _RecordFormat(
 def _define_task(
     benchmark: str, folder: str, title: str, record_format: _RecordFormat, *, trained_on: str | None = None
 ) -> BenchmarkDefinition:
-    """A task, called as its folder in small letters; a diagnostic set is one file, which is called as its folder."""
+    """Define a task, named by its folder in lower case; a diagnostic set is one file, named by its folder."""
     files: Mapping[Split, str] = _FILES if trained_on is None else {"test": f"{folder}.jsonl"}
     return BenchmarkDefinition(
         name=f"{benchmark}/{folder.lower()}",
@@ -204,4 +207,5 @@ TASKS = (
         _RUSSIAN, "RuCoS", "Which name belongs into the gap? (like ReCoRD)", _define_placeholder_format(inclusive=False)
     ),
 )
-"""The tasks in the order of the paper's table, its diagnostic sets, and the Russian tasks as on their leader board."""
+"""The tasks in the order of the paper's table, its diagnostic sets, and the Russian tasks in the order of their leader
+board."""

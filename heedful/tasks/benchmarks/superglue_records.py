@@ -1,7 +1,7 @@
-"""Texts from the records of SuperGLUE and Russian SuperGLUE, whose formats are alike.
+"""Convert the JSON records of SuperGLUE and Russian SuperGLUE, which have the same formats, to texts.
 
-A word or span that is asked about is put between asterisks, as in `He came to the *bank*`, because what a model of
-texts gets are texts. Truth values are the classes `true` and `false`, whether a file writes true, "True" or 1.
+A word or span in question is put between asterisks, as in `He came to the *bank*`, because models read plain texts.
+Truth values become the classes `true` and `false`, whether a file contains true, "True" or 1.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ _PLACEHOLDER = "@placeholder"
 def make_pair_converter(
     first: str, second: str, *, names: Mapping[str, str], twins: bool = False
 ) -> Callable[[JsonRecord], Iterator[LabelledExample]]:
-    """Two fields as they are, and their label; of `twins`, `idx` 0 and 1 belong together, 2 and 3, and so on."""
+    """Make a converter of records with two text fields and a label; with `twins`, records with `idx` 0 and 1 form a
+    group, 2 and 3, and so on.
+    """
 
     def convert(record: JsonRecord) -> Iterator[LabelledExample]:
+        """Convert one record."""
         group = str(record.get_int("idx") // 2) if twins else None
         yield LabelledExample(
             (record.get_text(first), record.get_text(second)), read_class(record, names), record.location, group
@@ -32,7 +35,7 @@ def make_pair_converter(
 
 
 def convert_word_in_context(record: JsonRecord) -> Iterator[LabelledExample]:
-    """Two sentences with the word marked in each."""
+    """Convert a record into two sentences with the word marked in each."""
     texts = tuple(
         mark_span(
             record.get_text(f"sentence{n}"),
@@ -46,10 +49,10 @@ def convert_word_in_context(record: JsonRecord) -> Iterator[LabelledExample]:
 
 
 def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
-    """The text with the pronoun marked, and what it may stand for.
+    """Convert a record into the text with the pronoun marked, and the name it may refer to.
 
-    The pronoun is the span at word `span2_index` of the text; punctuation that is written with it stays outside the
-    marks. White space between words becomes one space.
+    The pronoun is the span at word `span2_index` of the text; punctuation attached to it stays outside the marks. White
+    space between words becomes one space.
     """
     target = record.get_object("target")
     words, pronoun = record.get_text("text").split(), target.get_text("span2_text")
@@ -71,9 +74,12 @@ def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
 def make_alternatives_converter(
     questions: Mapping[str, str],
 ) -> Callable[[JsonRecord], Iterator[MultipleChoiceExample]]:
-    """Premise and question, with each alternative; `questions` has the text of a cause and of an effect."""
+    """Make a converter of records with a premise and two alternatives; `questions` has the texts of the cause and
+    effect questions.
+    """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        """Convert one record."""
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
@@ -91,7 +97,9 @@ def make_alternatives_converter(
 
 
 def convert_multiple_answers(record: JsonRecord) -> Iterator[LabelledExample]:
-    """The passage, and a question with each of its possible answers; the question is what they belong to."""
+    """Convert a record into one example for each possible answer: the passage, and the question with the answer; a
+    question forms a group.
+    """
     passage = record.get_object("passage")
     text = passage.get_text("text")
     for question in passage.get_objects("questions"):
@@ -102,13 +110,14 @@ def convert_multiple_answers(record: JsonRecord) -> Iterator[LabelledExample]:
 
 
 def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Iterator[MultipleChoiceExample]]:
-    """The passage, and the query with each of the passage's names in its gap.
+    """Make a converter of records whose query has a gap to be filled with a name from the passage.
 
     Args:
-        inclusive: whether the `end` of a name is its last character (ReCoRD) or the one behind it (RuCoS).
+        inclusive: whether the `end` of a name is its last character (ReCoRD) or the one after it (RuCoS).
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        """Convert one record."""
         passage = record.get_object("passage")
         text = passage.get_text("text")
         names = _read_entities(passage, text, inclusive=inclusive)
@@ -126,7 +135,7 @@ def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Ite
 
 
 def read_class(record: JsonRecord, names: Mapping[str, str]) -> str | None:
-    """The class of a record; None where it has none."""
+    """Read the class of a record; None if it has none."""
     if "label" not in record:
         return None
     value = record.get_scalar("label")
@@ -136,7 +145,7 @@ def read_class(record: JsonRecord, names: Mapping[str, str]) -> str | None:
 
 
 def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
-    """The text with asterisks around characters `start` to `stop`, white space at their ends left outside."""
+    """Put asterisks around characters `start` to `stop`, leaving white space at their ends outside."""
     span = text[max(start, 0) : max(stop, 0)]
     word = span.strip()
     if start < 0 or not word:
@@ -146,7 +155,7 @@ def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
 
 
 def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[str, ...]:
-    """The names in a passage, each once."""
+    """Return the distinct names in a passage."""
     names: dict[str, None] = {}
     for entity in passage.get_objects("entities"):
         start, stop = entity.get_int("start"), entity.get_int("end") + inclusive

@@ -1,4 +1,4 @@
-"""SWAG (Zellers et al. 2018): which of four endings goes on with what was seen in a film; CSV with a header."""
+"""SWAG (Zellers et al. 2018): choose which of four endings continues a film scene; CSV with a header."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FIELDS: Final = "sent1, sent2, ending0 to ending3"
 
 @final
 class SwagReader(ExampleReader[Example]):
-    """A sentence, and how the next one may go on: its beginning with each of the endings."""
+    """Reads SWAG examples: a sentence, and the beginning of the next one with each of four endings."""
 
     def __iter__(self) -> Iterator[Example]:
-        """`DataError` where a column is missing, or a label is no number of an ending."""
+        """Yield the examples; raise `DataError` if a column is missing, or a label is not the index of an ending."""
         rows = read_csv_rows(self.paths[0])
         place, header = next(rows, (str(self.paths[0]), []))
         for name in _REQUIRED_COLUMNS:
@@ -35,6 +35,7 @@ class SwagReader(ExampleReader[Example]):
 
 
 def _parse_choice(fields: dict[str, str], *, place: str) -> MultipleChoiceExample:
+    """Convert the fields of a line to an example."""
     first, beginning = fields["sent1"], fields["sent2"]
     names = tuple(" ".join((beginning, fields[name])).strip() for name in _ENDINGS)
     label = fields.get("label", "")
@@ -60,4 +61,4 @@ TASKS = (
         texts="sent1; sent2 with an ending",
     ),
 )
-"""The one task."""
+"""The SWAG task."""

@@ -17,7 +17,7 @@ DEFINITIONS: Final[Mapping[str, BenchmarkDefinition]] = {
 
 
 def find_definition(name: str) -> BenchmarkDefinition:
-    """The task called `name`; its benchmark may be left out where only one has such a task.
+    """Return the definition of a task; the benchmark's name may be omitted if the task's name is unique.
 
     Raises:
         RecipeError: there is none, or several.

@@ -1,4 +1,4 @@
-"""Pictures with their captions: files that name them, and batches."""
+"""Pictures with captions: readers of caption files, and collation of batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from heedful.tasks.picture_features import PictureFeatures
 
 @dataclass(frozen=True)
 class BoundingBox:
-    """Where something lies that captions may name, in pixels of the picture as it is shown."""
+    """A named object's bounding box, in pixels of the displayed picture."""
 
     name: str
     left: float
@@ -43,7 +43,7 @@ class BoundingBox:
 
 @dataclass(frozen=True)
 class CaptionedPicture:
-    """A picture and all that is said of it."""
+    """A picture file with its captions and bounding boxes."""
 
     picture: Path
     captions: tuple[str, ...]
@@ -51,15 +51,16 @@ class CaptionedPicture:
 
 
 class CaptionReader(ExampleReader[CaptionedPicture]):
-    """Pictures of a folder, in the order in which a file of captions first names them.
+    """Reader of captioned pictures in a folder, in the order in which the caption file first names them.
 
-    Abstract: `read_captions` says what the file's form is. Pictures that are missing are examples too: who reads them says so.
+    Abstract: `read_captions` knows the file format. Missing pictures are examples too; whoever loads a picture reports
+    the error.
 
     Args:
-        path: the captions.
-        pictures: the folder; that of the captions unless given.
-        only: a file with the name of a picture on each line; all others are left out.
-        others: further files that are read.
+        path: the caption file.
+        pictures: the folder of the pictures; the folder of `path` unless given.
+        only: a file with one picture name per line; all other pictures are left out.
+        others: further files that the reader depends on.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class CaptionReader(ExampleReader[CaptionedPicture]):
         self.paths = (*self.paths, *(example.picture for example in self.examples if example.picture.is_file()))
 
     def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """The name of a picture and a caption, again and again."""
+        """Yield pairs of a picture's file name and one of its captions."""
         raise NotImplementedError
 
     def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
-        """What is named where in each picture; nobody knows, in most forms."""
+        """Return the bounding boxes of each picture by its file name; empty for formats without boxes."""
         return {}
 
     @final
@@ -96,13 +97,13 @@ class CaptionReader(ExampleReader[CaptionedPicture]):
 
 @final
 class CaptionColumns(CaptionReader):
-    """A picture's name and a caption on each line, between tabs; a picture may have several lines.
+    """Reader of tab-separated lines with a picture's name and a caption; a picture may have several lines.
 
     Args:
-        picture_column: counted from 0.
-        caption_column: likewise.
+        picture_column: column of the picture names, counted from 0.
+        caption_column: column of the captions, counted from 0.
         header: whether the first line names the columns.
-        numbered: whether names of pictures end in `#0`, the number of the caption, as those of Flickr8k's tokens do.
+        numbered: whether picture names end in `#0`, the number of the caption, as in Flickr8k's token files.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class CaptionColumns(CaptionReader):
         super().__init__(path, pictures=pictures, only=only)
 
     def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """Line by line."""
+        """Yield the picture name and the caption of each line."""
         picture, caption = self._columns
         for number, location, line in read_numbered_lines(path):
             if number == 1 and self._header:
@@ -134,10 +135,10 @@ class CaptionColumns(CaptionReader):
 
 @final
 class CocoCaptions(CaptionReader):
-    """COCO's JSON: pictures in `images`, captions in `annotations`, and boxes where these have a `bbox`.
+    """Reader of COCO's JSON: pictures in `images`, captions and bounding boxes (`bbox`) in `annotations`.
 
     Args:
-        instances: another such file, whose boxes count; its `categories` say what they are of.
+        instances: another COCO file, whose bounding boxes are added; its `categories` name the boxes.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class CocoCaptions(CaptionReader):
         super().__init__(path, pictures=pictures, only=only, others=() if instances is None else (instances,))
 
     def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """Annotation by annotation."""
+        """Yield the picture name and the caption of each annotation that has a caption."""
         yield from (
             (name, annotation.get_text("caption"))
             for name, annotation in _iter_annotations(read_json_object(path))
@@ -155,7 +156,7 @@ class CocoCaptions(CaptionReader):
         )
 
     def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
-        """Those of both files."""
+        """Return the bounding boxes of the caption file and of `instances`, by picture name."""
         boxes: dict[str, list[BoundingBox]] = {}
         for file in (path, self._instances):
             if file is None:
@@ -183,7 +184,7 @@ class CocoCaptions(CaptionReader):
 
 
 def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
-    """The file name of the picture that each annotation is of."""
+    """Yield each annotation of a COCO document with the file name of its picture."""
     names = {record.get_int("id"): record.get_text("file_name") for record in document.get_objects("images")}
     for record in document.get_objects("annotations"):
         number = record.get_int("image_id")
@@ -193,17 +194,21 @@ def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
 
 
 def _list_records(document: JsonRecord, name: str) -> list[JsonRecord]:
+    """Return the records of the list called `name`, or an empty list if there is none."""
     return document.get_objects(name) if name in document else []
 
 
 def make_picture_loader(
     picture_features: PictureFeatures, framing: SquareResize
 ) -> Callable[[CaptionedPicture], Shaped[np.ndarray, "1 ..."]]:
-    """What is kept of an example's picture, its only item; raises `DataError` where it cannot be read."""
+    """Return a function that loads an example's picture as features of shape [1, ...].
+
+    It raises `DataError` if the picture cannot be read.
+    """
     return lambda example: picture_features(framing(read_picture(example.picture)))[None]
 
 
 def collate_captions(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[Tensor]:
-    """Pictures and their captions, of what `split_by_caption` gave."""
+    """Collate the given rows of a corpus made by `split_by_caption` into a batch of pictures and captions."""
     pictures, _ = corpus[INPUT_SIDE].collate_arrays(rows)
     return build_pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)

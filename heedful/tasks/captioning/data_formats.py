@@ -1,4 +1,4 @@
-"""The forms of data that captions are learned from."""
+"""Detection of captioning data: pictures and COCO files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _RECIPE_HINT: Final = "copy a recipe with heedful recipes flickr8k-soft and name
 
 
 def _is_picture(file: FileSniff) -> bool:
+    """Return whether a file or folder holds pictures or picture file names."""
     if isinstance(file.shape, FolderShape):
         return any(file.shape.ending_counts.get(ending, 0) for ending in _PICTURE_SUFFIXES)
     if isinstance(file.shape, BinaryShape):
@@ -21,6 +22,7 @@ def _is_picture(file: FileSniff) -> bool:
 
 
 def _is_coco(file: FileSniff) -> bool:
+    """Return whether a file is a COCO JSON document."""
     document = file.shape.value if isinstance(file.shape, JsonValueShape) else None
     return isinstance(document, dict) and {"images", "annotations"} <= {*document}
 

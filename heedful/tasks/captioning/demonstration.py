@@ -1,4 +1,4 @@
-"""`heedful quickstart captioning`: a small model learns to say which shapes are where, and to look at what it says."""
+"""`heedful quickstart captioning`: train a small model to describe pictures of coloured shapes."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ _SHOWN = 6
 @final
 @dataclass(frozen=True, kw_only=True)
 class CaptioningDemonstration(Demonstration):
-    """Train a small network and a decoder with attention on pictures of coloured shapes, and see where it looks.
+    """Train a small network and an attention decoder on pictures of coloured shapes, and show where it looks.
 
-    Everything needed is on this machine: the pictures are drawn; reading them needs heedful[pictures].
+    Nothing is downloaded: the pictures are generated; reading them needs heedful[pictures].
     """
 
     output: Path = Path("runs/quickstart-captioning")
@@ -64,7 +64,7 @@ class CaptioningDemonstration(Demonstration):
     """how many shapes pictures may have, from 1 to 9; three and four need more updates"""
 
     def write_recipe(self) -> Path:
-        """Pictures, their captions and boxes in COCO's form, and the recipe beside them."""
+        """Write the pictures, COCO files with captions and boxes, and the recipe; return the recipe's path."""
         from heedful.data.pictures import import_pillow
         from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 
@@ -89,7 +89,7 @@ class CaptioningDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: Captioner, run_folder: Path) -> None:
-        """Scores, some captions, and a page of where the model looked."""
+        """Print scores and some captions, and write a page that shows where the model looked."""
         from heedful.inspection.page import write_page
         from heedful.tasks.caption_page import build_caption_page
         from heedful.tasks.captioning.data import CocoCaptions

@@ -1,4 +1,4 @@
-"""What captioners are asked, and what their captions are worth, beside one for all and that of the nearest picture."""
+"""Evaluation of captioners, compared with a constant caption and with the caption of the nearest training picture."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _POINTS_PER_REGION: Final = 5
 
 @dataclass(frozen=True)
 class CaptioningOutputs:
-    """What was said of the pictures.
+    """Captions and attention statistics of a captioner for the evaluated pictures.
 
     Attributes:
-        texts: captions.
-        nearest_captions: those of the most similar pictures of the training part; None where none were looked for.
-        pointing_counts: of each picture, how often a caption looked at what it named, and how often it named something;
-            None where nothing is known of boxes, or there is no attention.
-        unattended: the mean over its regions of (1 - all attention that a right caption pays)^2; None without attention.
+        texts: one caption per picture.
+        nearest_captions: captions of the most similar training pictures; None if none were searched for.
+        pointing_counts: for each picture, how often a caption's attention pointed at the named object, and how many
+            objects it named; None if there are no bounding boxes, or the model has no attention.
+        unattended: for each picture, the mean over its regions of (1 - total attention of a correct caption)^2; None
+            without attention.
     """
 
     texts: Sequence[str]
@@ -49,14 +50,14 @@ class CaptioningOutputs:
 def build_caption_evaluator(
     pictures: Sequence[CaptionedPicture], *, train: Sequence[CaptionedPicture]
 ) -> LabelEvaluator:
-    """Pictures with captions of which any is right.
+    """Build the evaluator of pictures with several reference captions, any of which is correct.
 
     Args:
-        pictures: what is asked; those that cannot be read, or have no captions, are left out.
-        train: pictures that tell what is said most often.
+        pictures: the pictures to caption; unreadable ones and those without captions are left out.
+        train: training pictures, from which the constant baseline and the nearest pictures are taken.
 
     Raises:
-        DataError: none can be read.
+        DataError: no picture can be read.
     """
     left_out, readable = [], []
     for picture in pictures:
@@ -73,6 +74,7 @@ def build_caption_evaluator(
     constant = _choose_typical_caption(train_captions)
 
     def measure(outputs: CaptioningOutputs) -> Mapping[str, Metric]:
+        """Compute the metrics of a captioner's outputs."""
         return _compute_metrics(outputs, references)
 
     return LabelEvaluator(
@@ -90,6 +92,7 @@ def build_caption_evaluator(
 
 
 def _compute_metrics(outputs: CaptioningOutputs, references: Sequence[Sequence[str]]) -> dict[str, Metric]:
+    """Return BLEU-1 to BLEU-4, CIDEr-D, exact match and, where known, the attention metrics, by name."""
     metrics: dict[str, Metric] = {
         f"BLEU-{order}": CaptionBLEU(outputs.texts, references, order=order) for order in range(1, MAX_ORDER + 1)
     }
@@ -111,6 +114,7 @@ def _compute_metrics(outputs: CaptioningOutputs, references: Sequence[Sequence[s
 def _caption_pictures(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> CaptioningOutputs:
+    """Caption the pictures with a captioner, and measure where its attention points."""
     texts = [each.text for each in captioner.caption([each.picture for each in pictures])]
     nearest = _find_nearest_captions(captioner, pictures, train)
     if not captioner.has_attention:
@@ -129,9 +133,10 @@ def _caption_pictures(
 def _iter_pointing_hits(
     captioner: Captioner, picture: CaptionedPicture, caption: str, attention: CaptionAttention
 ) -> Iterator[tuple[int, int]]:
-    """Of each name in a caption whether it looked at a box of that name, and 1: the pointing game (Zhang et al. 2016).
+    """Yield, for each object name in a caption, whether attention points into a box of that name, and 1.
 
-    Attention is the mean over the pieces of the name; see `_find_peak` for where it points to.
+    This is the pointing game (Zhang et al. 2016). Attention is averaged over the tokens of the name; `_find_peak` says
+    where it points.
     """
     boxes: dict[str, list[BoundingBox]] = {}
     for box in picture.boxes:
@@ -150,9 +155,10 @@ def _iter_pointing_hits(
 
 
 def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
-    """Where attention is highest, from 0 to 1, if each region's spreads around its middle (Xu et al. 2015, 5.4)."""
+    """Return x and y, from 0 to 1, of the maximum of Gaussian-smoothed attention (Xu et al. 2015, 5.4)."""
 
     def gaussian_weights(regions: int) -> Float[np.ndarray, "places regions"]:
+        """Return Gaussian weights of the regions at evenly spaced positions."""
         positions = (np.arange(_POINTS_PER_REGION * regions) + 0.5) / _POINTS_PER_REGION
         return np.asarray(np.exp(-0.5 * (positions[:, None] - np.arange(regions) - 0.5) ** 2))
 
@@ -162,7 +168,7 @@ def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
 
 
 def _is_inside(captioner: Captioner, point: tuple[float, float], box: BoundingBox, *, height: int, width: int) -> bool:
-    """Whether a point of the square, from 0 to 1, is in a box of the picture."""
+    """Return whether a point of the model's square, from 0 to 1, lies in a bounding box of the picture."""
     left, top = captioner.framing.map_point(box.left, box.top, height=height, width=width)
     right, bottom = captioner.framing.map_point(box.left + box.width, box.top + box.height, height=height, width=width)
     return left <= point[0] <= right and top <= point[1] <= bottom
@@ -171,7 +177,10 @@ def _is_inside(captioner: Captioner, point: tuple[float, float], box: BoundingBo
 def _find_nearest_captions(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> list[str] | None:
-    """The first caption of the picture most like each, by the cosine of what is kept of them, without their mean."""
+    """Return, for each picture, the first caption of the most similar training picture; None without any.
+
+    Similarity is the cosine of mean-centred feature vectors.
+    """
     neighbours = list(_iter_descriptors(captioner, train[:: max(1, len(train) // _MAX_NEIGHBOURS)]))
     if not neighbours:
         return None
@@ -183,6 +192,7 @@ def _find_nearest_captions(
 
 
 def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]) -> Iterator[tuple[np.ndarray, str]]:
+    """Yield a feature vector and the first caption of each readable picture with captions."""
     for picture in pictures:
         try:
             features = captioner.extract_features(picture.picture)
@@ -193,11 +203,12 @@ def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]
 
 
 def _choose_typical_caption(captions: Sequence[str]) -> str:
-    """The caption that has most of its words in common with the others: the most frequent one, or the plainest."""
+    """Return the caption that shares the most words with all others."""
     candidates = [text for text, _ in Counter(captions).most_common(_MAX_CANDIDATES)]
     bags = [Counter(split_words(text)) for text in candidates]
 
     def score_overlap(bag: Counter[str]) -> float:
+        """Return the summed word overlap (Dice coefficient) with all candidates."""
         return sum(2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags)
 
     return max(zip(candidates, bags, strict=True), key=lambda pair: score_overlap(pair[1]))[0]

@@ -1,4 +1,4 @@
-"""A trained captioner as its users see it: pictures in, captions out."""
+"""The captioning predictor: pictures in, captions out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from heedful.tensors import SOURCE, GridLayout
 
 
 class Captioner(BaseCaptioner[np.ndarray]):
-    """A model with what looks at pictures for it: at files, or at red, green and blue bytes [H, W, 3].
+    """Captioning predictor with its picture preprocessing, for picture files or RGB arrays [H, W, 3].
 
     Args:
         args: see `BaseCaptioner`.
-        picture_features: what is kept of a picture.
-        framing: how pictures become squares.
+        picture_features: converts a picture into the encoder's input.
+        framing: crops or scales pictures to squares.
         kwargs: see `BaseCaptioner`.
     """
 
@@ -37,19 +37,19 @@ class Captioner(BaseCaptioner[np.ndarray]):
         self.framing = framing
 
     def extract_features(self, input_value: CaptionInput) -> Shaped[np.ndarray, ...]:
-        """What is kept of a picture."""
+        """Load a picture and return its encoder input."""
         return self.picture_features(self.render_picture(input_value))
 
     def render_picture(self, input_value: CaptionInput) -> Picture:
-        """The square that the model sees."""
+        """Return the square picture that the model sees."""
         return self.framing(read_picture(Path(input_value)) if isinstance(input_value, str | Path) else input_value)
 
     def build_source(self, features: Sequence[Shaped[np.ndarray, ...]]) -> Tensor:
-        """Side by side."""
+        """Stack encoder inputs into a batch on the model's device."""
         return torch.from_numpy(np.stack(features)).to(self.device)
 
     def build_axis(self, input_value: CaptionInput, features: Shaped[np.ndarray, ...]) -> MapAxis:
-        """The regions of the square."""
+        """Return the grid axis of a picture's regions, with the picture."""
         with torch.inference_mode():
             shape = self.model.encoder(self.build_source([features])).layout
         assert isinstance(shape, GridLayout)

@@ -1,4 +1,4 @@
-"""What a captioning run is, as data."""
+"""The recipe of a captioning run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CaptionFileConfig(FileConfig):
-    """A file of captions beside a folder of pictures; abstract."""
+    """Base class of caption files with a folder of pictures."""
 
     pictures: InputPath | None = None
     """folder of the pictures; that of the file if not given"""
@@ -29,7 +29,7 @@ class CaptionFileConfig(FileConfig):
 
 
 class TsvCaptionsConfig(CaptionFileConfig):
-    """A picture's file name and a caption on each line, between tabs; plain or gzipped."""
+    """A tab-separated file with a picture's file name and a caption on each line; plain or gzipped."""
 
     read_by: ClassVar = "heedful.tasks.captioning.data:CaptionColumns"
 
@@ -46,6 +46,7 @@ class TsvCaptionsConfig(CaptionFileConfig):
     @field_validator("caption_column")
     @classmethod
     def _check_columns_differ(cls, caption_column: int, info: ValidationInfo) -> int:
+        """Check that captions and pictures are in different columns."""
         if caption_column == info.data.get("picture_column"):
             raise ValueError("must be another column than picture_column")
         return caption_column
@@ -62,7 +63,7 @@ class CocoCaptionsConfig(CaptionFileConfig):
 
 
 def _guess_captions_kind(table: Mapping[str, Any]) -> str:
-    """By the file's name."""
+    """Guess the file format from the file name."""
     return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
 
 
@@ -72,7 +73,7 @@ CaptionsConfig = Annotated[
 
 
 class CaptioningDataConfig(DataConfig):
-    """Captioned pictures to train on, to choose the best checkpoint by, and to report scores of."""
+    """Captioned pictures for training, for choosing the best checkpoint, and for evaluation."""
 
     train: CaptionsConfig
     """the pictures to learn from"""
@@ -89,14 +90,14 @@ class CaptioningDataConfig(DataConfig):
 
     @property
     def framing(self) -> SquareResize:
-        """How pictures become squares."""
+        """How pictures are made square."""
         from heedful.data.pictures import SquareResize
 
         return SquareResize(self.picture_size, self.fit)
 
 
 class CaptionerConfig(MemoryModelArchitecture):
-    """A network that looks at pictures, and a decoder that writes of them."""
+    """A picture encoder and a caption decoder."""
 
     kind: Literal["captioner"] = "captioner"
     pictures: AnyVisionConfig = ConvolutionalVisionConfig()
@@ -104,7 +105,7 @@ class CaptionerConfig(MemoryModelArchitecture):
 
 
 class CaptioningTrainingConfig(DecoderTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     doubly_stochastic: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """lambda: weight of the sum over regions of (1 - all attention that a caption pays to it)^2, which makes it look
@@ -114,7 +115,7 @@ class CaptioningTrainingConfig(DecoderTrainingConfig):
 
 
 class CaptioningRecipe(MemoryRecipe):
-    """Pictures are told in words."""
+    """Captions are generated for pictures."""
 
     made_by: ClassVar = "heedful.tasks.captioning.task:TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
@@ -136,13 +137,15 @@ class CaptioningRecipe(MemoryRecipe):
     @field_validator("model")
     @classmethod
     def _check_sizes(cls, model: CaptionerConfig, info: ValidationInfo) -> CaptionerConfig:
+        """Check that pictures divide into regions and that captions fit the decoder."""
         data = info.data.get("data")
         if data is None:
             return model
         if data.picture_size % model.pictures.region_stride:
             raise config_error(
                 "data.picture_size",
-                f"= {data.picture_size} must be a multiple of {model.pictures.region_stride}, the pixels of a region of "
+                f"= {data.picture_size} must be a multiple of {model.pictures.region_stride}, the pixels of a region "
+                "of "
                 "model.pictures",
             )
         longest = model.length_limit

@@ -1,8 +1,8 @@
-"""Generated pictures of coloured shapes, with captions that say what is where, and the box of each shape.
+"""Generated pictures of coloured shapes, with captions and the bounding box of each shape.
 
-Shapes lie in different cells of a grid of 3 x 3. In the order in which one reads, a shape is left of the next one in
-its row, and above the next one of another row; the second caption says the same from the end. A single shape is said to
-be at its place. So each scene has captions that are right, and all others are wrong. Numpy draws.
+Shapes lie in different cells of a 3 x 3 grid. In reading order, a shape is left of the next one in its row, and above
+the next one of another row; the second caption says the same from the end. A single shape is described by its cell. So
+the captions of a scene are exactly the correct ones. Pictures are drawn with numpy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HASH_RANGES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 10
 
 @dataclass(frozen=True)
 class GridShape:
-    """A shape in a cell of the grid, counted row by row."""
+    """A coloured shape in a cell of the grid; cells are counted row by row."""
 
     colour: str
     shape: str
@@ -40,24 +40,24 @@ class GridShape:
 
     @property
     def name(self) -> str:
-        """As captions call it."""
+        """Colour and shape, as captions name it."""
         return f"{self.colour} {self.shape}"
 
     @property
     def position_name(self) -> str:
-        """Where it lies, in words."""
+        """Row and column in words, such as "top left"."""
         row, column = divmod(self.cell, GRID_SIDE)
         return f"{_ROWS[row]} {_COLUMNS[column]}"
 
 
 @dataclass(frozen=True)
 class CaptionedScene:
-    """A picture, what is said of it, and where what is named lies.
+    """A generated picture with its captions and bounding boxes.
 
     Attributes:
         picture: its pixels.
-        captions: all that are right.
-        boxes: of each shape, by its name.
+        captions: all correct captions.
+        boxes: the bounding box of each shape, by its name.
     """
 
     picture: UInt8[np.ndarray, "size size 3"]
@@ -68,14 +68,14 @@ class CaptionedScene:
 def generate_scenes(
     part: str, count: int, *, objects: Sequence[int] = (1, 2), size: int = 48, seed: int = 1
 ) -> Iterator[CaptionedScene]:
-    """Scenes of a part of the data, which has no caption in common with the other parts.
+    """Generate scenes of one part of the data; no caption occurs in two parts.
 
     Args:
         part: train, validation or test.
-        count: how many.
-        objects: numbers of shapes that a scene may have, each as often as the others.
+        count: number of scenes.
+        objects: possible numbers of shapes in a scene, drawn with equal probability.
         size: pixels along each side.
-        seed: of all chance.
+        seed: random seed.
     """
     start, stop = _HASH_RANGES[part]
     rng = np.random.default_rng([seed, start, size, *objects])
@@ -88,7 +88,7 @@ def generate_scenes(
 
 
 def describe_shapes(shapes: Sequence[GridShape]) -> tuple[str, ...]:
-    """All that may be said of things in the order of their cells."""
+    """Return all correct captions of shapes that are given in the order of their cells."""
     if len(shapes) == 1:
         return (f"a {shapes[0].name} at the {shapes[0].position_name}",)
     forward, backward = f"a {shapes[0].name}", ""
@@ -100,7 +100,7 @@ def describe_shapes(shapes: Sequence[GridShape]) -> tuple[str, ...]:
 
 
 def build_coco_files(scenes: Iterable[CaptionedScene], *, stem: str) -> tuple[dict[str, bytes], str]:
-    """Files of scenes: each picture as PNG by its name, and captions and boxes together as COCO has them."""
+    """Return scenes as PNG files by name, and the COCO JSON with their captions and boxes."""
     files: dict[str, bytes] = {}
     images, annotations = [], []
     names = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]
@@ -118,7 +118,7 @@ def build_coco_files(scenes: Iterable[CaptionedScene], *, stem: str) -> tuple[di
 
 
 def _sample_shapes(count: int, rng: np.random.Generator) -> list[GridShape]:
-    """Of different names, in the order of their cells."""
+    """Draw shapes with different names in different cells, sorted by cell."""
     kinds = rng.permutation(len(COLOURS) * len(SHAPES))[:count]
     cells = np.sort(rng.permutation(GRID_SIDE**2)[:count])
     colours, shapes = list(COLOURS), list(SHAPES)
@@ -131,7 +131,7 @@ def _sample_shapes(count: int, rng: np.random.Generator) -> list[GridShape]:
 def _render_scene(
     shapes: Sequence[GridShape], captions: tuple[str, ...], *, size: int, rng: np.random.Generator
 ) -> CaptionedScene:
-    """Draws them on a dark ground with noise, each somewhere in its cell."""
+    """Draw shapes on a dark noisy background, each at a random position in its cell."""
     canvas = rng.uniform(0, 60, 3) + rng.normal(0, 6, (size, size, 3))
     y, x = np.mgrid[0:size, 0:size] + 0.5
     cell, boxes = size / GRID_SIDE, {}

@@ -1,4 +1,4 @@
-"""What captioning makes of a recipe."""
+"""The captioning task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CaptioningRun: TypeAlias = Run[CaptioningRecipe, Model]
 
 @final
 class CaptioningTask(Task[CaptioningRecipe, Model]):
-    """Captions of pictures are learned; a network that learns nothing is a file of the run, as a vocabulary is."""
+    """Captioning of pictures; a frozen vision network is stored with the run like a vocabulary."""
 
     tokenizer_files: ClassVar = (CAPTIONS,)
     unit_names: ClassVar = UnitNames(examples="captions", corpus_examples="pictures")
@@ -54,7 +54,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: CaptioningRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Words, and what looks at pictures where it learns nothing."""
+        """Learn the caption vocabulary, and load the vision network if it is frozen."""
         texts = chain.from_iterable(example.captions for example in recipe.data.reader("train"))
         vocabularies: Vocabularies = {
             CAPTIONS: learn_or_reuse_tokenizer(recipe, texts, existing=existing, generated=True)
@@ -69,7 +69,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         return vocabularies
 
     def load_vocabularies(self, recipe: CaptioningRecipe, folder: Path) -> Vocabularies:
-        """Words, and what looks at pictures where it learns nothing."""
+        """Load the caption vocabulary, and the frozen vision network if there is one."""
         vocabularies: Vocabularies = {CAPTIONS: load_tokenizer(folder / CAPTIONS)}
         if (config := recipe.model.pictures).is_frozen:
             network = FrozenVisionFeatures.load(config, folder / PICTURES, size=recipe.data.picture_size)
@@ -77,7 +77,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         return vocabularies
 
     def build_encoding(self, run: CaptioningRun) -> ExampleEncoder[tuple[int, CaptionedPicture]]:
-        """Each picture with its captions."""
+        """Return the encoding of numbered pictures with their captions."""
         picture_features, data = _get_picture_features(run), run.recipe.data
         see = make_picture_loader(picture_features, data.framing)
         return build_caption_encoding(
@@ -87,25 +87,25 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
     def prepare_examples(
         self, run: CaptioningRun, examples: Iterable[CaptionedPicture]
     ) -> Iterable[tuple[int, CaptionedPicture]]:
-        """With their numbers, so that it can be told which were left out."""
+        """Attach a number to each example, so that pictures that were left out can be reported."""
         return enumerate(examples)
 
     def data_warnings(self, run: CaptioningRun, corpus: Corpus) -> Sequence[str]:
-        """Which pictures cannot be read."""
+        """Return a warning for each picture that cannot be read."""
         missing = explain_unreadable(
             run.read_examples(corpus.folder.name), corpus, extract=lambda example: read_picture(example.picture)
         )
         return [f"left out: {message}" for message in missing]
 
     def check_files(self, recipe: CaptioningRecipe) -> None:
-        """Looks for weights of trained networks too."""
+        """Check that the files of pre-trained weights exist too."""
         super().check_files(recipe)
         weights = recipe.model.pictures.weights_file
         if weights is not None and not weights.exists():
             raise DataError(f"{weights}: there are no such weights; check model.pictures.weights")
 
     def build_model(self, recipe: CaptioningRecipe, sizes: VocabSizes) -> Model:
-        """What looks at pictures, unless it stands apart, and what writes."""
+        """Build the picture encoder (without its vision network if that is frozen) and the caption decoder."""
         config, data = recipe.model, recipe.data
         regions = build_region_encoder(config.pictures, d_model=config.d_model, size=data.picture_size)
         encoder = (
@@ -121,7 +121,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         return SequenceToSequence(encoder, decoder, output=output)
 
     def init_weights(self, run: CaptioningRun, model: Model, *, log: Callable[[str], None]) -> None:
-        """A trained network that learns on begins with its weights."""
+        """Load pre-trained vision weights into a network that is trained further."""
         super().init_weights(run, model, log=log)
         config = run.recipe.model.pictures
         if config.weights_file is not None and isinstance(model.encoder, PictureEncoder):
@@ -131,7 +131,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
     def build_objective(
         self, run: CaptioningRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Likelihood of the captions, and what may stand beside it."""
+        """Build the caption likelihood objective, with doubly stochastic attention if the recipe asks for it."""
         config, special = run.recipe.training, run.tokenizer.special
         criterion = build_criterion(config)
         if config.doubly_stochastic:
@@ -148,7 +148,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         )
 
     def build_evaluator(self, recipe: CaptioningRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """The test part, or the validation part where there is no other."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "nothing but a run writes captions"
         part = recipe.data.evaluation_part
         reader = recipe.data.reader(part)
@@ -157,7 +157,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         return evaluator.with_location(part, str(reader.paths[0]), table="data")
 
     def build_predictor(self, run: CaptioningRun, model: Model, *, step: int | None = None) -> Captioner:
-        """Pictures in, captions out."""
+        """Build the captioner."""
         recipe, longest = run.recipe, run.recipe.model.length_limit
         return Captioner(
             model,
@@ -175,16 +175,18 @@ TASK: Final = CaptioningTask()
 
 
 def _get_picture_features(run: CaptioningRun) -> PictureFeatures:
+    """Return the frozen vision network of a run, or raw pixels if there is none."""
     if run.recipe.model.pictures.is_frozen:
         return run.get_vocabulary(PICTURES, FrozenVisionFeatures)
     return PixelFeatures(run.recipe.data.picture_size)
 
 
 def _build_validation_score(run: CaptioningRun) -> GenerationMetrics:
-    """BLEU-4 and CIDEr-D of greedy captions of the validation part; pictures that cannot be read are left out."""
+    """Return BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable pictures are left out."""
     greedy = build_search(GreedyConfig(), run.tokenizer)
 
     def measure(model: nn.Module) -> Mapping[str, float]:
+        """Caption the validation pictures greedily and return their scores."""
         assert isinstance(model, SequenceToSequence)
         examples = ((example.picture, example.captions) for example in run.read_examples("validation"))
         return evaluate_captions(TASK.build_predictor(run, model), examples, search=greedy)

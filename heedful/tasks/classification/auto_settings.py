@@ -1,4 +1,6 @@
-"""The model and the rates that suit so many labelled texts and so much time, from measurements (docs/numbers.md)."""
+"""Choose model and training settings by the number of labelled texts and the time, from measurements
+(docs/numbers.md).
+"""
 
 from __future__ import annotations
 
@@ -13,39 +15,39 @@ from heedful.tasks.auto_settings import Settings
 from heedful.tasks.fine_tuning_settings import LearningSpeed, TrainingAmount
 
 WINDOW_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=30_000)
-"""Of windows."""
+"""Speed of window classifiers."""
 PAIR_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=50_000)
-"""Of what compares two texts."""
+"""Speed of models that compare two texts."""
 LARGE_D_MODEL: Final = 384
-"""Width of a trained encoder from which on it learns more carefully."""
+"""Width from which a pre-trained encoder is fine-tuned with a lower learning rate."""
 _MIN_TEXTS_SEEN: Final = 16_000
-"""Texts that are read in all, at least, each as often as that takes."""
+"""Minimum number of texts that training reads, repetitions included."""
 _MIN_EPOCHS: Final = (4, 8)
-"""Passes over the texts, at least: of many texts, and of few."""
+"""Minimum epochs: of large and of small data sets."""
 _SMALL_DATASET: Final = 20_000
-"""Texts that are few."""
+"""Number of texts up to which a data set is small."""
 _TOKENS_PER_WORD: Final = 1.15
-"""Tokens of a word, with the marks beside it."""
+"""Tokens per word, punctuation included."""
 _VOCAB_SIZE_BOUNDS: Final = (2_000, 8_000)
-"""Pieces of the vocabulary of pairs: small, so that words that were never seen are known by what they share."""
+"""Vocabulary size of text pairs: small, so that unseen words share pieces with known ones."""
 _WORDS_PER_PIECE: Final = 100
-"""Words of the training text for each of them, where that makes more."""
+"""Words of the training text per vocabulary entry, if that gives a larger vocabulary."""
 _PIECES_PER_WORD: Final = 1.6
-"""That such a vocabulary makes, with marks."""
+"""Pieces per word of such a vocabulary, punctuation included."""
 _BUCKET_BOUNDS: Final = (4096, 262_144)
 _MAX_NGRAM_WEIGHTS: Final = 2_000_000
-"""Weights of n-grams, at most."""
+"""Maximum number of n-gram weights."""
 
 
 @final
 @dataclass(frozen=True)
 class LabelledDataStats:
-    """How many labelled texts there are.
+    """Size statistics of labelled texts.
 
     Attributes:
-        num_examples: of them; those of a choice count with each candidate.
-        num_words: in all of them.
-        num_classes: how many different labels.
+        num_examples: number of examples; a choice counts with each candidate.
+        num_words: words in all of them.
+        num_classes: number of different labels.
         all_pairs: whether all of them have two texts.
     """
 
@@ -56,7 +58,7 @@ class LabelledDataStats:
 
     @classmethod
     def from_examples(cls, examples: Iterable[LabelledExample | MultipleChoiceExample]) -> LabelledDataStats:
-        """Of all that is read; `DataError` where that is nothing."""
+        """Count the examples of a data set; raise `DataError` if it has no text."""
         count, words, labels, paired = 0, 0, set[object](), True
         for example in examples:
             texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
@@ -71,22 +73,22 @@ class LabelledDataStats:
 
     @property
     def training_amount(self) -> TrainingAmount:
-        """What is learned from, about as many tokens as there are words with their marks, begins and ends."""
+        """Training amount, estimated from the number of words."""
         return TrainingAmount(self.num_examples, self.num_words * _TOKENS_PER_WORD + 2 * self.num_examples)
 
     @property
     def pair_training_amount(self) -> TrainingAmount:
-        """The same as the pieces of `choose_pair_model` count it."""
+        """Training amount in the pieces of `choose_pair_model`'s vocabulary."""
         return TrainingAmount(self.num_examples, self.num_words * _PIECES_PER_WORD + 3 * self.num_examples)
 
     @property
     def num_epochs(self) -> int:
-        """Over all texts: a few, and more of few texts."""
+        """Number of epochs: a few, and more for small data sets."""
         return max(_MIN_EPOCHS[self.num_examples <= _SMALL_DATASET], math.ceil(_MIN_TEXTS_SEEN / self.num_examples))
 
 
 def choose_word_model(stats: LabelledDataStats, *, voting: bool) -> Settings:
-    """A model of words; `voting` says whether logistic regression can vote beside it."""
+    """Choose a model of words that is trained from scratch; `voting` adds a logistic regression on n-grams."""
     buckets = 2 ** math.ceil(math.log2(2 * stats.num_words))
     max_buckets = 2 ** int(math.log2(_MAX_NGRAM_WEIGHTS / max(2, stats.num_classes)))
     bag_config = {"buckets": max(_BUCKET_BOUNDS[0], min(buckets, max_buckets, _BUCKET_BOUNDS[1]))}
@@ -101,7 +103,7 @@ def choose_word_model(stats: LabelledDataStats, *, voting: bool) -> Settings:
 
 
 def choose_pair_model(stats: LabelledDataStats) -> Settings:
-    """A model that compares two texts, and a small vocabulary that knows parts of words."""
+    """Choose a model that compares two texts, with a small subword vocabulary."""
     smallest, largest = _VOCAB_SIZE_BOUNDS
     size = max(smallest, min(largest, stats.num_words // _WORDS_PER_PIECE))
     return {

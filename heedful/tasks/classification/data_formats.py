@@ -1,4 +1,4 @@
-"""The forms of data that classes and numbers are learned from."""
+"""Data formats that classification can be trained on."""
 
 from __future__ import annotations
 

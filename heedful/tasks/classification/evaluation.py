@@ -1,4 +1,4 @@
-"""What classifiers are asked, and what their answers are worth."""
+"""Evaluator of classifiers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def build_classification_evaluator(
     train: Iterable[LabelledExample | MultipleChoiceExample],
     examples: Sequence[LabelledExample | MultipleChoiceExample],
 ) -> LabelEvaluator:
-    """Texts with classes or numbers, or candidates of which some are right, whose numbers are the answers.
+    """Build the evaluator of texts with classes or numbers, or of candidates, whose indices are the answers.
 
     Args:
-        definition: which metrics there are, from 0 to 1 (correlations from -1).
-        train: labelled examples that tell what is most frequent.
-        examples: what is asked.
+        definition: defines the metrics, from 0 to 1 (correlations from -1).
+        train: labelled examples for the majority baseline.
+        examples: the test examples.
 
     Raises:
         DataError: there are no examples, or some have no label.
@@ -39,6 +39,7 @@ def build_classification_evaluator(
     baseline = compute_majority_baseline(definition, training_examples, examples)
 
     def predict_labels(classifier: Classifier) -> Sequence[Prediction]:
+        """Return the classifier's answer to each example."""
         choices = [example.candidates for example in examples if isinstance(example, MultipleChoiceExample)]
         if choices:
             return [choice.number for choice in classifier.choose(choices)]
@@ -69,7 +70,7 @@ _HEAD_BY_ANSWER_TYPE: Final[Mapping[AnswerType, HeadType]] = {
 
 
 def define_custom_task(data: ClassificationDataConfig, labels: tuple[str, ...]) -> BenchmarkDefinition:
-    """What a task with files of its own would be called among the benchmarks, given its classes."""
+    """Define a task with the user's own files like a benchmark task, given its classes."""
     metrics, positive = METRICS[data.answer_type], data.positive_class
     if positive is not None:
         metrics = (*metrics, "f1")

@@ -1,4 +1,4 @@
-"""Labelled texts and choices as sequences of ids, and batches of them."""
+"""Encode labelled texts and choices as ids, and collate batches of them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from heedful.tasks.classification.recipe import AnswerType
 from heedful.tensors import Tokens
 
 _UINT32_RANGE = 2**32
-"""Values of a side that keeps what has no vocabulary."""
+"""Number of values of corpus sides without a vocabulary."""
 
 
 @dataclass(frozen=True)
 class ClassificationBatch:
-    """Texts and what is to be said of them.
+    """A batch of texts and their labels.
 
     Attributes:
-        tokens: a row for each text, or for each candidate of each choice, one after the other.
-        counts: of each example the rows that it has; 1 unless it is a choice.
-        labels: of each example the number of its class, or the number itself; of choices of each row 1 where the
-            candidate is right, else 0.
+        tokens: one row for each text, or for each candidate of each choice.
+        counts: number of rows of each example; 1 unless it is a choice.
+        labels: class index or number of each example; of choices, for each row 1 if the candidate is right, else 0.
     """
 
     tokens: Tokens
@@ -48,19 +47,20 @@ def build_example_encoding(
     max_length: int,
     requires_pairs: bool = False,
 ) -> ExampleEncoder[LabelledExample | MultipleChoiceExample]:
-    """The rows of an example one after the other, where each begins and its second part, what was cut, and the label.
+    """Build the encoding of examples: label, lengths of the rows and of their first texts, truncated tokens, and ids.
 
     Choices without a right candidate are left out as empty: there is nothing to learn from them.
 
     Args:
-        tokenizer: of the texts.
-        labels: the classes; None where there are none.
-        answer_type: what is said of an example.
+        tokenizer: tokenizer of the texts.
+        labels: the classes; None if there are none.
+        answer_type: what is predicted.
         max_length: ids of a row at most.
-        requires_pairs: whether the model reads nothing but two texts together; encoding a single one is then a `DataError`.
+        requires_pairs: whether the model reads only pairs of texts; encoding a single text is then a `DataError`.
     """
 
     def encode_example(example: LabelledExample | MultipleChoiceExample) -> Sequence[Sequence[float]]:
+        """Encode one example."""
         texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
         if requires_pairs and any(len(text_tuple) < 2 for text_tuple in texts):
             raise DataError(
@@ -84,7 +84,7 @@ def build_example_encoding(
 def collate_examples(
     corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answer_type: AnswerType
 ) -> ClassificationBatch:
-    """The examples in `rows`, padded on the right."""
+    """Collate the examples in `rows` into a batch, padded on the right."""
     ids: list[np.ndarray] = []
     firsts, counts, labels = [], [], []
     for row in rows.tolist():
@@ -100,7 +100,9 @@ def collate_examples(
 
 
 def compute_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-    """Ids that each example takes in a batch: its rows padded to the longest of them; twice, as batches are planned."""
+    """Return the ids that each example takes in a batch: its rows padded to the longest of them, in two equal
+    columns as batch planning expects.
+    """
     row_lengths = corpus["lengths"]
     starts = np.concatenate(([0], np.cumsum(row_lengths.lengths)))[:-1]
     longest = np.maximum.reduceat(row_lengths.stream, starts).astype(np.int64) * row_lengths.lengths
@@ -108,6 +110,7 @@ def compute_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
 
 
 def _example_identity(example: LabelledExample | MultipleChoiceExample) -> object:
+    """Return a key that is equal for equal examples."""
     if isinstance(example, MultipleChoiceExample):
         return example.candidates, example.correct_indices
     return example.texts, example.label
@@ -116,6 +119,7 @@ def _example_identity(example: LabelledExample | MultipleChoiceExample) -> objec
 def _encode_label(
     example: LabelledExample | MultipleChoiceExample, labels: LabelVocabulary | None, *, answer_type: AnswerType
 ) -> list[int] | list[float]:
+    """Encode the label of an example."""
     if isinstance(example, MultipleChoiceExample):
         if example.correct_indices is None:
             raise _missing_label_error(example.location)
@@ -139,4 +143,5 @@ def _encode_label(
 
 
 def _missing_label_error(place: str) -> DataError:
+    """Return the error of an example without a label."""
     return DataError(f"{place}: no label; only texts with labels can be learned from and measured")

@@ -1,4 +1,4 @@
-"""Classification as a task: a text has a class or a number, or one of several candidates is right."""
+"""Training objective of classification, regression and choice among candidates."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ METRICS: Mapping[AnswerType, tuple[MetricName, ...]] = {
     "number": ("pearson", "spearman"),
     "choice": ("accuracy",),
 }
-"""What is always measured of each kind of answer; `f1_score` is too where a class is the positive one."""
+"""Metrics of each answer type; `f1` is added if there is a positive class."""
 
 
 @dataclass(eq=False)
 class ClassificationObjective(CorpusObjective[ClassificationBatch]):
-    """Learning p(class | text), the number of a text by its mean squared error, or p(candidate | all candidates).
+    """Training objective of p(class | text), of the number of a text by mean squared error, or of p(candidate | all
+    candidates).
 
     Attributes:
-        answer_type: what is said of an example.
-        labels: the classes; None where there are none.
-        positive: the class that F1 is about; None where it is not measured.
-        smoothing: of the labels, over all classes.
-        decorrelation: weight of the penalty on hops of the model's summary that look at the same, for each text; with
-            0 there is none.
+        answer_type: what is predicted.
+        labels: the classes; None if there are none.
+        positive: the class of the metric F1; None if it is not measured.
+        smoothing: label smoothing over all classes.
+        decorrelation: weight of the penalty on similar attention hops of the model's summary, per text; 0 disables it.
     """
 
     _: KW_ONLY
@@ -58,15 +58,17 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         self.part_names = frozenset({"nll", "decorrelation"} if self.decorrelation else {"nll"})
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> ClassificationBatch:
-        """Texts, or candidates."""
+        """Collate texts or candidates into a batch."""
         return collate_examples(corpus, rows, answer_type=self.answer_type)
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-        """With the padding of candidates to the longest of them."""
+        """Return the length of each example, with candidates padded to the longest of them."""
         return compute_lengths(corpus)
 
     def loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
-        """Label-smoothed negative log-likelihood, or the sum of squared errors; and the penalty where there is one."""
+        """Compute the label-smoothed negative log-likelihood, or the sum of squared errors, and the penalty if
+        enabled.
+        """
         if not self.decorrelation:
             return self._plain_loss(model, batch)
         assert model.summary is not None, "hops are those of a summary"
@@ -78,6 +80,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return Loss(loss.total + self.decorrelation * penalty, loss.count, parts)
 
     def _plain_loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
+        """Compute the loss without the penalty."""
         summaries = model(batch.tokens)
         if self.answer_type == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
@@ -85,7 +88,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return Loss(self._sum_losses(model.output(summaries).float(), batch), len(batch.counts))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats, or squared errors) per example, and what tells right answers from wrong ones."""
+        """Compute the loss per example (nats, or squared errors) and the metrics."""
         assert isinstance(model, TextClassifier)
         total, count = 0.0, 0
         predictions: list[float] = []
@@ -100,6 +103,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return {"loss": total / count} | self._compute_metrics(predictions, references)
 
     def _sum_losses(self, logits: Tensor, batch: ClassificationBatch) -> Tensor:
+        """Sum the unsmoothed losses of a batch."""
         match self.answer_type:
             case "class":
                 return functional.cross_entropy(logits, batch.labels, reduction="sum")
@@ -109,7 +113,9 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return -choice_log_likelihoods(logits.squeeze(1), batch).sum()
 
     def _compare_answers(self, logits: Tensor, batch: ClassificationBatch) -> tuple[list[float], list[float]]:
-        """What the model says of each example, and what is right; of choices, whether that is right, and 1."""
+        """Return the prediction and the reference of each example; for choices, whether the prediction is right,
+        and 1.
+        """
         match self.answer_type:
             case "class":
                 return logits.argmax(-1).tolist(), batch.labels.tolist()
@@ -122,6 +128,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
 
     def _compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
+        """Compute the metrics of predictions."""
         if self.answer_type == "number":
             metrics: dict[str, Metric] = {
                 "pearson": CorrelationMetric(predictions, references),
@@ -138,12 +145,12 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
 
 
 def split_by_choice(values: Tensor, batch: ClassificationBatch) -> Sequence[Tensor]:
-    """What belongs to the candidates of each choice."""
+    """Split the values of all candidates by choice."""
     return torch.split(values, batch.counts.tolist())
 
 
 def choice_log_likelihoods(scores: Float[Tensor, " N"], batch: ClassificationBatch) -> Float[Tensor, " B"]:
-    """Of each choice the log of the probability that its right candidates have together."""
+    """Return for each choice the log of the total probability of its right candidates."""
     return torch.stack(
         [
             torch.logsumexp(choice_scores[right > 0], 0) - torch.logsumexp(choice_scores, 0)

@@ -1,4 +1,4 @@
-"""A trained classifier as its user sees it: texts in, classes or numbers out."""
+"""Predictor of text classification, regression and choice."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ UNMARKED_TEXT_WARNING: Final = (
 )
 _MARKED_WORD: Final = re.compile(r"\*[^*]+\*")
 Texts = str | Sequence[str]
-"""One text, or two that are judged together."""
+"""One text, or a pair of texts."""
 TextColumns = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class ClassificationResult:
-    """What a model says of a text.
+    """Prediction for a text.
 
     Attributes:
         label: the most probable class, or the number.
-        probabilities: of all classes, the most probable first; empty where the answer is a number. They sum to 1,
-            unless the model judges each class by itself.
-        cut: tokens at the end of the text, or of the longer of two, that there was no room for.
-        doubts: how the text differs from all that training had, so that the answer may mean nothing.
+        probabilities: probability of each class, the most probable first; empty if the answer is a number. They sum to
+            1, unless the model predicts each class independently.
+        cut: number of tokens at the end of the text, or of the longer of two, that were truncated.
+        doubts: warnings that the text differs from all training texts, so that the answer may be wrong.
     """
 
     label: str | float
@@ -75,9 +75,9 @@ class ClassificationResult:
 
 @dataclass(frozen=True)
 class ChoiceResult:
-    """Which of several candidates is right: its number, from 0, and the probability of each.
+    """The most probable of several candidates: its index, from 0, and the probability of each.
 
-    `cut` tokens of all candidates and what they share were not read, at the ends of what is too long.
+    `cut` tokens of all candidates and of their common text were truncated.
     """
 
     number: int
@@ -88,18 +88,18 @@ class ChoiceResult:
 @keep_old_names(answered="answer_type", paired="requires_pairs", pairs="trained_on_pairs", marked="trained_on_marked")
 @dataclass(frozen=True, eq=False, repr=False)
 class Classifier(Predictor):
-    """A model with the tokenizer and the classes it was trained with.
+    """A text classifier with its tokenizer and its classes.
 
     Attributes:
-        model: in evaluation mode.
-        tokenizer: of the texts.
-        answer_type: what it says of a text.
-        labels: the classes; None where there are none.
-        max_length: tokens that are read, with begin and ends.
-        requires_pairs: whether it reads nothing but two texts together.
-        independent: whether each class is judged by itself, so that several or none may be right.
-        trained_on_pairs: whether it learned from pairs of texts; a text alone then gets an answer, and a doubt.
-        trained_on_marked: whether it learned from texts with a word between asterisks; others get a doubt.
+        model: the model in evaluation mode.
+        tokenizer: tokenizer of the texts.
+        answer_type: what it predicts.
+        labels: the classes; None if there are none.
+        max_length: tokens of an input at most, with begin and ends.
+        requires_pairs: whether it reads only pairs of texts.
+        independent: whether each class is predicted independently, so that several or none may be right.
+        trained_on_pairs: whether it was trained on pairs of texts; a single text then gets an answer with a warning.
+        trained_on_marked: whether it was trained on texts with a word between asterisks; others get a warning.
     """
 
     model: TextClassifier
@@ -114,11 +114,11 @@ class Classifier(Predictor):
     trained_on_marked: bool = False
 
     def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[ClassificationResult]:
-        """The class or the number of each text, or of each pair of texts.
+        """Predict the class or the number of each text, or of each pair of texts.
 
         Raises:
-            DataError: the model chooses among candidates, is given more than two texts to judge together, or one where
-                it reads two.
+            DataError: the model chooses among candidates, gets more than two texts together, or one text where it reads
+                pairs.
         """
         if self.answer_type == "choice":
             raise DataError("this model chooses among candidates: give it candidates with `choose`")
@@ -139,7 +139,7 @@ class Classifier(Predictor):
         return results
 
     def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[ChoiceResult]:
-        """The most probable of the candidates of each choice; each candidate is one text, or two.
+        """Choose the most probable candidate of each choice; each candidate is one text, or two.
 
         Raises:
             DataError: the model does not choose, or a choice has no candidates.
@@ -170,18 +170,19 @@ class Classifier(Predictor):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_summary"]:
-        """The summary of each text, which is what the model classifies: Lin et al.'s M where that is its kind.
+        """Return the vector of each text that the model classifies: Lin et al.'s M if the model is of that kind.
 
-        Arguments are those of `Embedder.embed`.
+        The arguments are those of `Embedder.embed`.
 
         Raises:
-            DataError: a text is longer than the model reads, or the model reads two together.
+            DataError: a text is too long for the model, or the model reads pairs.
         """
         rows = [self._encode_row(text) for text in to_text_list(texts)]
         for number, row in enumerate(rows, first):
             if row.num_truncated and cut is None:
                 raise DataError(
-                    f"text {number}: has {len(row.ids) + row.num_truncated} tokens with begin and end, this model reads at most "
+                    f"text {number}: has {len(row.ids) + row.num_truncated} tokens with begin and end, this model "
+                    "reads at most "
                     f"{self.max_length}; split it"
                 )
             if row.num_truncated and cut is not None:
@@ -190,11 +191,11 @@ class Classifier(Predictor):
         return vectors
 
     def inspect(self, texts: Texts, *, scope: InspectionSelection | None = None) -> InspectionRecord:
-        """Everything the model attends to while it reads a text or a pair of texts, and what it says of it.
+        """Record everything the model attends to while it reads a text or a pair of texts, and its prediction.
 
         Args:
-            texts: one, or two that are judged together; of a model that chooses, a candidate, whose score is told.
-            scope: layers, heads and details that are kept; all unless given.
+            texts: one text, or a pair; for a model that chooses, one candidate, whose score is returned.
+            scope: layers, heads and details to record; all by default.
 
         Raises:
             DataError: more than two texts.
@@ -228,6 +229,7 @@ class Classifier(Predictor):
         predicted = int(logits.argmax())
 
         def compute_values(rows: int) -> Tensor:
+            """Return the log-probability of the predicted class, or the number, for each copy of the input."""
             tokens = repeat_rows(scope.pad_tokens(self._to_tokens([row])), rows)
             outputs: Tensor = self.model.output(self.model(tokens)).float()
             if self.labels is None:
@@ -238,23 +240,23 @@ class Classifier(Predictor):
         return add_attribution(record, self.model, compute_values, selection=scope, about="answers", unit=unit)
 
     def line_format(self) -> ClassLineFormat | ChoiceLineFormat:
-        """Texts, pairs with a tab between them, or candidates behind what they share."""
+        """Return the line format: texts or tab-separated pairs, or a text with its candidates."""
         return ChoiceLineFormat(self) if self.answer_type == "choice" else ClassLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`."""
+        """Inspect the request's text or pair of texts."""
         request = request.require_no_generation()
         return self.inspect(
             request.source if request.target is None else (request.source, request.target), scope=request.selection
         )
 
     def _compute_logits(self, tokens: Tokens) -> Tensor:
-        """Logits of one text."""
+        """Return the logits of one text."""
         logits: Tensor = self.model.output(self.model(tokens))[0].float()
         return logits
 
     def _to_probabilities(self, logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
-        """Probabilities of the classes."""
+        """Convert logits to class probabilities."""
         return logits.sigmoid() if self.independent else logits.softmax(-1)
 
     def _input_warnings(self, texts: Texts) -> tuple[str, ...]:
@@ -268,6 +270,7 @@ class Classifier(Predictor):
         return tuple(warnings)
 
     def _encode_row(self, texts: Texts) -> EncoderInput:
+        """Encode one text or a pair as one row."""
         parts = tuple(to_text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
@@ -276,16 +279,18 @@ class Classifier(Predictor):
         return encode_texts(self.tokenizer, parts, max_length=self.max_length)
 
     def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
+        """Return the logits of rows, in batches."""
         return self._run_rows(rows, self._output_logits, batch_tokens=batch_tokens)
 
     def _output_logits(self, tokens: Tokens) -> Tensor:
+        """Return the logits of a batch."""
         logits: Tensor = self.model.output(self.model(tokens))
         return logits
 
     def _run_rows(
         self, rows: Sequence[EncoderInput], run_model: Callable[[Tokens], Tensor], *, batch_tokens: int | None
     ) -> Tensor:
-        """What the model says of each, in their order; on the processor."""
+        """Run a function on rows in batches and stack its results, in their order, on the CPU."""
         batch_method = BatchMethod[EncoderInput, Tensor](self._run_batch, (run_model,))
         outputs = run_batched(
             rows,
@@ -296,9 +301,11 @@ class Classifier(Predictor):
         return torch.stack(outputs) if outputs else torch.zeros(0, 0)
 
     def _run_batch(self, rows: list[EncoderInput], run_model: Callable[[Tokens], Tensor]) -> Tensor:
+        """Run a function on one batch of rows."""
         return run_model(self._to_tokens(rows)).float().cpu()
 
     def _to_tokens(self, rows: Sequence[EncoderInput]) -> Tokens:
+        """Pad rows to a batch on the model's device."""
         tokens = to_segmented_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
         return move_to_device(tokens, next(self.model.parameters()).device)
 
@@ -316,12 +323,12 @@ def _list_texts(texts: Any, name: str = "texts") -> list[Texts]:
 @final
 @dataclass(frozen=True)
 class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
-    """A text a line, or two with a tab between them; its class and the probability of it, or its number."""
+    """Line format of one text, or a tab-separated pair, per line, and its class with the probability, or its number."""
 
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """One or two texts; `DataError` for more."""
+        """Split each line into one or two texts; raise `DataError` for more."""
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) > 2:
@@ -329,11 +336,11 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
             yield columns
 
     def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ClassificationResult]:
-        """Classes or numbers."""
+        """Classify the inputs."""
         return self.classifier.classify(inputs)
 
     def to_json(self, answer: ClassificationResult) -> Any:
-        """With the probabilities of all classes."""
+        """Return the label with the probabilities of all classes as JSON data."""
         content: dict[str, Any] = {"label": answer.label}
         if answer.probabilities:
             content["probabilities"] = dict(answer.probabilities)
@@ -342,25 +349,25 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
         return content
 
     def format_answer(self, answer: ClassificationResult) -> str:
-        """One line."""
+        """Format the prediction as one line."""
         if isinstance(answer.label, str):
             return f"{escape_cell(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n"
         return f"{answer.label:.4f}\n"
 
     def input_notes(self, answer: ClassificationResult) -> Iterator[str]:
-        """Of texts that are too long."""
+        """Note truncated texts, and warnings."""
         return iter([*([READ_TRUNCATED] if answer.cut else []), *answer.doubts])
 
 
 @final
 @dataclass(frozen=True)
 class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
-    """A text and its candidates a line, with tabs between them; the number of the right one and its probability."""
+    """Line format of a text and its candidates, tab-separated, and the index of the right one with its probability."""
 
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """What all candidates share, and the candidates; `DataError` where there are none."""
+        """Split each line into a text and its candidates; raise `DataError` if there are none."""
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) < 2:
@@ -368,18 +375,18 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
             yield columns
 
     def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ChoiceResult]:
-        """Which is right."""
+        """Choose a candidate for each input."""
         return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
 
     def to_json(self, answer: ChoiceResult) -> Any:
-        """With the probabilities of all candidates."""
+        """Return the index with the probabilities of all candidates as JSON data."""
         content = {"number": answer.number, "probabilities": answer.probabilities}
         return {**content, "cut": answer.cut} if answer.cut else content
 
     def format_answer(self, answer: ChoiceResult) -> str:
-        """One line."""
+        """Format the choice as one line."""
         return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"
 
     def input_notes(self, answer: ChoiceResult) -> Iterator[str]:
-        """Of candidates that are too long."""
+        """Note truncated candidates."""
         return iter([READ_TRUNCATED] if answer.cut else [])

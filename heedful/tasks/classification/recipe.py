@@ -1,4 +1,4 @@
-"""What a classification run is, as data."""
+"""Recipe of classification."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 AnswerType = Literal["class", "number", "choice"]
-"""What is said of a text: a class, a number, or which of several candidates is right."""
+"""What is predicted for a text: a class, a number, or one of several candidates."""
 
 
 class LabelledFileConfig(Config):
     """One file of labelled texts.
 
-    Abstract: its form decides how it is read.
+    Abstract: the file format defines how it is read.
     """
 
     kind: str
@@ -54,25 +54,26 @@ class LabelledFileConfig(Config):
 
     @property
     def file_answer_type(self) -> AnswerType | None:
-        """What is said of each text, where the file alone tells."""
+        """Answer type, if the file alone determines it."""
         return None
 
     @property
     def has_pairs(self) -> bool:
-        """Whether two texts are judged together."""
+        """Whether each example has two texts."""
         return self.pair is not None
 
     @property
     def _text_fields(self) -> list[str]:
+        """Names of the text fields."""
         return [self.text] if self.pair is None else [self.text, self.pair]
 
     @abstractmethod
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """A text or two with a label for each line; `numbers` where labels are no classes."""
+        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers."""
 
 
 class LabelledJsonlConfig(LabelledFileConfig):
-    """One file with a JSON object on each line, plain or gzipped."""
+    """One file with a JSON object per line, plain or gzipped."""
 
     kind: Literal["jsonl"] = "jsonl"
     candidates: NonEmptyName | None = None
@@ -94,16 +95,16 @@ class LabelledJsonlConfig(LabelledFileConfig):
 
     @property
     def file_answer_type(self) -> AnswerType | None:
-        """A choice, where there are candidates."""
+        """`choice` if there are candidates."""
         return None if self.candidates is None else "choice"
 
     @property
     def has_pairs(self) -> bool:
-        """Whether two texts are judged together."""
+        """Whether each example has two texts."""
         return super().has_pairs or self.candidates is not None
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """A text or two with a label, or candidates, for each line."""
+        """Open a reader of one or two texts with a label, or of candidates, per line."""
         from heedful.data.labelled import ChoicesJsonl, LabelledJsonl
 
         if self.candidates is not None:
@@ -112,7 +113,7 @@ class LabelledJsonlConfig(LabelledFileConfig):
 
 
 class LabelledTsvConfig(LabelledFileConfig):
-    """One file of tab-separated columns without any quoting, plain or gzipped."""
+    """One file of tab-separated columns without quoting, plain or gzipped."""
 
     kind: Literal["tsv"] = "tsv"
     header: bool = True
@@ -128,7 +129,7 @@ class LabelledTsvConfig(LabelledFileConfig):
         return header
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """A text or two with a label for each line; `numbers` where labels are no classes."""
+        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers."""
         from heedful.data.labelled import LabelledCsv, LabelledTsv
 
         reader_class = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
@@ -138,7 +139,7 @@ class LabelledTsvConfig(LabelledFileConfig):
 
 
 class LabelledCsvConfig(LabelledTsvConfig):
-    """One file of columns between commas, some perhaps in double quotes, plain or gzipped."""
+    """One file of comma-separated columns, with or without double quotes, plain or gzipped."""
 
     kind: Literal["csv"] = "csv"  # type: ignore[assignment]  # the keys are those of a TSV file
 
@@ -156,19 +157,20 @@ ANSWER_TYPES: Final[Mapping[str, AnswerType]] = {
     "regression": "number",
     "choice": "choice",
 }
-"""By what a benchmark task asks for."""
+"""Answer type by the head type of a benchmark task."""
 
 
 _PAIR_HEADS: Final = ("pair", "regression")
-"""Benchmark tasks that ask for these have two texts in each example."""
+"""Head types of benchmark tasks whose examples have two texts."""
 
 
 def _has_candidates(info: ValidationInfo) -> bool:
+    """Return whether a part of the data has candidates."""
     return any(getattr(info.data.get(part), "candidates", None) is not None for part in PARTS)
 
 
 class ClassificationDataConfig(FineTuningDataConfig):
-    """Labelled texts to train on, to choose the best checkpoint by, and to report metrics of."""
+    """Labelled texts for training, for choosing the best checkpoint, and for evaluation."""
 
     train: LabelledTextConfig
     """the labelled texts to learn from"""
@@ -203,34 +205,36 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return numbers
 
     def reader(self, part: str) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Labelled texts, or candidates."""
+        """Open a reader of labelled texts, or of candidates."""
         config: LabelledTextConfig = getattr(self, part)
         if isinstance(config, BenchmarkConfig):
             return cast("ExampleReader[LabelledExample | MultipleChoiceExample]", config.reader(*ANSWER_TYPES))
         return config.reader(numbers=self.numbers)
 
     def get_definition(self, part: str = "train") -> BenchmarkDefinition | None:
-        """The benchmark task that a part is of; None for files of one's own."""
+        """Return the benchmark definition of a part of the data; None for the user's own files."""
         config = getattr(self, part)
         return config.get_definition(*ANSWER_TYPES) if isinstance(config, BenchmarkConfig) else None
 
     @property
     def answer_type(self) -> AnswerType:
-        """What is said of each text.
+        """Answer type of all parts.
 
         Raises:
-            RecipeError: two parts are of different tasks.
+            RecipeError: two parts belong to different tasks.
         """
         types_by_part = {part: self._part_answer_type(part) for part in PARTS if getattr(self, part) is not None}
         for part, answered in types_by_part.items():
             if answered != types_by_part["train"]:
                 raise RecipeError(
-                    f"data.{part}: asks for a {answered} where data.train asks for a {types_by_part['train']}; take parts of "
+                    f"data.{part}: asks for a {answered} where data.train asks for a {types_by_part['train']}; take "
+                    "parts of "
                     "one task, or set data.numbers"
                 )
         return types_by_part["train"]
 
     def _part_answer_type(self, part: str) -> AnswerType:
+        """Return the answer type of one part."""
         definition, config = self.get_definition(part), getattr(self, part)
         if definition is not None:
             return ANSWER_TYPES[definition.head]
@@ -245,13 +249,13 @@ class ClassificationDataConfig(FineTuningDataConfig):
 
     @property
     def has_marked_words(self) -> bool:
-        """Whether a word that is asked about stands between asterisks in the texts of the benchmark task."""
+        """Whether the benchmark task marks a word in its texts with asterisks."""
         definition = self.get_definition()
         return definition is not None and "asterisks" in definition.texts
 
     @property
     def positive_class(self) -> str | None:
-        """The class that F1 is about; None where that is not said."""
+        """The class that F1 is computed for; None if unknown."""
         definition = self.get_definition()
         if self.positive is not None or definition is None:
             return self.positive
@@ -259,7 +263,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
 
 
 class ClassificationTrainingConfig(FineTuningTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
@@ -276,7 +280,7 @@ class ClassificationTrainingConfig(FineTuningTrainingConfig):
 
 
 class ClassificationRecipe(FineTuningRecipe):
-    """A text, or two together, get a class or a number, or one of several candidates is chosen."""
+    """A class or a number is predicted for a text or a pair of texts, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.task:TASK"
     forms: ClassVar = "heedful.tasks.classification.data_formats:DATA_FORMATS"

@@ -1,4 +1,4 @@
-"""What classification makes of a recipe."""
+"""The classification task."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ from heedful.tensors import Tokens, move_to_device
 TEXT_FILE: Final = "tokenizer/text"
 LABELS_FILE: Final = "tokenizer/labels"
 _PAIR_BATCH_SIZE: Final = 64
-"""Pairs that are compared at one time before training."""
+"""Text pairs per batch when the pair encoder is initialised."""
 ClassificationRun: TypeAlias = Run[ClassificationRecipe, TextClassifier]
 
 
 @final
 class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
-    """The classes or numbers of texts are learned; classes of the whole training text, whatever is learned from."""
+    """Task that predicts classes or numbers of texts; classes come from the whole training data, even if fewer
+    examples are used.
+    """
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     output_noun: ClassVar = "classes"
@@ -54,7 +56,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
     default_example_command: ClassVar = 'classify RUN --text "..."'
 
     def choose_settings(self, recipe: ClassificationRecipe, budget: ComputeBudget) -> Settings:
-        """A model of words and what suits it, or what suits the encoder that training begins with."""
+        """Choose a word model or pair model with its settings, or settings that suit the pre-trained encoder."""
         stats, validation_stats = (
             auto_settings.LabelledDataStats.from_examples(read_examples(recipe, part))
             for part in ("train", "validation")
@@ -84,7 +86,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return {**chosen, **training_amount.choose_settings(budget, epochs=stats.num_epochs, speed=speed, **common)}
 
     def load_labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
-        """Classes, where there are some."""
+        """Load or learn the classes, if there are any."""
         if recipe.data.answer_type != "class":
             return {}
         return {
@@ -92,7 +94,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         }
 
     def iter_texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
-        """Each text once, those that all candidates of a choice share too."""
+        """Iterate over all texts once; the common text of a choice's candidates is not repeated."""
         for example in read_examples(recipe, "train"):
             if isinstance(example, LabelledExample):
                 yield from example.texts
@@ -100,7 +102,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
                 yield from dict.fromkeys(text for candidate in example.candidates for text in candidate)
 
     def build_encoding(self, run: ClassificationRun) -> ExampleEncoder[LabelledExample | MultipleChoiceExample]:
-        """Texts and what is right of them."""
+        """Build the encoding of texts and labels."""
         data = run.recipe.data
         return build_example_encoding(
             run.tokenizer,
@@ -111,7 +113,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         )
 
     def data_warnings(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
-        """How many texts lost their ends, and that there is nothing to tell apart."""
+        """Report truncated texts, and that all labels are equal."""
         messages = []
         labels = corpus["label"].stream
         if run.recipe.data.answer_type != "choice" and len(labels) > 1 and bool((labels == labels[0]).all()):
@@ -126,14 +128,15 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             return messages
         return (
             *messages,
-            f"{texts:,} of {len(truncated):,} texts have more than data.max_length = {run.recipe.data.max_length} tokens; "
+            f"{texts:,} of {len(truncated):,} texts have more than data.max_length = {run.recipe.data.max_length} "
+            "tokens; "
             f"their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
         )
 
     def build_encoder_with_head(
         self, recipe: ClassificationRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TextClassifier:
-        """An encoder and a head."""
+        """Build a text classifier."""
         return build_text_classifier(
             recipe.model,
             vocabulary=sizes[TEXT_FILE],
@@ -150,7 +153,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         *,
         device: torch.device,
     ) -> ClassificationObjective:
-        """Likelihood of the classes, or squared errors."""
+        """Build the objective: likelihood of the classes, or squared errors."""
         config, data, labels = run.recipe.training, run.recipe.data, _get_labels(run)
         positive = data.positive_class
         if positive is not None and (labels is None or labels.get_id(positive) is None):
@@ -171,7 +174,9 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         )
 
     def init_weights(self, run: ClassificationRun, model: TextClassifier, *, log: Callable[[str], None]) -> None:
-        """Set word vectors and what is counted of the training text; compared pairs begin with the mean number."""
+        """Initialise word vectors, n-gram statistics, pair statistics, and for pairs the output bias with the mean
+        number.
+        """
         super().init_weights(run, model, log=log)
         if isinstance(model.encoder, PairEncoder):
             _fit_pair_encoder(run, model.encoder)
@@ -195,7 +200,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         ngram_classifier.fit(texts, torch.tensor(class_ids), inverse_penalty=config, ignored_ids=ignored_ids)
 
     def freeze_weights(self, run: ClassificationRun, model: nn.Module) -> None:
-        """Word vectors, and what was counted."""
+        """Freeze word vectors, pair statistics and n-gram weights."""
         super().freeze_weights(run, model)
         if isinstance(model, TextClassifier) and isinstance(model.encoder, PairEncoder):
             model.encoder.freeze_statistics()
@@ -203,7 +208,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             model.bag.requires_grad_(False)
 
     def build_part_evaluator(self, recipe: ClassificationRecipe, part: str) -> LabelEvaluator:
-        """Texts and what is right of them."""
+        """Build the evaluator of a part's texts and labels."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))
         definition = data.get_definition(part) or define_custom_task(
@@ -212,22 +217,22 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return build_classification_evaluator(definition, train=train, examples=examples)
 
     def primary_metric(self, run: ClassificationRun) -> str:
-        """The benchmark's first metric that is measured while training; else accuracy, or Pearson's r of numbers."""
+        """Return the benchmark's first metric that training measures; else accuracy, or Pearson's r for numbers."""
         return _primary_metric(run.recipe)
 
     def is_regression(self, recipe: ClassificationRecipe) -> bool:
-        """Where labels are numbers."""
+        """Return whether labels are numbers."""
         return recipe.data.answer_type == "number"
 
     def output_head(self, run: ClassificationRun) -> OutputHead:
-        """A class, a number or the score of a candidate."""
+        """Describe the output head: a class, a number or the score of a candidate."""
         labels, reading = _get_labels(run), InferenceSettings(max_length=run.recipe.data.max_length)
         if labels is not None:
             return OutputHead("class", labels.names, settings=reading)
         return OutputHead("number" if run.recipe.data.answer_type == "number" else "candidate", settings=reading)
 
     def build_predictor(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
-        """Texts in, classes out."""
+        """Build the classifier that users call."""
         return Classifier(
             model,
             tokenizer=run.tokenizer,
@@ -244,7 +249,7 @@ TASK: Final = ClassificationTask()
 
 
 def collect_classes(data: ClassificationDataConfig) -> LabelVocabulary:
-    """Those of a benchmark task, or of all training examples."""
+    """Return the classes of the benchmark task, or of all training examples."""
     if (definition := data.get_definition()) is not None:
         return LabelVocabulary(definition.labels)
     labels = (example.label for example in data.reader("train") if isinstance(example, LabelledExample))
@@ -252,11 +257,12 @@ def collect_classes(data: ClassificationDataConfig) -> LabelVocabulary:
 
 
 def _read_number(example: LabelledExample | MultipleChoiceExample) -> float | None:
+    """Return the label of an example as a number; None if it has none."""
     return float(example.label) if isinstance(example, LabelledExample) and example.label is not None else None
 
 
 def _fit_pair_encoder(run: ClassificationRun, encoder: PairEncoder) -> None:
-    """Lets an encoder count what its training pairs have in common."""
+    """Let a pair encoder collect statistics of its training pairs."""
     rows = [
         encode_texts(run.tokenizer, example.texts, max_length=run.recipe.data.max_length)
         for example in read_examples(run.recipe, "train")
@@ -281,16 +287,18 @@ def _fit_pair_encoder(run: ClassificationRun, encoder: PairEncoder) -> None:
 
 
 def _list_pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
-    """All that stands for a text, with its number."""
+    """Return all ids that stand for text, each with its piece."""
     numbers = [number for number in range(tokenizer.size) if number not in tokenizer.special.skipped_ids]
     return zip(numbers, tokenizer.to_pieces(numbers), strict=True)
 
 
 def _primary_metric(recipe: ClassificationRecipe) -> MetricName:
+    """Return the primary metric of a recipe."""
     definition, metrics = recipe.data.get_definition(), METRICS[recipe.data.answer_type]
     official_metrics = definition.metrics if definition is not None else ()
     return next((name for name in official_metrics if name in metrics or name == "f1"), metrics[0])
 
 
 def _get_labels(run: ClassificationRun) -> LabelVocabulary | None:
+    """Return the classes of a run; None if it has none."""
     return run.get_vocabulary(LABELS_FILE, LabelVocabulary) if LABELS_FILE in run.vocabularies else None

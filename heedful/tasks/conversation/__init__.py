@@ -1,1 +1,1 @@
-"""Conversation: the next turn of a dialogue, given those before it (Vinyals and Le 2015)."""
+"""Conversation: generate the next turn of a dialogue, given the turns before it (Vinyals and Le 2015)."""

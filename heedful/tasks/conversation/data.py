@@ -1,4 +1,4 @@
-"""Dialogues, as turns of speakers, and what of them is read before each reply."""
+"""Dialogues, the exchanges read from them, and their encoding as ids."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ from heedful.tensors import Tokens
 
 DialoguePart = Literal["train", "validation", "test"]
 _PART_FIFTHS: Final[dict[DialoguePart, tuple[int, int]]] = {"train": (0, 3), "validation": (3, 4), "test": (4, 5)}
-"""Fifths of CamRest's dialogues, in the order of the file."""
+"""Fifths of CamRest's dialogues in each part, in the order of the file."""
 
 
 class DialogueTurn(NamedTuple):
-    """Who says what."""
+    """A speaker and the text of a turn."""
 
     speaker: str
     text: str
 
 
 class Dialogue(NamedTuple):
-    """Turns in their order, and where they stand."""
+    """Turns in their order, and their location in a file."""
 
     turns: tuple[DialogueTurn, ...]
     location: str
 
 
 class Exchange(NamedTuple):
-    """A turn, those before it that are read, where the dialogue stands, and what is learned together with it."""
+    """A reply, the turns before it that the model reads, their location, and further turns that are learned with
+    the reply.
+    """
 
     context: tuple[DialogueTurn, ...]
     reply: DialogueTurn
@@ -53,9 +55,9 @@ class Exchange(NamedTuple):
 
 
 class DialogueReader(ExampleReader[Dialogue]):
-    """Dialogues of a file.
+    """Reads the dialogues of a file.
 
-    Abstract: how turns stand there belongs to the format.
+    Abstract: subclasses define the file format.
     """
 
     @final
@@ -71,23 +73,24 @@ class DialogueReader(ExampleReader[Dialogue]):
 
 @final
 class JsonlDialogueReader(DialogueReader):
-    """A JSON object on each line whose `turns` are objects with `speaker` and `text`; other fields are ignored."""
+    """Reads a JSON object per line whose `turns` are objects with `speaker` and `text`; other fields are ignored."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
 
     def _read_dialogues(self) -> Iterator[Dialogue]:
+        """Yield the dialogue of each line."""
         for _, record in read_records(self.paths[0]):
             yield Dialogue(parse_turns(record), record.location)
 
 
 @final
 class CamRestReader(DialogueReader):
-    """CamRest676 (Wen et al. 2017): one JSON list behind lines of comment, a user and a system that take turns.
+    """Reads CamRest676 (Wen et al. 2017): one JSON list after comment lines, with the speakers user and system.
 
     Args:
         path: the file, plain or gzipped.
-        part: of the dialogues in the order of the file the first three fifths, the fourth or the last.
+        part: train, validation or test: the first three fifths of the dialogues in file order, the fourth, or the last.
     """
 
     def __init__(self, path: Path, *, part: DialoguePart) -> None:
@@ -119,7 +122,7 @@ class CamRestReader(DialogueReader):
 
 
 def parse_turns(record: JsonRecord) -> tuple[DialogueTurn, ...]:
-    """The turns of a JSON object; those of nothing but white space are left out."""
+    """Parse the turns of a JSON object; turns with only white space are left out."""
     turns = (
         DialogueTurn(record_.get_text("speaker"), record_.get_text("text")) for record_ in record.get_objects("turns")
     )
@@ -134,13 +137,13 @@ def parse_turns(record: JsonRecord) -> tuple[DialogueTurn, ...]:
 
 @final
 class ExchangeReader(ExampleReader[Exchange]):
-    """What is learned from dialogues, or measured: turns behind those before them.
+    """Reads the exchanges of dialogues: replies with the turns before them.
 
     Args:
-        dialogues: whole ones.
-        window: turns that are read, at most.
-        replier: whose turns are replied; everybody's where None.
-        whole_dialogues: all turns of a dialogue are one reply to nothing.
+        dialogues: reader of the dialogues.
+        window: context turns at most.
+        replier: speaker of the replies; None for all speakers.
+        whole: whether all turns of a dialogue form one reply without context.
     """
 
     def __init__(
@@ -162,7 +165,7 @@ class ExchangeReader(ExampleReader[Exchange]):
 
 
 def iter_exchanges(dialogue: Dialogue, *, window: int, replier: str | None = None) -> Iterator[Exchange]:
-    """Each turn of `replier`, or of everybody, with the turns in the window before it."""
+    """Yield each turn of `replier`, or of every speaker, with the turns in the window before it."""
     for number, turn in enumerate(dialogue.turns):
         if replier is None or turn.speaker == replier:
             yield Exchange(dialogue.turns[max(0, number - window) : number], turn, dialogue.location)
@@ -171,15 +174,15 @@ def iter_exchanges(dialogue: Dialogue, *, window: int, replier: str | None = Non
 @final
 @dataclass(frozen=True)
 class DialogueEncoder:
-    """How turns become ids: a token for who speaks, the text, and an end.
+    """Encodes turns as ids: a token for the speaker, the text, and an end.
 
-    Speakers have ids of their own, behind those of the text; a context begins with the begin of sequence, so that it is
-    never empty, and a reply is read from its speaker on.
+    Speakers have their own ids after those of the text; a context begins with the begin of sequence, so that it is
+    never empty, and a reply is generated after its speaker token.
 
     Attributes:
-        tokenizer: of the text.
-        speakers: their names.
-        window: turns of a context, at most.
+        tokenizer: tokenizer of the text.
+        speakers: names of the speakers.
+        window: turns of a context at most.
         max_length: ids of a context, and of a reply, at most.
     """
 
@@ -190,30 +193,30 @@ class DialogueEncoder:
 
     @property
     def vocab_size(self) -> int:
-        """Ids there are."""
+        """Number of ids, speakers included."""
         return self.tokenizer.size + self.speakers.size
 
     @property
     def special_ids(self) -> SpecialIds:
-        """The ids that no text is made of, speakers among them."""
+        """The ids that are not text, speakers included."""
         text_special = self.tokenizer.special
         others = text_special.others | frozenset(range(self.tokenizer.size, self.vocab_size))
         return SpecialIds(text_special.bos, text_special.eos, text_special.unk, text_special.mask, others)
 
     def get_speaker_id(self, name: str) -> int:
-        """The id that begins a speaker's turns; `DataError` where the training text does not know him."""
+        """Return the id that begins a speaker's turns; raise `DataError` if the speaker is not in the training data."""
         index = self.speakers.get_id(name)
         if index is None:
             raise DataError(f"speaker {name!r}: the training text knows {', '.join(map(repr, self.speakers.names))}")
         return self.tokenizer.size + index
 
     def encode_turn(self, turn: DialogueTurn) -> list[int]:
-        """The ids of a turn; none where its text has none."""
+        """Encode a turn; return no ids if its text has none."""
         ids = self.tokenizer.encode(turn.text[: CHARACTERS_PER_TOKEN * self.max_length])
         return [self.get_speaker_id(turn.speaker), *ids, self.tokenizer.special.eos] if ids else []
 
     def encode_context(self, turns: Sequence[DialogueTurn]) -> list[list[int]]:
-        """The ids of the newest turns, as many as fit; of the newest, where it does not fit alone, its newer end."""
+        """Encode the newest turns that fit, oldest first; if the newest does not fit alone, keep its end."""
         remaining, encoded_turns = self.max_length - 1, list[list[int]]()
         for ids in map(self.encode_turn, reversed(turns[len(turns) - min(self.window, len(turns)) :])):
             if len(ids) > remaining and any(encoded_turns):
@@ -223,19 +226,23 @@ class DialogueEncoder:
         return encoded_turns[::-1]
 
     def encode_source(self, turns: Sequence[DialogueTurn]) -> list[int]:
-        """All that is read of turns before a reply."""
+        """Encode the turns before a reply as one sequence."""
         return [self.tokenizer.special.bos, *(number for ids in self.encode_context(turns) for number in ids)]
 
     def build_encoding(self) -> ExampleEncoder[Exchange]:
-        """Two sides: the context, and the reply with who speaks and its end, and so all that is learned with it."""
+        """Build the encoding of exchanges with two sides: the context, and the reply with its speaker, end and
+        further turns.
+        """
 
         def encode_exchange(exchange: Exchange) -> tuple[list[int], list[int] | None]:
+            """Encode one exchange; the reply is None if it is too long."""
             with prefix_data_errors(exchange.location):
                 context = self.encode_source(exchange.context)
                 reply = [number for turn in (exchange.reply, *exchange.further) for number in self.encode_turn(turn)]
             return context, reply if len(reply) <= self.max_length else None
 
         def exchange_identity(exchange: Exchange) -> object:
+            """Return a key that is equal for equal exchanges."""
             turns = (*exchange.context, exchange.reply, *exchange.further)
             return [(turn.speaker, turn.text) for turn in turns]
 
@@ -244,7 +251,7 @@ class DialogueEncoder:
         )
 
     def to_tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
-        """Ids with -1 behind them as a model reads them; the segment of each is the number of who speaks."""
+        """Convert ids padded with -1 on the right to tokens; the segment of each is the index of its speaker."""
         tokens = to_tokens(rows)
         speaker_columns = np.maximum.accumulate(
             np.where(rows >= self.tokenizer.size, np.arange(rows.shape[1]), 0), axis=1
@@ -263,7 +270,7 @@ class DialogueEncoder:
         ]
 
     def find_turn_spans(self, ids: Sequence[int]) -> tuple[TokenSpan, ...]:
-        """The turns of a text, each from who speaks on; what stands before the first is nobody's."""
+        """Return the span of each turn in a sequence of ids, from its speaker token on."""
         starts = [index for index, token_id in enumerate(ids) if token_id >= self.tokenizer.size]
         names = [self.speakers.names[ids[start] - self.tokenizer.size] for start in starts]
         return tuple(map(TokenSpan, names, starts, [*starts[1:], len(ids)]))
@@ -271,15 +278,15 @@ class DialogueEncoder:
     def build_batch(
         self, sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int]]
     ) -> PairBatch[Tokens]:
-        """Contexts and replies side by side."""
+        """Build a batch of contexts and replies."""
         return self._shift_targets(pad_rows(sources), pad_rows(targets))
 
     def collate(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> PairBatch[Tokens]:
-        """The exchanges in `rows`, padded on the right."""
+        """Collate the exchanges in `rows` into a batch, padded on the right."""
         return self._shift_targets(corpus["source"].collate_ids(rows), corpus["target"].collate_ids(rows))
 
     def _shift_targets(self, source: Int[np.ndarray, "B S"], target: Int[np.ndarray, "B T"]) -> PairBatch[Tokens]:
-        """What a reply is read from on, its speaker, is no label."""
+        """Build a batch whose labels are the targets without their first id, the speaker."""
         labels = target[:, 1:]
         decoder_inputs = np.where(labels < 0, -1, target[:, :-1])
         return PairBatch(

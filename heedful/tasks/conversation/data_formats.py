@@ -1,4 +1,4 @@
-"""The forms of data that conversations are learned from."""
+"""Data formats that conversation can be trained on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from heedful.data.detect.sniff import FileSniff, JsonValueShape
 
 
 def _is_camrest(file: FileSniff) -> bool:
+    """Return whether a file looks like CamRest676."""
     value = file.shape.value if isinstance(file.shape, JsonValueShape) else None
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "dial" in value[0]
 

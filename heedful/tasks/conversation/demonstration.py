@@ -1,4 +1,4 @@
-"""`heedful quickstart` of conversation: a help desk learns to solve problems that it never heard of."""
+"""`heedful quickstart` of conversation: a help desk model learns to solve unseen problems."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ tokens = 40
 @final
 @dataclass(frozen=True, kw_only=True)
 class ConversationDemonstration(Demonstration):
-    """Train a small Transformer as a help desk, and let customers call it whose problems it never heard of.
+    """Train a small Transformer as a help desk, and let simulated customers call it with unseen problems.
 
-    Everything needed is on this machine: dialogues of an expert with customers are made up. A problem is a service, a
-    failure and a system. A customer is helped where the model asks for what it was not told, and then gives the advice,
-    and opens the ticket, that belong to all three.
+    No download is needed: dialogues of an expert with customers are generated. A problem is a service, a failure and a
+    system. A customer is helped if the model asks for what it does not know yet, and then gives the advice, and opens
+    the ticket, that belong to all three.
     """
 
     output: Path = Path("runs/quickstart-conversation")
@@ -86,11 +86,11 @@ class ConversationDemonstration(Demonstration):
 
     @cached_property
     def simulator(self) -> HelpDeskSimulator:
-        """The dialogues."""
+        """The simulator that generates the dialogues."""
         return HelpDeskSimulator(self.seed, self.size)
 
     def write_recipe(self) -> Path:
-        """The dialogues as JSONL files and the recipe beside them, as a user would have them."""
+        """Write the dialogues as JSONL files, and the recipe beside them."""
         recipe = self.output / "recipe.toml"
         dialogues = {part: list(self.simulator.generate_dialogues(part)) for part in ("train", "validation", "test")}
         texts = {
@@ -105,7 +105,7 @@ class ConversationDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: ChatPredictor, run_folder: Path) -> None:
-        """How many customers were helped, two dialogues, and a page with what the model looked at."""
+        """Print the share of helped customers and two dialogues, and write a page of what the model attended to."""
         from heedful.tasks.conversation.transcript import render_transcript
 
         customers = self.simulator.create_customers("test", 4 * HelpDeskSimulator.held_out_counts["test"])
@@ -129,32 +129,34 @@ class ConversationDemonstration(Demonstration):
 @final
 @dataclass(frozen=True)
 class ModelAgent(HelpDeskAgent):
-    """A trained model answers customers."""
+    """A help desk agent that replies with a trained model."""
 
     partner: ChatPredictor
 
     def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
-        """As it would in a chat."""
+        """Generate the replies as in a chat."""
         return [reply.text for reply in self.partner.reply([to_turns(dialogue) for dialogue in dialogues])]
 
 
 def measure_success(partner: ChatPredictor, customers: Sequence[SimulatedCustomer]) -> float:
-    """The share of customers whom a model helps."""
+    """Return the share of customers that a model helps."""
     simulate_dialogues(customers, ModelAgent(partner))
     return sum(customer.helped for customer in customers) / len(customers)
 
 
 def to_turns(dialogue: SpokenTurns) -> tuple[DialogueTurn, ...]:
-    """Turns as models have them."""
+    """Convert a simulated dialogue to the model's turns."""
     from heedful.tasks.conversation.data import DialogueTurn
 
     return tuple(DialogueTurn(speaker, text) for speaker, text in dialogue)
 
 
 def _format_json_line(dialogue: SpokenTurns) -> str:
+    """Format a dialogue as a line of JSON."""
     turns = [{"speaker": speaker, "text": text} for speaker, text in dialogue]
     return json.dumps({"turns": turns}) + "\n"
 
 
 def _format_dialogue(dialogue: SpokenTurns) -> str:
+    """Format a dialogue for the terminal."""
     return "".join(f"  {'customer' if speaker == CUSTOMER else 'desk':>8}: {text}\n" for speaker, text in dialogue)

@@ -1,4 +1,4 @@
-"""What models of conversation are asked, and how surprised they are by what people said, beside n-grams."""
+"""Evaluator of conversation models: the likelihood of human replies, beside that of n-grams."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from heedful.tasks.conversation.recipe import ConversationRecipe
 from heedful.tasks.evaluation import Evaluator
 
 NGRAM_ORDER: Final = 5
-"""Of the n-grams."""
+"""Order of the n-gram baseline."""
 
 
 @dataclass(frozen=True)
 class ReplyLikelihoods:
-    """The negative log-likelihood of each reply, in nats, and how much it is.
+    """Negative log-likelihood of each reply in nats, and its length.
 
     Attributes:
         nats: given its context.
-        nats_without_context: given who speaks, and no turn before.
+        nats_without_context: given the speaker alone.
         ngram_nats: by n-grams of the training dialogues, given the same context in the same tokens.
-        tokens: of each reply, its end included.
+        tokens: tokens of each reply, its end included.
         words: stretches without white space, and the end.
     """
 
@@ -44,11 +44,11 @@ class ReplyLikelihoods:
 
 @final
 class ReplyEvaluator(Evaluator):
-    """Replies that are predicted from their first to their last token; what is drawn are replies.
+    """Evaluator of the likelihood of replies; bootstrap samples consist of replies.
 
     Args:
-        reader: of exchanges.
-        part: of the data.
+        reader: reader of exchanges.
+        part: part of the data.
 
     Raises:
         DataError: there is no reply.
@@ -69,7 +69,7 @@ class ReplyEvaluator(Evaluator):
         self.size = len(self.exchanges)
 
     def predict(self, predictor: ChatPredictor, recipe: Recipe) -> ReplyLikelihoods:
-        """The likelihood of each reply, with its context, without, and by n-grams."""
+        """Return the likelihood of each reply, with its context, without it, and by n-grams."""
         assert isinstance(recipe, ConversationRecipe)
         without_context = [Exchange((), exchanges.reply) for exchanges in self.exchanges]
         scores = [predictor.score(exchanges) for exchanges in (self.exchanges, without_context)]
@@ -86,7 +86,9 @@ class ReplyEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: ReplyLikelihoods) -> Mapping[str, Metric]:
-        """Nats per token, perplexities per token and per word, and those without context and of n-grams."""
+        """Compute the loss per token, perplexities per token and per word, and the same without context and of
+        n-grams.
+        """
         return {
             "loss": RatioMetric(answers.nats, answers.tokens),
             "perplexity": Perplexity(answers.nats, answers.tokens),
@@ -101,7 +103,7 @@ class ReplyEvaluator(Evaluator):
 def train_ngrams(
     dialogues: Iterable[Dialogue], encoder: DialogueEncoder, *, order: int = NGRAM_ORDER
 ) -> KneserNeyModel:
-    """N-grams of whole dialogues, in the tokens of a model; everybody's turns teach them."""
+    """Train an n-gram model on whole dialogues of all speakers, in the tokens of a model."""
     sequences = ([encoder.tokenizer.special.bos, *_iter_dialogue_ids(dialogue, encoder)] for dialogue in dialogues)
     return KneserNeyModel(sequences, vocab_size=encoder.vocab_size, order=order)
 
@@ -109,7 +111,7 @@ def train_ngrams(
 def _iter_ngram_nats(
     ngram_model: KneserNeyModel, exchanges: Iterable[Exchange], encoder: DialogueEncoder
 ) -> Iterator[float]:
-    """Nats of each reply behind who speaks."""
+    """Yield the negative log-likelihood of each reply, given its context and speaker."""
     for exchange in exchanges:
         context_ids = [
             encoder.tokenizer.special.bos,
@@ -120,5 +122,6 @@ def _iter_ngram_nats(
 
 
 def _iter_dialogue_ids(dialogue: Dialogue, encoder: DialogueEncoder) -> Iterator[int]:
+    """Yield the ids of a dialogue."""
     for turn in dialogue.turns:
         yield from encoder.encode_turn(turn)

@@ -1,7 +1,7 @@
-"""A help desk: customers whose problem is known, the expert who solves it, and dialogues of both by seed.
+"""Simulated help desk dialogues: customers with known problems, and an expert who solves them.
 
-A problem is a service that fails in some way on some system. What helps is put together of all three, so whoever
-learned the parts can help with a problem that nobody had before. Whether he did can be checked.
+A problem is a service that fails in some way on some system. The right advice combines all three, so a model that
+learned the parts can help with an unseen combination, which can be checked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _GOODBYE: Final = "You are welcome. Goodbye."
 @final
 @dataclass(frozen=True)
 class SupportProblem:
-    """What fails, how, and on which system."""
+    """A failing service, the failure, and the system."""
 
     service: str
     failure: str
@@ -76,12 +76,15 @@ class SupportProblem:
 
     @property
     def advice(self) -> str:
-        """What helps, mostly."""
-        return f"In {_SETTINGS_PLACES[self.system]} open {_SERVICE_PAGES[self.service]} and {_FAILURE_ACTIONS[self.failure]}."
+        """The advice, which helps in most cases."""
+        return (
+            f"In {_SETTINGS_PLACES[self.system]} open {_SERVICE_PAGES[self.service]} and "
+            f"{_FAILURE_ACTIONS[self.failure]}."
+        )
 
     @property
     def ticket(self) -> str:
-        """What is done where that did not help."""
+        """The ticket that is opened if the advice does not help."""
         return f"Then I open a ticket: {self.service} on {self.system}, {self.failure}."
 
 
@@ -89,25 +92,26 @@ PROBLEMS: Final = tuple(SupportProblem(*each) for each in product(_SERVICE_PAGES
 
 
 class HelpDeskAgent(ABC):
-    """Whoever answers customers.
+    """An agent that replies to customers.
 
-    Abstract: an expert knows the problem, a model only what was said.
+    Abstract: the expert knows the problem, a model only the dialogue.
     """
 
     @abstractmethod
     def reply(self, dialogues: Sequence[SpokenTurns]) -> Sequence[str]:
-        """The next turn of each dialogue, whose last turn is a customer's."""
+        """Return the next turn of each dialogue, whose last turn is a customer's."""
 
 
 @dataclass
 class SimulatedCustomer:
-    """Somebody with a problem, who says what he is asked for, and then whether the advice was right.
+    """A customer with a problem, who answers questions and then says whether the advice was right.
 
     Attributes:
-        problem: his.
-        rng: of his words, and of what he tells at once.
-        stubborn: whether the right advice does not help him, so that he needs a ticket.
-        helped: whether he got all that he needed.
+        problem: the customer's problem.
+        rng: random generator of the wording.
+        stubborn: whether the right advice does not help, so that a ticket is needed.
+        helped: whether the customer got everything needed.
+        has_advice: whether the customer got the right advice.
     """
 
     problem: SupportProblem
@@ -117,7 +121,7 @@ class SimulatedCustomer:
     has_advice: bool = False
 
     def opening_text(self) -> str:
-        """What he says first: the service, and perhaps more."""
+        """Return the first turn: the service, and perhaps the failure and the system."""
         sentences = [self._choose_text(_OPENING_TEXTS).format(self.problem.service)]
         if self.rng.random() < 0.4:
             sentences.append(self._complaint_text())
@@ -126,7 +130,7 @@ class SimulatedCustomer:
         return " ".join(sentences)
 
     def answer(self, reply: str) -> str | None:
-        """What he says to a reply; None where he goes, helped or not."""
+        """Return the answer to a reply; None if the customer hangs up, helped or not."""
         if reply == self.problem.ticket:
             self.helped = self.has_advice and self.stubborn
             return self._choose_text(_THANKS_TEXTS) if self.helped else None
@@ -140,25 +144,28 @@ class SimulatedCustomer:
         return None
 
     def _complaint_text(self) -> str:
+        """Return a description of the failure."""
         text = self._choose_text(_FAILURE_COMPLAINTS[self.problem.failure])
         return f"{text[0].upper()}{text[1:]}."
 
     def _choose_text(self, texts: Sequence[str]) -> str:
+        """Choose one of several texts at random."""
         return texts[self.rng.randrange(len(texts))]
 
 
 @final
 @dataclass(frozen=True)
 class ExpertAgent(HelpDeskAgent):
-    """Asks one customer for what he did not say, advises, and opens a ticket where that did not help."""
+    """An agent that asks one customer for missing facts, gives the advice, and opens a ticket if that does not help."""
 
     customer: SimulatedCustomer
 
     def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
-        """What an expert says to him."""
+        """Return the expert's replies."""
         return list(map(self._reply_to, dialogues))
 
     def _reply_to(self, dialogue: SpokenTurns) -> str:
+        """Return the expert's reply to one dialogue."""
         problem, rng = self.customer.problem, self.customer.rng
         all_text = " ".join(text for _, text in dialogue).lower()
         if self.customer.helped:
@@ -171,7 +178,7 @@ class ExpertAgent(HelpDeskAgent):
 
 
 def simulate_dialogues(customers: Sequence[SimulatedCustomer], agent: HelpDeskAgent) -> list[SpokenTurns]:
-    """Dialogues of all customers with one desk, until they go."""
+    """Simulate the dialogues of all customers with one agent, until they hang up."""
     dialogues: list[SpokenTurns] = [[(CUSTOMER, customer.opening_text())] for customer in customers]
     waiting = list(range(len(customers)))
     while waiting:
@@ -191,21 +198,21 @@ def simulate_dialogues(customers: Sequence[SimulatedCustomer], agent: HelpDeskAg
 @final
 @dataclass(frozen=True)
 class HelpDeskSimulator:
-    """Problems in three parts that share none, and dialogues about them.
+    """Generates dialogues about problems in three disjoint parts.
 
     Attributes:
-        seed: of everything.
-        size: dialogues to learn from.
+        seed: random seed.
+        size: number of training dialogues.
     """
 
     seed: int
     size: int
 
     held_out_counts: ClassVar[Mapping[str, int]] = {"validation": 15, "test": 30}
-    """Problems that nobody learns from."""
+    """Number of problems held out for each part."""
 
     def select_problems(self, part: str) -> list[SupportProblem]:
-        """Of one part; each service, failure and system occurs in those that are learned from."""
+        """Return the problems of one part; each service, failure and system occurs in the training part."""
         shuffled = list(PROBLEMS)
         random.Random(self.seed).shuffle(shuffled)
         validation, test = (self.held_out_counts[name] for name in ("validation", "test"))
@@ -215,7 +222,7 @@ class HelpDeskSimulator:
         return shuffled[first:last]
 
     def create_customers(self, part: str, count: int) -> list[SimulatedCustomer]:
-        """So many customers with the problems of a part, each problem as often as any other; some are stubborn."""
+        """Create `count` customers with the problems of a part in equal numbers; some are stubborn."""
         rng, problems = random.Random(f"{self.seed} {part}"), self.select_problems(part)
         return [
             SimulatedCustomer(problems[number % len(problems)], random.Random(rng.random()), rng.random() < 0.3)
@@ -223,7 +230,7 @@ class HelpDeskSimulator:
         ]
 
     def generate_dialogues(self, part: str) -> Iterator[SpokenTurns]:
-        """Those of an expert with customers."""
+        """Generate the dialogues of the expert with the customers of a part."""
         customers = self.create_customers(part, self.size if part == "train" else 4 * self.held_out_counts[part])
         for customer in customers:
             yield from simulate_dialogues([customer], ExpertAgent(customer))

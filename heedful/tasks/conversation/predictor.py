@@ -1,4 +1,4 @@
-"""A trained model as somebody to talk to: the turns of a dialogue in, the next one out."""
+"""Predictor that generates the next turn of a dialogue."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from heedful.tensors import Tokens, move_to_device
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model says next.
+    """A generated reply.
 
     Attributes:
-        speaker: as whom.
-        text: what was written, before a stop string.
-        tokens: everything that was written as pieces of text.
-        log_probability: of the tokens, and of the end if it came, in nats.
+        speaker: speaker of the reply.
+        text: the text before a stop string.
+        tokens: all generated tokens as pieces of text.
+        log_probability: log-probability of the tokens, and of the end if it came, in nats.
         finished: whether the turn ended by itself.
-        stop: the stop string that ended it, if one did.
+        stop: the stop string that ended it, if any.
     """
 
     speaker: str
@@ -61,7 +61,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class ScoredReply:
-    """How probable a given reply is: the log-probability of each of its tokens, the one that ends it included."""
+    """Log-probability of each token of a given reply, its end included."""
 
     tokens: tuple[str, ...]
     token_log_probabilities: tuple[float, ...]
@@ -74,13 +74,13 @@ class ScoredReply:
 
 @keep_old_names(script="encoder", other="other_speaker", turns="build_turns")
 class ChatPredictor(Predictor):
-    """A model with its vocabulary, that speaks as one of those whose dialogues it learned.
+    """A conversation model with its vocabulary, which replies as one of the speakers of its training dialogues.
 
     Args:
-        model: in evaluation mode.
-        encoder: how turns become ids.
-        speaker: as whom it speaks.
-        generation: how it writes unless a call says otherwise.
+        model: the model in evaluation mode.
+        encoder: encodes turns as ids.
+        speaker: speaker of the replies.
+        generation: default generation config.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ChatPredictor(Predictor):
 
     @property
     def other_speaker(self) -> str:
-        """Who talks to it; `RecipeError` where the dialogues have more than two speakers."""
+        """The other speaker; raises `RecipeError` if the training dialogues have more than two."""
         others = [name for name in self.encoder.speakers.names if name != self.speaker]
         if len(others) != 1:
             raise RecipeError(
@@ -106,7 +106,8 @@ class ChatPredictor(Predictor):
         return others[0]
 
     def build_turns(self, texts: Sequence[str]) -> tuple[DialogueTurn, ...]:
-        """Texts as turns by both in turn, of which the last is the other's; empty ones are left out.
+        """Convert texts to turns of alternating speakers, of which the last is the other speaker's; empty texts are
+        left out.
 
         A single text is a list of one.
         """
@@ -125,17 +126,17 @@ class ChatPredictor(Predictor):
         first: int = 1,
         until: InterruptCondition = never_interrupt,
     ) -> list[Reply]:
-        """What the model says next in each dialogue, in their order; in one without turns it begins.
+        """Generate the next turn of each dialogue, in their order; a dialogue without turns is started.
 
         Args:
-            dialogues: so far: turns, or texts as `build_turns` takes them. A string is a dialogue with one turn, which the
-                other has said. A single dialogue, of turns or a string, is a list of one.
-            search: instead of its own way; the best of what it finds is said.
-            limit: most tokens of a reply, likewise.
-            stop: strings before which a reply ends, likewise.
-            batch_tokens: padded tokens of contexts that are read at one time.
-            first: number of the first dialogue, which decides its chance when sampling.
-            until: ends all of them early; what was said so far is given back.
+            dialogues: the dialogues so far: turns, or texts as `build_turns` takes them. A string is a dialogue with
+                one turn of the other speaker. A single dialogue, of turns or a string, is a list of one.
+            search: search algorithm instead of the default; its best result is used.
+            limit: tokens of a reply at most, instead of the default.
+            stop: strings before which a reply ends, instead of the default.
+            batch_tokens: padded context tokens in a batch.
+            first: number of the first dialogue, which selects its random stream when sampling.
+            until: stops all replies early; what was generated so far is returned.
 
         Raises:
             DataError: a speaker is unknown.
@@ -182,8 +183,10 @@ class ChatPredictor(Predictor):
         number: int = 1,
         until: InterruptCondition = never_interrupt,
     ) -> TextStream:
-        """The reply to one dialogue as it is written, in pieces of text; `number` is that of the dialogue and decides
-        its chance, the other arguments are those of `reply`."""
+        """Generate the reply to one dialogue as a stream of text pieces.
+
+        `number` is the dialogue's number, which selects its random stream; the other arguments are those of `reply`.
+        """
         stop_strings, decoder = (
             StopStrings(self.stop if stop is None else stop),
             ContinuationDecoder(self.encoder.tokenizer, ()),
@@ -193,10 +196,10 @@ class ChatPredictor(Predictor):
         return TextStream(written_ids(search_call, context), decoder=decoder, stop_strings=stop_strings)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
-        """Log-probabilities of given replies behind given turns, in order.
+        """Return the log-probabilities of given replies after given turns, in order.
 
         Raises:
-            DataError: a reply is longer than the model can read, or a speaker is unknown.
+            DataError: a reply is too long for the model, or a speaker is unknown.
         """
         pairs = [
             (self.encoder.encode_source(exchange.context), self._encode_reply(exchange.reply)) for exchange in exchanges
@@ -213,13 +216,13 @@ class ChatPredictor(Predictor):
         limit: int | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Everything the model attends to while it reads turns and says what comes next, or what is given.
+        """Record everything the model attends to while it reads turns and generates the next one, or reads a given one.
 
         Args:
-            turns: so far.
-            reply: instead of its own.
-            limit: most tokens of its own.
-            scope: layers, heads and details that are kept; all unless given.
+            turns: the turns so far.
+            reply: a reply instead of the model's own.
+            limit: tokens of the model's own reply at most.
+            scope: layers, heads and details to record; all by default.
 
         Raises:
             DataError: the reply is too long.
@@ -231,6 +234,7 @@ class ChatPredictor(Predictor):
         batch = self._build_batch([source], [target])
 
         def run_model() -> tuple[Tensor, Tokens]:
+            """Return the logits of the batch, and the tokens that the decoder reads."""
             hidden, tokens = self.model.forward_all_tokens(scope.pad_tokens(batch.source), batch.target)
             return self.model.output(hidden), tokens
 
@@ -253,6 +257,7 @@ class ChatPredictor(Predictor):
         reply_start = len(output_ids) - len(target) + 1  # the speaker was given
 
         def compute_values(rows: int) -> Tensor:
+            """Return the log-probability of each reply token in a batch of copies."""
             inputs = repeat_rows(scope.pad_tokens(batch.source), rows), repeat_rows(batch.target, rows)
             hidden, _ = self.model.forward_all_tokens(*inputs)
             return gather_log_probs(self.model.output(hidden), output_ids)[:, reply_start:]
@@ -267,17 +272,18 @@ class ChatPredictor(Predictor):
         )
 
     def line_format(self) -> ReplyLineFormat:
-        """A dialogue a line."""
+        """Return the line format with one dialogue per line."""
         return ReplyLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; turns stand between tabs, the last is the other's."""
+        """Inspect the request's dialogue, whose turns are tab-separated, the last by the other speaker."""
         if request.beam is not None:
             raise RecipeError("--beam: this model does not search with a beam; leave it out")
         turns = self.build_turns(request.source.split("\t"))
         return self.inspect(turns, request.target, limit=request.max_tokens, scope=request.selection)
 
     def _encode_reply(self, reply: DialogueTurn) -> list[int]:
+        """Encode a given reply; raise `DataError` if it is too long."""
         ids = self.encoder.encode_turn(reply) or [
             self.encoder.get_speaker_id(reply.speaker),
             self.encoder.tokenizer.special.eos,
@@ -290,12 +296,14 @@ class ChatPredictor(Predictor):
         return ids
 
     def _score_batch(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
+        """Score a batch of given replies."""
         batch = self._build_batch(*map(list, zip(*pairs, strict=True)))
         scores = score_target(self.model.step, self.model.init_state(batch.source), batch.target, labels=batch.labels)
         for (_, target), row in zip(pairs, scores.token_log_probabilities.tolist(), strict=True):
             yield ScoredReply(tuple(self.encoder.to_pieces(target[1:])), tuple(row[: len(target) - 1]))
 
     def _to_reply(self, hypothesis: Hypothesis, stop_strings: StopStrings) -> Reply:
+        """Convert a hypothesis to a reply."""
         text, stop = stop_strings.truncate(strip_incomplete_character(self.encoder.tokenizer.decode(hypothesis.ids)))
         pieces = tuple(self.encoder.to_pieces(hypothesis.ids))
         return Reply(self.speaker, text, pieces, hypothesis.log_probability, hypothesis.finished, stop)
@@ -303,16 +311,18 @@ class ChatPredictor(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition, *, limit: int | None
     ) -> ReplySearchCall:
+        """Build the search call of replies."""
         until = until if current_executor() is None else never_interrupt  # which ends what nobody waits for by itself
         max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
         return ReplySearchCall(self.model, search, self.encoder, self.speaker, max_tokens, stop_strings.strings, until)
 
     def _build_batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
+        """Build a batch of contexts and replies on the model's device."""
         return move_to_device(self.encoder.build_batch(sources, targets), self.device)
 
 
 def _list_dialogues(dialogues: Any) -> list[Any]:
-    """Return dialogues as a list; one that is a string, or made of turns, is a list of one."""
+    """Return dialogues as a list; a string, or a list of turns, is a list of one."""
     if isinstance(dialogues, str | bytes) or not isinstance(dialogues, Iterable):
         return [dialogues]
     items = list(dialogues)
@@ -322,20 +332,22 @@ def _list_dialogues(dialogues: Any) -> list[Any]:
 @final
 @dataclass(frozen=True)
 class ReplyLineFormat(TextLineFormat[Reply]):
-    """A dialogue a line, its turns between tabs by both in turn, the last by the other; the reply to it."""
+    """Line format of one dialogue per line, with tab-separated turns, the last by the other speaker, and the reply
+    to it.
+    """
 
     predictor: ChatPredictor
     search: SearchStrategy | None = None
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[Reply]:
-        """Replies."""
+        """Generate the replies."""
         dialogues = [self.predictor.build_turns(line.split("\t")) for line in inputs]
         return self.predictor.reply(dialogues, search=self.search, first=start)
 
     def to_json(self, answer: Reply) -> Any:
-        """With tokens and log-probability."""
+        """Return the reply with tokens and log-probability as JSON data."""
         return asdict(answer)
 
     def format_answer(self, answer: Reply) -> str:
-        """What is said."""
+        """Format the text of the reply."""
         return f"{answer.text}\n"

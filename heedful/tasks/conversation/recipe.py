@@ -1,4 +1,4 @@
-"""What a run of conversation is, as data."""
+"""Recipe of conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class JsonlDialoguesConfig(FileConfig):
-    """One file with a JSON object on each line whose `turns` have a `speaker` and a `text` each; plain or gzipped."""
+    """One file with a JSON object per line, whose `turns` have a `speaker` and a `text` each; plain or gzipped."""
 
     read_by: ClassVar = "heedful.tasks.conversation.data:JsonlDialogueReader"
 
@@ -29,7 +29,7 @@ class JsonlDialoguesConfig(FileConfig):
 
 
 class CamRestConfig(FileConfig):
-    """The file of CamRest676, plain or gzipped, whose speakers are called user and system."""
+    """The file of CamRest676, plain or gzipped, with the speakers user and system."""
 
     read_by: ClassVar = "heedful.tasks.conversation.data:CamRestReader"
 
@@ -39,7 +39,7 @@ class CamRestConfig(FileConfig):
 
 
 def _guess_dialogue_kind(table: Mapping[str, Any]) -> str:
-    """CamRest is cut into parts."""
+    """Return the kind of a dialogue table: camrest if it names a part, else jsonl."""
     return "camrest" if "part" in table else "jsonl"
 
 
@@ -54,7 +54,7 @@ ReplyingConfig = Annotated[
 
 
 class ConversationDataConfig(DataConfig):
-    """Dialogues to train on, to choose the best checkpoint by, and to report a perplexity of."""
+    """Dialogues for training, for choosing the best checkpoint, and for evaluation."""
 
     train: DialoguesConfig
     """the dialogues to learn from"""
@@ -74,7 +74,7 @@ class ConversationDataConfig(DataConfig):
     turns are not read, longer replies are left out of training"""
 
     def reader(self, part: str) -> ExchangeReader:
-        """Turns behind those that are read before them; `DataError` where a file is missing."""
+        """Open a reader of replies with their context; raise `DataError` if a file is missing."""
         from heedful.tasks.conversation.data import ExchangeReader
 
         config: JsonlDialoguesConfig | CamRestConfig = getattr(self, part)
@@ -85,7 +85,7 @@ class ConversationDataConfig(DataConfig):
 
 
 class ConversationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     stacks: ClassVar = ("decoder",)
 
@@ -96,7 +96,7 @@ class ConversationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfi
 
 
 class ConversationRecipe(FineTunableRecipe):
-    """The next turn of a dialogue is written."""
+    """The next turn of a dialogue is generated."""
 
     made_by: ClassVar = "heedful.tasks.conversation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
@@ -123,12 +123,12 @@ class ConversationRecipe(FineTunableRecipe):
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Only with a language model."""
+        """Return whether the model is a language model."""
         return isinstance(model, DecoderConfig)
 
     @classmethod
     def wrap_architecture(cls, model: ArchitectureConfig) -> ArchitectureConfig:
-        """A language model that reads context and reply as one text."""
+        """Wrap a language model so that it reads context and reply as one text."""
         return DecoderOnlyConfig(decoder=model) if isinstance(model, DecoderConfig) else model
 
     @field_validator("training")

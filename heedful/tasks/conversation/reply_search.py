@@ -1,4 +1,4 @@
-"""Contexts that are replied to, and the search for it."""
+"""Search call that generates replies to contexts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heedful.tensors import move_to_device
 @final
 @dataclass(frozen=True)
 class ReplyContext:
-    """The ids of a dialogue so far, and its number, which decides its chance."""
+    """Ids of a dialogue so far, and its number, which selects its random stream."""
 
     ids: list[int]
     number: int
@@ -28,14 +28,14 @@ class ReplyContext:
 @final
 @dataclass(frozen=True)
 class ReplySearchCall(SearchCall[ReplyContext]):
-    """Replies by one way to search, which end before the same strings.
+    """Search call that generates replies with common stop strings.
 
     Attributes:
-        encoder: how turns become ids.
-        speaker: as whom.
-        max_tokens: most tokens of a reply.
-        stop_strings: the strings.
-        until: ends all of them early.
+        encoder: encodes turns as ids.
+        speaker: speaker of the replies.
+        max_tokens: tokens of a reply at most.
+        stop_strings: the stop strings.
+        until: stops all replies early.
     """
 
     encoder: DialogueEncoder
@@ -45,7 +45,7 @@ class ReplySearchCall(SearchCall[ReplyContext]):
     until: InterruptCondition
 
     def start_search(self, batch: list[ReplyContext]) -> tuple[State, GenerationRequest]:
-        """Behind the contexts, before the first word."""
+        """Encode the contexts and return the decoding state and the request."""
         rows, device = len(batch), self.engine.device
         reply_starts = [[self.encoder.get_speaker_id(self.speaker)] * 2] * rows
         pair_batch = move_to_device(self.encoder.build_batch([context.ids for context in batch], reply_starts), device)

@@ -1,4 +1,4 @@
-"""How models of conversation are told of."""
+"""Reports of conversation models."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _MAIN_METRIC: Final = "word_perplexity"
 @final
 @dataclass(frozen=True, repr=False)
 class ConversationReport(EvaluationReport):
-    """Perplexities of replies, with and without the turns before them, beside n-grams."""
+    """Perplexities of replies, with and without their context, beside n-grams."""
 
     evaluator: ReplyEvaluator
     answers: ReplyLikelihoods
 
     def format_text(self) -> str:
-        """A line for each."""
+        """Format one line for each model."""
         values = {name: metric.value for name, metric in self.metrics.items()}
         tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
         lines = [
@@ -40,29 +40,32 @@ class ConversationReport(EvaluationReport):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The same."""
+        """Return the perplexities as JSON data."""
         values = {name: metric.value for name, metric in self.metrics.items()}
         return {"part": self.evaluator.part, "replies": self.evaluator.size, **values, **self.count_text()}
 
     def count_text(self) -> dict[str, int]:
-        """How much text it was."""
+        """Return the number of tokens and words."""
         return {"tokens": int(self.answers.tokens.sum()), "words": int(self.answers.words.sum())}
 
 
 @final
 @dataclass(frozen=True, repr=False)
 class ConversationComparison(RunComparison):
-    """Perplexities per word, which need no common vocabulary."""
+    """Comparison by perplexity per word, which needs no common vocabulary."""
 
     reports: tuple[ConversationReport, ...]
 
     @property
     def heading(self) -> str:
-        """How much of which text."""
-        return f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} replies of {self.exam.data_description}"
+        """Number of runs, task, number of replies and data."""
+        return (
+            f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} replies of "
+            f"{self.exam.data_description}"
+        )
 
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Return a table with a row for each run."""
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
             summary, values = (
@@ -86,7 +89,7 @@ class ConversationComparison(RunComparison):
         return PageTable("", [*columns, "Kneser-Ney"], rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
-        """What the columns mean."""
+        """Explain the columns."""
         if len(self.reports) > 1:
             yield (
                 f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
@@ -95,19 +98,19 @@ class ConversationComparison(RunComparison):
         yield f"Kneser-Ney: {NGRAM_ORDER}-grams of the training dialogues in the tokens of the run"
 
     def draw_plots(self) -> list[str]:
-        """Perplexity by size, and how the runs learned."""
+        """Plot perplexity over model size, and the loss curves."""
         plot = self.plot_by_size(
             _MAIN_METRIC, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval"
         )
         return [plot, *self.plot_loss_curves()]
 
     def build_json_fields(self) -> dict[str, Any]:
-        """What was drawn."""
+        """Return the part, the number of replies and the sampling as JSON data."""
         sampling = {"samples": self.sampling.samples, "seed": self.sampling.seed}
         return {"part": self.exam.part, "replies": self.exam.size, **sampling}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """All metrics, and the counts that they come from."""
+        """Return all metrics of a run, and the counts behind them, as JSON data."""
         assert isinstance(report, ConversationReport)
         return {
             **report.count_text(),

@@ -1,4 +1,4 @@
-"""What conversation makes of a recipe."""
+"""The conversation task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ConversationRun: TypeAlias = Run[ConversationRecipe, ConversationModel]
 
 @final
 class ConversationTask(Task[ConversationRecipe, ConversationModel]):
-    """Replies are learned."""
+    """Task that generates replies in dialogues."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     output_noun: ClassVar = "speakers"
@@ -46,7 +46,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     comparison_class: ClassVar = ConversationComparison
 
     def learn_vocabularies(self, recipe: ConversationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """The text of all turns, and who speaks."""
+        """Learn or reuse the tokenizer of all turns, and collect the speakers."""
         dialogues = recipe.data.reader("train").dialogues
         tokenizer = learn_or_reuse_tokenizer(
             recipe, (turn.text for dialogue in dialogues for turn in dialogue.turns), existing=existing, generated=True
@@ -57,32 +57,32 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
         }
 
     def load_vocabularies(self, recipe: ConversationRecipe, folder: Path) -> Vocabularies:
-        """Text and speakers."""
+        """Load the tokenizer and the speakers."""
         return {
             TEXT_FILE: load_tokenizer(folder / TEXT_FILE),
             SPEAKERS_FILE: LabelVocabulary.load(folder / SPEAKERS_FILE),
         }
 
     def build_encoding(self, run: ConversationRun) -> ExampleEncoder[Exchange]:
-        """Contexts and replies."""
+        """Build the encoding of contexts and replies."""
         return build_dialogue_encoder(run).build_encoding()
 
     def build_model(self, recipe: ConversationRecipe, sizes: VocabSizes) -> ConversationModel:
-        """One vocabulary for all that is read and written, speakers among it."""
+        """Build the model with one vocabulary for source and target, speakers included."""
         size = sizes[TEXT_FILE] + sizes[SPEAKERS_FILE]
         return build_conditional_model(recipe.model, DataSizes(size, size, recipe.data.max_length))
 
     def embedding_modules(
         self, run: ConversationRun, model: ConversationModel
     ) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
-        """One vocabulary, whoever reads it."""
+        """Return the tokenizer and the encoder or decoder for each word vector key."""
         modules = {"source_vectors": "encoder", "target_vectors": "decoder", "decoder.vectors": "decoder"}
         return {key: (run.tokenizer, model.get_submodule(modules[key])) for key in run.recipe.model.word_vectors}
 
     def build_objective(
         self, run: ConversationRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Likelihood of the replies."""
+        """Build the objective: likelihood of the replies."""
         config = run.recipe.training
         return GenerationObjective(
             train,
@@ -95,7 +95,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
         )
 
     def build_evaluator(self, recipe: ConversationRecipe | None, options: EvaluatorOptions) -> ReplyEvaluator:
-        """The replies of the recipe's dialogues."""
+        """Build the evaluator of the replies in the recipe's dialogues."""
         assert recipe is not None, "nothing but a run replies"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -104,7 +104,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     def build_predictor(
         self, run: ConversationRun, model: ConversationModel, *, step: int | None = None
     ) -> ChatPredictor:
-        """Dialogues in, replies out."""
+        """Build the chat predictor."""
         return ChatPredictor(
             model,
             encoder=build_dialogue_encoder(run),
@@ -117,7 +117,7 @@ TASK: Final = ConversationTask()
 
 
 def build_dialogue_encoder(run: ConversationRun) -> DialogueEncoder:
-    """How a run's turns become ids."""
+    """Build the dialogue encoder of a run."""
     data = run.recipe.data
     return DialogueEncoder(
         run.tokenizer, run.get_vocabulary(SPEAKERS_FILE, LabelVocabulary), data.window, data.max_length

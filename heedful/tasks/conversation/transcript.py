@@ -1,4 +1,4 @@
-"""A dialogue as a page: what was said, and at which turns each reply of a model looked."""
+"""A web page of a dialogue that shows which turns each reply of a model attended to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STYLE: Final = (
 @final
 @dataclass(frozen=True)
 class TurnAttention:
-    """How much of a reply's attention went to one turn, and to each of its tokens, who speaks and its end included."""
+    """Attention of a reply to one turn, and to each of its tokens, speaker and end included."""
 
     number: int
     pieces: tuple[str, ...]
@@ -35,15 +35,16 @@ class TurnAttention:
 
     @property
     def share(self) -> float:
-        """Of all that went to what had been said."""
+        """Share of the attention to the context."""
         return float(self.weights.sum())
 
 
 def compute_turn_attention(predictor: ChatPredictor, turns: Sequence[DialogueTurn], reply: str) -> list[TurnAttention]:
-    """Which of the turns before it a reply looked at; none where the model has no attention, or nothing was said.
+    """Return how much attention a reply pays to each turn before it; empty if the model has no attention or there is
+    no context.
 
-    The mean over layers, heads and tokens of the reply. A decoder without an encoder looks at its reply too; here is
-    what it looked at besides. Shares add up to 1.
+    The mean over layers, heads and tokens of the reply. A decoder without an encoder attends to its reply too; only its
+    attention to the context counts. Shares add up to 1.
 
     Raises:
         DataError: the reply is too long.
@@ -70,31 +71,36 @@ def compute_turn_attention(predictor: ChatPredictor, turns: Sequence[DialogueTur
 
 
 def render_transcript(predictor: ChatPredictor, turns: Sequence[DialogueTurn], *, title: str = "A conversation") -> str:
-    """The page of a dialogue, which needs nothing else; a reply of the model tells where it looked."""
+    """Return a self-contained web page of a dialogue, with the attention of the model's replies."""
     return render_html_page(title, tables=[_TurnList(predictor, tuple(turns))], pictures=[], style=_STYLE)
 
 
 @final
 @dataclass(frozen=True)
 class _TurnList:
-    """Turns below each other."""
+    """The turns of a dialogue as HTML."""
 
     predictor: ChatPredictor
     turns: tuple[DialogueTurn, ...]
 
     def to_html(self) -> str:
-        """An element for each turn."""
+        """Return one HTML element for each turn."""
         return "\n".join(self._render_turn(number, turn) for number, turn in enumerate(self.turns, 1))
 
     def _render_turn(self, number: int, turn: DialogueTurn) -> str:
+        """Render one turn."""
         is_own = turn.speaker == self.predictor.speaker
         attention = compute_turn_attention(self.predictor, self.turns[: number - 1], turn.text) if is_own else []
         attention_html = "".join(_render_attention(attention)) if attention else ""
         name = f"{number} {escape_page_text(turn.speaker)}"
-        return f'<div class="turn{" own" * is_own}"><b>{name}</b><p>{escape_page_text(turn.text)}</p>{attention_html}</div>'
+        return (
+            "<div "
+            f'class="turn{" own" * is_own}"><b>{name}</b><p>{escape_page_text(turn.text)}</p>{attention_html}</div>'
+        )
 
 
 def _render_attention(attention: Sequence[TurnAttention]) -> Iterator[str]:
+    """Render the attention of a reply."""
     top_turn = max(attention, key=lambda turn: turn.share)
     max_weight = max(float(turn.weights.max()) for turn in attention)
     yield f'<details class="looked"><summary>looked most at turn {top_turn.number} ({top_turn.share:.0%})</summary>'

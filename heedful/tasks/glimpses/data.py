@@ -1,4 +1,4 @@
-"""Pictures with a class: reading them from arrays and from folders, and how they are stored."""
+"""Pictures with classes: readers of arrays and folders, and their encoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _IDX_UNSIGNED_BYTE: Final = 8
 
 @dataclass(frozen=True, eq=False)
 class LabelledPicture:
-    """A picture, its class, and where it is from."""
+    """A picture's pixels, its class, and the file or position that it comes from."""
 
     pixels: PixelArray
     label: str
@@ -45,28 +45,28 @@ class LabelledPicture:
 
     @property
     def content_hash(self) -> int:
-        """A hash of what is to be seen."""
+        """Hash of the pixels."""
         return hash_pixels(self.pixels)
 
 
 def hash_pixels(pixels: PixelArray) -> int:
-    """A hash of what is to be seen, so that chance may depend on a picture and on nothing around it."""
+    """Return a hash of the pixels, so that random choices can depend on the picture alone."""
     return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little")
 
 
 class PictureReader(ExampleReader[LabelledPicture]):
-    """Pictures with classes, all of them or some.
+    """Reader of labelled pictures, or of a slice of them.
 
-    Some are taken in the order of a hash of what is to be seen. So parts that do not overlap have no picture in common,
-    not even where one occurs twice, and each has its share of all classes.
+    A slice is taken in the order of the pictures' hashes. So slices that do not overlap share no picture, not even one
+    that occurs twice, and each has about the same class distribution.
 
-    Abstract: where pictures are from belongs to the format.
+    Abstract: each file format says how its pictures are read.
 
     Args:
         paths: the files.
-        shape: channels, height and width that they must have.
-        start: how many are passed over, in that order.
-        stop: where to end; None at the last.
+        shape: required channels, height and width.
+        start: number of pictures to skip, in hash order.
+        stop: where to end in that order; None for the end.
     """
 
     def __init__(self, *paths: Path, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
@@ -76,7 +76,7 @@ class PictureReader(ExampleReader[LabelledPicture]):
 
     @abstractmethod
     def iter_pictures(self) -> Iterable[LabelledPicture]:
-        """All of them, as they stand."""
+        """Iterate over all pictures in file order."""
 
     @final
     def __iter__(self) -> Iterator[LabelledPicture]:
@@ -86,14 +86,15 @@ class PictureReader(ExampleReader[LabelledPicture]):
         stop = len(pictures) if self._stop is None else self._stop
         if not self._start < stop <= len(pictures):
             raise DataError(
-                f"{self.paths[0]}: holds {len(pictures):,} pictures, of which those from {self._start:,} to {stop:,} are "
+                f"{self.paths[0]}: holds {len(pictures):,} pictures, of which those from {self._start:,} to {stop:,} "
+                "are "
                 "wanted; set start and stop to numbers that fit"
             )
         return iter(pictures[_skip_duplicates(pictures, self._start) : _skip_duplicates(pictures, stop)])
 
 
 def _skip_duplicates(pictures: list[LabelledPicture], index: int) -> int:
-    """The first place from this one on that does not stand between two pictures that are the same."""
+    """Return the first index from `index` on that does not separate two identical pictures."""
     while 0 < index < len(pictures) and pictures[index].content_hash == pictures[index - 1].content_hash:
         index += 1
     return index
@@ -101,7 +102,7 @@ def _skip_duplicates(pictures: list[LabelledPicture], index: int) -> int:
 
 @final
 class IdxPictures(PictureReader):
-    """Two files of IDX, of bytes: pictures, and the number of each one's class; plain or gzipped."""
+    """Reader of two IDX files of bytes, one with pictures and one with class numbers; plain or gzipped."""
 
     def __init__(
         self, path: Path, *, labels: Path, shape: PictureShape, start: int = 0, stop: int | None = None
@@ -109,7 +110,7 @@ class IdxPictures(PictureReader):
         super().__init__(path, labels, shape=shape, start=start, stop=stop)
 
     def iter_pictures(self) -> Iterator[LabelledPicture]:
-        """Named by their numbers, from 0."""
+        """Iterate over the pictures; each is named by its number, from 0."""
         images, labels = self.paths
         pictures, numbers = _read_idx(images, axes=(3, 4)), _read_idx(labels, axes=(1,))
         if len(pictures) != len(numbers):
@@ -125,7 +126,7 @@ class IdxPictures(PictureReader):
 
 
 def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
-    """The array in a file, which has one of these numbers of axes."""
+    """Read the array of an IDX file, whose number of axes must be in `axes`."""
     content = _read_bytes(path)
     try:
         zeros, kind, count = struct.unpack_from(">HBB", content)
@@ -145,16 +146,16 @@ def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
 
 @final
 class ByteFilePictures(PictureReader):
-    """A folder with a file for each class: the bytes of its pictures, one after the other; plain or gzipped.
+    """Reader of a folder with one file per class that holds the raw bytes of its pictures; plain or gzipped.
 
-    A class is called as its file is, up to the first full stop.
+    A class is named after its file, up to the first full stop.
     """
 
     def __init__(self, path: Path, *, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
         super().__init__(*_list_entries(path, folders=False), shape=shape, start=start, stop=stop)
 
     def iter_pictures(self) -> Iterator[LabelledPicture]:
-        """Class by class."""
+        """Iterate over the pictures, class by class."""
         size = math.prod(self.shape)
         for path in self.paths:
             content = _read_bytes(path)
@@ -170,20 +171,20 @@ class ByteFilePictures(PictureReader):
 
 @final
 class FolderPictures(PictureReader):
-    """A folder with a folder for each class, with pictures of any size; they are drawn out to that of the recipe."""
+    """Reader of a folder with one folder of picture files per class; pictures are resized to the recipe's shape."""
 
     def __init__(self, path: Path, *, shape: PictureShape, start: int = 0, stop: int | None = None) -> None:
         files = [file for folder in _list_entries(path, folders=True) for file in list_picture_files(folder)]
         super().__init__(*files, shape=shape, start=start, stop=stop)
 
     def iter_pictures(self) -> Iterator[LabelledPicture]:
-        """Class by class."""
+        """Iterate over the pictures, class by class."""
         for path in self.paths:
             yield LabelledPicture(fit_picture_to_shape(read_picture(path), self.shape), path.parent.name, str(path))
 
 
 def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: PictureShape) -> PixelArray:
-    """A decoded picture drawn out to a shape, and grey where that has one channel."""
+    """Resize a decoded picture to a shape, and convert it to grey if the shape has one channel."""
     channels, height, width = shape
     if picture.shape[:2] != (height, width):
         picture = resize_picture(picture, height, width)
@@ -193,7 +194,7 @@ def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: P
 
 
 def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
-    """The files in a folder, or its folders, by their names."""
+    """Return the sorted files of a folder, or its subfolders if `folders` is true."""
     try:
         entries = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
     except OSError as error:
@@ -204,7 +205,7 @@ def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """What a file holds, unpacked where it is packed."""
+    """Read a file, decompressing it if it is gzipped."""
     try:
         content = path.read_bytes()
         return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
@@ -215,6 +216,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Path) -> None:
+    """Raise `DataError` if pictures do not have the expected shape."""
     if actual != expected:
         raise DataError(
             f"{path}: pictures of {' x '.join(map(str, actual))} (channels, height, width) where the recipe says "
@@ -223,7 +225,7 @@ def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Pat
 
 
 def build_picture_encoding(labels: LabelVocabulary, shape: PictureShape) -> ExampleEncoder[LabelledPicture]:
-    """The bytes of each picture, and the number of its class."""
+    """Return the encoding of pictures as their pixels and class numbers."""
 
     def encode(picture: LabelledPicture) -> tuple[np.ndarray, list[int]]:
         label = labels.get_id(picture.label)

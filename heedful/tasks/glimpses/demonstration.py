@@ -1,4 +1,4 @@
-"""`heedful quickstart glimpses`: a small network learns to look for digits in mazes of strokes."""
+"""`heedful quickstart glimpses`: train a small network to look for digits among clutter."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ copies = 4
 @final
 @dataclass(frozen=True, kw_only=True)
 class GlimpsesDemonstration(Demonstration):
-    """Train a small network to find digits among pieces of others and to tell which they are, glimpse by glimpse.
+    """Train a small network to find digits among clutter and to classify them, glimpse by glimpse.
 
-    Everything needed is on this machine: the digits are drawn by rule.
+    Nothing is downloaded: the digits are drawn by rules.
     """
 
     output: Path = Path("runs/quickstart-glimpses")
@@ -74,7 +74,7 @@ class GlimpsesDemonstration(Demonstration):
 
     @cached_property
     def parts(self) -> Mapping[str, list[DrawnDigit]]:
-        """Digits of which no two look the same."""
+        """Generated digits of each part of the data, no two of them alike."""
         if self.size < 1:
             raise RecipeError(f"--size: {self.size}; learn from at least 1 digit")
         drawn_digits = list(generate_digits(self.size + 2 * _HELD_OUT, seed=self.seed))
@@ -85,7 +85,7 @@ class GlimpsesDemonstration(Demonstration):
         }
 
     def write_recipe(self) -> Path:
-        """The digits as IDX files and the recipe beside them, as a user would have them."""
+        """Write the digits as IDX files and the recipe; return the recipe's path."""
         recipe = self.output / "recipe.toml"
         content = _RECIPE.format(
             recipe=quote(str(recipe)),
@@ -104,7 +104,7 @@ class GlimpsesDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: GlimpsePredictor, run_folder: Path) -> None:
-        """What it tells after each glimpse, a few pictures as files, and the path over one of them."""
+        """Print the accuracy after each glimpse, and write some pictures and a page with the glimpse path of one."""
         from heedful.data.pictures import encode_png
         from heedful.inspection.page import write_page
         from heedful.inspection.web import render_viewer

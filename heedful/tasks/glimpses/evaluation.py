@@ -1,4 +1,4 @@
-"""What models are asked about pictures, and what their answers are worth."""
+"""Evaluation of picture classifiers that look by glimpses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from heedful.tasks.label_evaluation import LabelEvaluator
 def build_picture_evaluator(
     pictures: Sequence[LabelledPicture], *, renderer: SceneRenderer, train: Iterable[LabelledPicture]
 ) -> LabelEvaluator:
-    """Scenes of pictures, and their classes; an answer is the class that is told after each glimpse.
+    """Build the evaluator of classification accuracy on rendered scenes; an answer is the class after each glimpse.
 
-    Measured is the share of right classes, and beside it what the share would be after fewer glimpses.
+    It measures the accuracy after the last glimpse, and beside it the accuracy after fewer glimpses.
 
     Args:
-        pictures: what is asked.
-        renderer: makes what is looked at.
-        train: pictures that tell which class is most frequent.
+        pictures: the pictures to classify.
+        renderer: renders a scene from a picture.
+        train: training pictures, which tell the most frequent class.
 
     Raises:
         DataError: there are no pictures.
@@ -41,9 +41,11 @@ def build_picture_evaluator(
     labels = [picture.label for picture in pictures]
 
     def classify_scenes(predictor: GlimpsePredictor) -> list[tuple[str, ...]]:
+        """Return the predicted class after each glimpse for every scene."""
         return [prediction.labels_after for prediction in predictor.look_at(rendered)]
 
     def compute_accuracies(answers: Sequence[tuple[str, ...]]) -> Mapping[str, Metric]:
+        """Return the accuracy after the last glimpse and after each earlier one."""
         *earlier, last = zip(*answers, strict=True)
         fewer = {f"after {number}": accuracy(each, labels) for number, each in enumerate(earlier, 1)}
         return {"accuracy": accuracy(last, labels), **fewer}

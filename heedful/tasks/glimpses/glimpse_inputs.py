@@ -1,4 +1,4 @@
-"""What is shown and where chance leads: functions of seeds and of pictures, whoever looks at them beside whom."""
+"""Inputs of glimpse models: rendered scenes and random numbers, determined by seeds and pictures alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def render_scenes(
     numbers: Iterable[int],
     seed: int = _EVALUATION_SEED,
 ) -> UInt8[np.ndarray, "B C rows columns"]:
-    """A scene of each picture, whose number and seed say how; pieces are of `others`."""
+    """Render a scene of each picture, determined by the picture's number and the seed; clutter comes from `others`."""
     rendered = [
         renderer.render(picture, others, SeededRandom(seed, number, _SCENE_STREAM))
         for picture, number in zip(pictures, numbers, strict=True)
@@ -44,7 +44,7 @@ def render_scenes(
 def sample_training_noise(
     numbers: Int[np.ndarray, " B"], *, copies: int, draws: int, seed: int
 ) -> Float[Tensor, "B copies draws 2"]:
-    """What decides where to look while one learns: another way for each number."""
+    """Return uniform random numbers for the glimpse positions in training, determined by seed and example number."""
     return _draw_uniform(
         (SeededRandom(seed, number, _GLIMPSE_STREAM) for number in numbers.tolist()), copies=copies, draws=draws
     )
@@ -53,18 +53,22 @@ def sample_training_noise(
 def sample_picture_noise(
     pictures: UInt8[np.ndarray, "B C H W"], *, copies: int, draws: int, seed: int
 ) -> Float[Tensor, "B copies draws 2"]:
-    """What decides where to look at a picture, whatever stands beside it; the first copies of many are those of few."""
+    """Return uniform random numbers for the glimpse positions, determined by each picture alone.
+
+    A smaller number of copies gets the first of a larger one's.
+    """
     return _draw_uniform((SeededRandom(seed, hash_pixels(pixels)) for pixels in pictures), copies=copies, draws=draws)
 
 
 def _draw_uniform(streams: Iterable[SeededRandom], *, copies: int, draws: int) -> Float[Tensor, "B copies draws 2"]:
+    """Stack uniform random numbers of several streams into one tensor, all below 1."""
     numbers = np.stack([stream.uniform(copies * draws * 2) for stream in streams])
     # rounded to fp32 a number may become 1, which is no place and has no logarithm
     return torch.from_numpy(numbers.astype(np.float32)).clamp(max=1 - 2**-24).view(len(numbers), copies, draws, 2)
 
 
 def to_floats(pictures: UInt8[np.ndarray, "B C H W"]) -> Float[Tensor, "B C H W"]:
-    """From 0 to 1."""
+    """Convert bytes to floats from 0 to 1."""
     return torch.from_numpy(pictures).float() / 255
 
 
@@ -77,7 +81,7 @@ def run_glimpses(
     seed: int,
     device: torch.device,
 ) -> tuple[GlimpseTrace, Float[Tensor, "B T classes"]]:
-    """What a trained model sees, and its probabilities after each glimpse, the mean over all copies."""
+    """Run a trained model on pictures; return its outputs and the mean class probabilities after each glimpse."""
     noise = sample_picture_noise(pictures, copies=copies, draws=draws, seed=seed)
     outputs: GlimpseTrace = model(to_floats(pictures).to(device), noise.to(device))
     return outputs, outputs.logits.softmax(-1).mean(1)
@@ -86,7 +90,7 @@ def run_glimpses(
 def warp_pictures(
     pictures: UInt8[np.ndarray, "B C H W"], numbers: Int[np.ndarray, " B"], *, warp: WarpConfig, seed: int
 ) -> UInt8[np.ndarray, "B C H W"]:
-    """Each picture turned, stretched, sheared and shifted as its number and the seed say; beyond it is 0."""
+    """Rotate, scale, shear and shift each picture randomly, by its number and the seed; fill the outside with 0."""
     random_offsets = (
         np.stack([SeededRandom(seed, number, _WARP_STREAM).uniform(6) for number in numbers.tolist()]) * 2 - 1
     )

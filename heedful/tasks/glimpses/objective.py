@@ -1,4 +1,4 @@
-"""Learning where to look, and what is there: the hybrid loss of Mnih et al. 2014."""
+"""The training objective of glimpse models: the hybrid loss of Mnih et al. 2014."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from heedful.tensors import move_to_device
 
 @dataclass(frozen=True)
 class GlimpsesBatch:
-    """Pictures, their classes, and what decides where each copy looks."""
+    """Pictures, their classes, and the random numbers that place the glimpses of each copy."""
 
     pictures: Float[Tensor, "B C H W"]
     labels: Int[Tensor, " B"]
@@ -38,29 +38,27 @@ class GlimpsesBatch:
 
 @dataclass(eq=False)
 class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
-    """Learning p(class | glimpses), and to place glimpses so that the class is told.
+    """Learn p(class | glimpses), and where to look, with a policy gradient.
 
-    The last glimpse is rewarded with 1 where the most probable class is right, else with 0. With R the reward, l_t the
-    places and b_t the baseline, a look at a picture costs
+    The last glimpse gets reward 1 if the most probable class is correct, else 0. With R the reward, l_t the glimpse
+    positions and b_t the baseline, the loss of one copy of a picture is
 
         -log p(class | all glimpses) + mean over t of ((b_t - R)^2 - (R - b_t) log pi(l_t | what was seen before))
 
-    where no gradient passes R - b_t (section 3.2, with M = `copies`). The three parts have no parameters in common,
-    since neither policy nor baseline leads a gradient to the core; so under Adam weights between them would change
-    nothing.
+    where no gradient passes R - b_t (section 3.2, with M = `copies`). The three terms share no parameters, since
+    neither policy nor baseline passes a gradient to the core; so under Adam weights between them would change nothing.
 
-    What an example is made of in training is a function of the seed and of its number, which is another one in each
-    epoch.
+    A training example is a function of the seed and of its number, which differs in each epoch.
 
     Attributes:
-        train: pictures to learn from.
-        validation: pictures to be measured on, always in the same scenes.
-        renderer: makes what is looked at.
+        train: training pictures.
+        validation: validation pictures, always in the same scenes.
+        renderer: renders scenes from pictures.
         config: of training.
         looking: how a trained model looks.
-        draws: places of each look.
-        seed: of the order of pictures, of scenes and places.
-        device: where the model is.
+        draws: glimpse positions per copy.
+        seed: of the order of pictures, of scenes and of glimpse positions.
+        device: of the model.
     """
 
     train: Corpus
@@ -76,7 +74,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
     part_names = frozenset({"nll", "baseline", "reward"})
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Numbers of pictures: their rows, and how many pictures earlier epochs had."""
+        """Return batches of example numbers: each is a row plus the number of pictures in all earlier epochs."""
         count = len(self.train)
         batches = batch_by_size(
             _make_unit_lengths(count), max_tokens=self.config.batch_tokens, seed=self.seed, epoch=epoch
@@ -84,7 +82,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return [rows + epoch * count for rows in batches]
 
     def build_batch(self, rows: RowIndices) -> GlimpsesBatch:
-        """The pictures with these numbers."""
+        """Render the pictures with these example numbers as a batch."""
         stream, corpus_rows = self.train["pictures"].stream, rows % len(self.train)
         pictures = stream[corpus_rows]
         if self.config.warp is not None:
@@ -96,7 +94,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         )
 
     def loss(self, model: PictureClassifier, batch: GlimpsesBatch) -> Loss:
-        """See above; summed over pictures, the mean over copies."""
+        """Compute the hybrid loss (see the class), summed over pictures and averaged over copies."""
         outputs = model(batch.pictures, batch.noise)
         copies, glimpses = outputs.logits.shape[1], max(1, outputs.locations.size(2))
         logits = outputs.logits if self.config.after_each else outputs.logits[:, :, -1:]
@@ -111,7 +109,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return Loss(nll + baseline + policy, count, {name: LossPart(term, count) for name, term in terms.items()})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Nats for each picture, and the share whose class is told."""
+        """Return loss (nats per picture) and accuracy on the validation pictures."""
         assert isinstance(model, PictureClassifier)
         total, num_correct = 0.0, 0
         for rendered, labels in self._iter_validation():
@@ -128,6 +126,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return {"loss": total / len(self.validation), "accuracy": num_correct / len(self.validation)}
 
     def _iter_validation(self) -> Iterator[tuple[UInt8[np.ndarray, "B C H W"], Int[Tensor, " B"]]]:
+        """Yield batches of rendered validation pictures with their labels."""
         stream = self.validation["pictures"].stream
         for start in range(0, len(stream), self.config.batch_tokens):
             rows = np.arange(start, min(start + self.config.batch_tokens, len(stream)))
@@ -138,9 +137,10 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
 
 
 def _read_labels(corpus: Corpus, rows: RowIndices) -> Int[Tensor, " B"]:
+    """Return the class numbers of the given rows."""
     return torch.from_numpy(corpus["labels"].stream[rows].astype(np.int64))
 
 
 def _make_unit_lengths(count: int) -> Int[np.ndarray, "N 2"]:
-    """The lengths of pictures, as batches are planned."""
+    """Return lengths of 1 for planning batches of pictures."""
     return np.ones((count, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A trained model as its user sees it: pictures in, classes out, and where it looked."""
+"""The glimpse predictor: pictures in, classes and glimpse paths out."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _MAX_OPTIONS: Final = 10
 @keep_old_names(after="labels_after", path="glimpses")
 @dataclass(frozen=True)
 class GlimpsePrediction:
-    """What a model says of a picture.
+    """Class probabilities and glimpses of a picture.
 
     Attributes:
-        probabilities: of the classes, the most probable first; the mean over all looks.
-        labels_after: the most probable class after each glimpse, of all looks together; once where all is seen at once.
-        glimpses: the glimpses of the first look; none where all is seen at once.
+        probabilities: by class, most probable first; the mean over all copies.
+        labels_after: the most probable class after each glimpse, over all copies; one entry if the whole picture is
+            seen at once.
+        glimpses: the glimpses of the first copy; empty if the whole picture is seen at once.
     """
 
     probabilities: Mapping[str, float]
@@ -50,14 +51,14 @@ class GlimpsePrediction:
 @keep_old_names(read="load_picture")
 @dataclass(frozen=True, eq=False, repr=False)
 class GlimpsePredictor(Predictor):
-    """A model with the classes it was trained with.
+    """A picture classifier that looks by glimpses, with its class labels.
 
     Attributes:
         model: in evaluation mode.
-        labels: the classes.
-        shape: channels, height and width of what it looks at.
-        draws: places of each look.
-        looking: how often it looks, and the seed of its places.
+        labels: the class labels.
+        shape: channels, height and width of the input pictures.
+        draws: number of random glimpse positions per copy.
+        looking: number of copies, and the seed of the glimpse positions.
     """
 
     model: PictureClassifier
@@ -68,14 +69,14 @@ class GlimpsePredictor(Predictor):
     looking: LookingConfig
 
     def look_at(self, pictures: Any, *, batch: int = 256) -> list[GlimpsePrediction]:
-        """The classes of pictures of the model's shape; what is said of one depends on no other.
+        """Classify pictures of the model's shape; the result for a picture does not depend on the others.
 
         Args:
-            pictures: what they hold, or paths of their files; a single one is a list of one.
-            batch: pictures that are looked at together.
+            pictures: arrays or paths of picture files; a single one is a list of one.
+            batch: pictures per batch.
 
         Raises:
-            DataError: an element is neither; or a file holds no picture.
+            DataError: an element is neither, or a file is not a picture.
         """
         is_single = isinstance(pictures, np.ndarray) and pictures.ndim == len(self.shape)
         inputs = to_file_list([pictures] if is_single else pictures, np.ndarray, name="pictures", noun="picture")
@@ -83,21 +84,21 @@ class GlimpsePredictor(Predictor):
         return run_batched(pixels, self._predict_batch, size=lambda _: 1, batch_tokens=batch)
 
     def line_format(self) -> PictureLineFormat:
-        """The path of a picture on each line."""
+        """Return the line format that reads one picture path per line."""
         return PictureLineFormat(self)
 
     def load_picture(self, path: Path) -> PixelArray:
-        """The picture in a file, as large as the model wants it; `DataError` where there is none."""
+        """Read a picture file and resize it to the model's shape; `DataError` if it is not a picture."""
         return fit_picture_to_shape(read_picture(path), self.shape)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """Where the model looks in the picture whose file is named, and what it would say after each glimpse."""
+        """Inspect the picture file named by the request: the glimpses, and the prediction after each."""
         request.selection.check_layers(self.model)
         path = Path(request.require_no_generation().require_single_text("a looker's"))
         return self.inspect(self.load_picture(path), title=path.name)
 
     def inspect(self, pixels: PixelArray, *, title: str = "") -> InspectionRecord:
-        """The same of a picture of the model's shape."""
+        """Record the glimpses at a picture of the model's shape, and the prediction after each."""
         prediction, copies = self.look_at([pixels])[0], self.looking.copies
         rgb = np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3))
         options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
@@ -115,6 +116,7 @@ class GlimpsePredictor(Predictor):
         )
 
     def _predict_batch(self, pictures: list[PixelArray]) -> Iterable[GlimpsePrediction]:
+        """Predict a batch of pictures."""
         looking, device = self.looking, next(self.model.parameters()).device
         outputs, probabilities = run_glimpses(
             self.model, np.stack(pictures), copies=looking.copies, draws=self.draws, seed=looking.seed, device=device
@@ -139,12 +141,13 @@ class GlimpsePredictor(Predictor):
             yield GlimpsePrediction(dict(ranked), tuple(self._get_label_names(after)), path)
 
     def _get_label_names(self, numbers: Sequence[int]) -> list[str]:
+        """Return the names of class numbers."""
         return [self.labels.names[number] for number in numbers]
 
 
 @dataclass(frozen=True)
 class PictureFile:
-    """A picture and the file that it is from."""
+    """A picture and the path of its file."""
 
     path: str
     pixels: PixelArray
@@ -153,23 +156,26 @@ class PictureFile:
 @final
 @dataclass(frozen=True)
 class PictureLineFormat(LineFormat[PictureFile, tuple[str, GlimpsePrediction]]):
-    """The path of a picture a line; path, class and its probability between tabs. JSON tells all, and the glimpses."""
+    """Reads one picture path per line; writes path, class and probability, tab-separated.
+
+    JSON output has all probabilities and the glimpses.
+    """
 
     chunk_size: ClassVar[int] = 512
 
     predictor: GlimpsePredictor
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[PictureFile]:
-        """Pictures of any size, drawn out to that of the model."""
+        """Read the picture file of each line, resized to the model's shape."""
         return (PictureFile(line, self.predictor.load_picture(Path(line))) for line in lines)
 
     def answer_inputs(self, inputs: Sequence[PictureFile], *, start: int) -> list[tuple[str, GlimpsePrediction]]:
-        """Paths and what is said."""
+        """Return the path and the prediction of each picture."""
         predictions = self.predictor.look_at([file.pixels for file in inputs])
         return [(file.path, prediction) for file, prediction in zip(inputs, predictions, strict=True)]
 
     def to_json(self, answer: tuple[str, GlimpsePrediction]) -> Any:
-        """With the probabilities of all classes, and each glimpse."""
+        """Return a prediction with all class probabilities and glimpses as JSON."""
         path, prediction = answer
         return {
             "picture": path,
@@ -179,7 +185,7 @@ class PictureLineFormat(LineFormat[PictureFile, tuple[str, GlimpsePrediction]]):
         }
 
     def format_answer(self, answer: tuple[str, GlimpsePrediction]) -> str:
-        """A line."""
+        """Format path, class and probability as one line."""
         path, prediction = answer
         return (
             f"{escape_cell(path)}\t{escape_cell(prediction.label)}\t{prediction.probabilities[prediction.label]:.4f}\n"

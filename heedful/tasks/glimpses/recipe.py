@@ -1,4 +1,4 @@
-"""What a run that learns to look at pictures is, as data."""
+"""The recipe of a run that classifies pictures by glimpses."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ StartIndex = Annotated[int, Field(ge=0)]
 
 
 class PicturesConfig(Config):
-    """Pictures with classes; abstract.
+    """Base class of files with labelled pictures.
 
     Attributes:
-        read_by: what reads them, as "module:NAME".
+        read_by: the reader class, as "module:NAME".
     """
 
     read_by: ClassVar[str]
@@ -48,12 +48,13 @@ class PicturesConfig(Config):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, stop: int | None, info: ValidationInfo) -> int | None:
+        """Check that `stop` is above `start`."""
         if stop is not None and stop <= info.data.get("start", 0):
             raise ValueError(f"must be above start = {info.data['start']}")
         return stop
 
     def reader(self, shape: PictureShape) -> PictureReader:
-        """The pictures, to be read as often as one likes; `DataError` where a file is missing."""
+        """Build the reader of the pictures, which can be iterated many times; `DataError` if a file is missing."""
         reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
         reader: PictureReader = reader_class(
             shape=shape, **{key: getattr(self, key) for key in type(self).model_fields if key != "kind"}
@@ -62,7 +63,7 @@ class PicturesConfig(Config):
 
 
 class IdxConfig(PicturesConfig):
-    """A file of pictures and one of labels, in the format of MNIST (IDX, of bytes), plain or gzipped."""
+    """A file of pictures and a file of labels in MNIST's IDX format (bytes), plain or gzipped."""
 
     read_by = "heedful.tasks.glimpses.data:IdxPictures"
 
@@ -74,7 +75,7 @@ class IdxConfig(PicturesConfig):
 
 
 class ByteFilesConfig(PicturesConfig):
-    """A folder with a file for each class, of nothing but the bytes of its pictures, plain or gzipped."""
+    """A folder with one file per class that holds the raw bytes of its pictures, plain or gzipped."""
 
     read_by = "heedful.tasks.glimpses.data:ByteFilePictures"
 
@@ -84,7 +85,7 @@ class ByteFilesConfig(PicturesConfig):
 
 
 class PictureFoldersConfig(PicturesConfig):
-    """A folder with a folder of picture files for each class; those of another size are drawn out to the recipe's."""
+    """A folder with one folder of picture files per class; pictures of other sizes are resized to the recipe's."""
 
     read_by = "heedful.tasks.glimpses.data:FolderPictures"
 
@@ -94,7 +95,7 @@ class PictureFoldersConfig(PicturesConfig):
 
 
 def _guess_pictures_kind(table: Mapping[str, Any]) -> str:
-    """IDX where labels have a file of their own."""
+    """Guess the format: IDX if there is a file of labels."""
     return "idx" if "labels" in table else "folders"
 
 
@@ -106,33 +107,33 @@ AnyPicturesConfig = Annotated[
 
 
 class PlainConfig(Config):
-    """Pictures as they are."""
+    """Pictures are shown unchanged."""
 
     kind: Literal["plain"] = "plain"
 
     def build_renderer(self) -> SceneRenderer:
-        """What makes scenes."""
+        """Build the scene renderer."""
         from heedful.tasks.glimpses.scenes import PlainRenderer
 
         return PlainRenderer()
 
 
 class TranslatedConfig(Config):
-    """Each picture somewhere on a dark square."""
+    """Each picture is placed at a random position on a dark square."""
 
     kind: Literal["translated"] = "translated"
     side: PositiveInt = 60
     """pixels along each side of the square"""
 
     def build_renderer(self) -> SceneRenderer:
-        """What makes scenes."""
+        """Build the scene renderer."""
         from heedful.tasks.glimpses.scenes import CanvasRenderer
 
         return CanvasRenderer(self.side)
 
 
 class ClutteredConfig(TranslatedConfig):
-    """The same, and pieces of other pictures of the same part of the data lie about."""
+    """Each picture is placed on a dark square with clutter: pieces of other pictures of the same part of the data."""
 
     kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # as pydantic wants it
     pieces: PositiveInt = 4
@@ -141,7 +142,7 @@ class ClutteredConfig(TranslatedConfig):
     """pixels along a side of each"""
 
     def build_renderer(self) -> SceneRenderer:
-        """What makes scenes."""
+        """Build the scene renderer."""
         from heedful.tasks.glimpses.scenes import CanvasRenderer
 
         return CanvasRenderer(self.side, self.pieces, self.piece)
@@ -153,7 +154,7 @@ SceneConfig = Annotated[
 
 
 class GlimpsesDataConfig(DataConfig):
-    """Pictures to train on, to choose the best checkpoint by, and to report an accuracy of."""
+    """Labelled pictures for training, for choosing the best checkpoint, and for evaluation."""
 
     train: AnyPicturesConfig
     """the pictures to learn from"""
@@ -173,6 +174,7 @@ class GlimpsesDataConfig(DataConfig):
     @field_validator("scene")
     @classmethod
     def _check_scene_size(cls, scene: Any, info: ValidationInfo) -> Any:
+        """Check that pictures and clutter fit into the scene."""
         sides = [info.data[name] for name in ("height", "width") if name in info.data]
         if isinstance(scene, TranslatedConfig) and scene.side < max(sides, default=0):
             raise config_error("data.scene.side", f"= {scene.side} must hold a picture of {sides[0]} x {sides[-1]}")
@@ -189,17 +191,17 @@ class GlimpsesDataConfig(DataConfig):
 
     @property
     def scene_shape(self) -> PictureShape:
-        """Those of a scene."""
+        """Channels, height and width of a scene."""
         return self.scene.build_renderer().output_shape(self.picture_shape)
 
     def reader(self, part: str) -> PictureReader:
-        """Pictures and their classes."""
+        """Build the reader of a part of the data."""
         config: PicturesConfig = getattr(self, part)
         return config.reader(self.picture_shape)
 
 
 class WarpConfig(Config):
-    """How pictures are moved in training, each time by chance, uniformly from minus to plus these values."""
+    """Random augmentation of training pictures; each amount is drawn uniformly from minus to plus its value."""
 
     degrees: Annotated[float, Field(ge=0, le=180)] = 10.0
     """that they are turned by"""
@@ -212,7 +214,7 @@ class WarpConfig(Config):
 
 
 class GlimpsesTrainingConfig(TrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 128
     """pictures in a batch"""
@@ -229,7 +231,7 @@ class GlimpsesTrainingConfig(TrainingConfig):
 
 
 class LookingConfig(Config):
-    """How a trained model looks."""
+    """How a trained model looks at pictures."""
 
     copies: PositiveInt = 1
     """looks at each picture, of which the mean of the probabilities counts"""
@@ -238,7 +240,7 @@ class LookingConfig(Config):
 
 
 class GlimpsesRecipe(Recipe):
-    """The class of a picture is told after some glimpses at it."""
+    """The class of a picture is predicted after several glimpses."""
 
     made_by: ClassVar = "heedful.tasks.glimpses.task:TASK"
     shown_by: ClassVar = "heedful.tasks.glimpses.demonstration:GlimpsesDemonstration"
@@ -257,6 +259,7 @@ class GlimpsesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_copies(cls, training: GlimpsesTrainingConfig, info: ValidationInfo) -> GlimpsesTrainingConfig:
+        """Check that several copies are used only with models that sample glimpse positions."""
         model = info.data.get("model")
         if model is not None and not model.num_glimpses and training.copies > 1:
             raise config_error(

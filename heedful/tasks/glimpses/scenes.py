@@ -1,4 +1,4 @@
-"""What is looked at: pictures as they are, or somewhere on a larger canvas, among pieces of others."""
+"""Scene renderers: pictures unchanged, or placed on a larger canvas with clutter."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from heedful.tasks.glimpses.data import PictureSequence, PictureShape, PixelArra
 
 
 class SceneRenderer(ABC):
-    """Makes what is looked at of a picture; a function of the picture, the others and chance."""
+    """Renders a scene from a picture, determined by the picture, the other pictures and the random generator."""
 
     @abstractmethod
     def output_shape(self, picture_shape: PictureShape) -> PictureShape:
-        """Of what is made of pictures of a shape."""
+        """Return the shape of scenes rendered from pictures of a shape."""
 
     @abstractmethod
     def render(
         self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
     ) -> UInt8[np.ndarray, "C rows columns"]:
-        """What is looked at; `others` give the pieces."""
+        """Render the scene of a picture; clutter is cut from `others`."""
 
 
 @final
 class PlainRenderer(SceneRenderer):
-    """The picture, as it is."""
+    """Shows pictures unchanged."""
 
     def output_shape(self, picture_shape: PictureShape) -> PictureShape:
-        """The same."""
+        """Return the picture's shape."""
         return picture_shape
 
     def render(self, picture: PixelArray, others: PictureSequence, rng: SeededRandom) -> PixelArray:
-        """The same."""
+        """Return the picture."""
         return picture
 
 
 @final
 @dataclass(frozen=True)
 class CanvasRenderer(SceneRenderer):
-    """A picture somewhere on a dark square (Mnih et al. 2014, section 4.1).
+    """Places a picture at a random position on a dark square, with clutter (Mnih et al. 2014, section 4.1).
 
     Attributes:
         side: of the canvas, in pixels; at least those of the picture.
-        pieces: squares of other pictures that lie about as well.
-        piece: pixels along a side of each.
+        pieces: number of squares cut from other pictures.
+        piece: pixels along a side of each square.
     """
 
     side: int
@@ -56,13 +56,13 @@ class CanvasRenderer(SceneRenderer):
     piece: int = 8
 
     def output_shape(self, picture_shape: PictureShape) -> PictureShape:
-        """A square."""
+        """Return the shape of the square canvas."""
         return picture_shape[0], self.side, self.side
 
     def render(
         self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
     ) -> UInt8[np.ndarray, "C rows columns"]:
-        """Where two things lie at one place, the lighter pixel is seen."""
+        """Render the canvas; where parts overlap, the lighter pixel is kept."""
         canvas = np.zeros(self.output_shape(picture.shape), dtype=np.uint8)
         self._paste(canvas, picture, rng)
         for _ in range(self.pieces):
@@ -72,12 +72,13 @@ class CanvasRenderer(SceneRenderer):
 
     @staticmethod
     def _paste(canvas: np.ndarray, part: np.ndarray, rng: SeededRandom) -> None:
+        """Paste a part at a random position of the canvas, keeping the lighter pixels."""
         region = _random_crop(canvas, part.shape[1], part.shape[2], rng)
         np.maximum(region, part, out=region)
 
 
 def _random_crop(picture: np.ndarray, height: int, width: int, rng: SeededRandom) -> np.ndarray:
-    """A part of a picture, anywhere in it."""
+    """Return a random crop of a picture, as a view."""
     top = rng.next_int(picture.shape[1] - height + 1)
     left = rng.next_int(picture.shape[2] - width + 1)
     part: np.ndarray = picture[:, top : top + height, left : left + width]

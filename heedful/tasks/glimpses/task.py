@@ -1,4 +1,4 @@
-"""What learning to look makes of a recipe."""
+"""The glimpses task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GlimpsesRun: TypeAlias = Run[GlimpsesRecipe, PictureClassifier]
 
 @final
 class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
-    """The classes of pictures are learned."""
+    """Classification of pictures by glimpses."""
 
     tokenizer_files: ClassVar = ()
     output_noun: ClassVar = "classes"
@@ -40,25 +40,25 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: GlimpsesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Classes."""
+        """Collect the class labels of the training pictures."""
         return {LABELS_FILE: LabelVocabulary.learn(picture.label for picture in recipe.data.reader("train"))}
 
     def load_vocabularies(self, recipe: GlimpsesRecipe, folder: Path) -> Vocabularies:
-        """Classes."""
+        """Load the class labels of a run folder."""
         return {LABELS_FILE: LabelVocabulary.load(folder / LABELS_FILE)}
 
     def build_encoding(self, run: GlimpsesRun) -> ExampleEncoder[LabelledPicture]:
-        """Pictures as they are, whatever scenes are made of them."""
+        """Return the encoding of pictures and class numbers; scenes are rendered later."""
         return build_picture_encoding(run.get_vocabulary(LABELS_FILE, LabelVocabulary), run.recipe.data.picture_shape)
 
     def build_model(self, recipe: GlimpsesRecipe, sizes: VocabSizes) -> PictureClassifier:
-        """Of any family."""
+        """Build the picture classifier."""
         return build_picture_classifier(recipe.model, picture=recipe.data.scene_shape, classes=sizes[LABELS_FILE])
 
     def build_objective(
         self, run: GlimpsesRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GlimpsesObjective:
-        """The hybrid loss."""
+        """Build the hybrid-loss objective."""
         recipe = run.recipe
         return GlimpsesObjective(
             train,
@@ -72,7 +72,7 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
         )
 
     def build_evaluator(self, recipe: GlimpsesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """The test part, or the validation part where there is no other."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "nothing but a run tells classes"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -84,7 +84,7 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
     def build_predictor(
         self, run: GlimpsesRun, model: PictureClassifier, *, step: int | None = None
     ) -> GlimpsePredictor:
-        """Pictures in, classes out."""
+        """Build the glimpse predictor."""
         recipe = run.recipe
         return GlimpsePredictor(
             model,

@@ -1,4 +1,4 @@
-"""The model and the rates that suit so much text and so much time, from measurements (docs/gpt.md)."""
+"""Choose model and training settings by the amount of text and the time, from measurements (docs/gpt.md)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from heedful.tasks.fine_tuning_settings import choose_evaluation_interval, is_un
 from heedful.tasks.language.recipe import LanguageRecipe
 
 _MIN_SUBWORD_CHARACTERS: Final = 3_000_000
-"""Characters from which on a vocabulary of subwords is worth its parameters."""
+"""Characters of text from which a subword vocabulary is worth its parameters."""
 _DEFAULT_UPDATES: Final = 2000.0
-"""Where nothing tells how many there will be."""
+"""Number of updates if nothing determines it."""
 _DROPOUT_EPOCHS: Final = (8.0, 20.0, 60.0)
-"""Passes from which on a model is kept from learning a text by heart, and from which on more so."""
+"""Epochs from which dropout is used against overfitting, and from which it is raised."""
 _DROPOUT: Final = (0.0, 0.1, 0.2, 0.3)
 
 
 @final
 @dataclass(frozen=True)
 class DecoderSize:
-    """A decoder of four layers, and how it is fed.
+    """Size of a decoder of four layers, and its training batches.
 
     Attributes:
         d_model: its width.
-        length: tokens that it sees.
+        length: context length in tokens.
         batch_tokens: tokens of an update.
-        min_seconds: of one core, from which on it is worth its time.
+        min_seconds: seconds on one core from which it is worth its time.
     """
 
     d_model: int
@@ -40,7 +40,7 @@ class DecoderSize:
     min_seconds: float
 
     def model_settings(self, dropout: float) -> Settings:
-        """As a recipe has it."""
+        """Return the model settings of a recipe."""
         return {
             "model.d_model": self.d_model,
             "model.layers": 4,
@@ -52,15 +52,15 @@ class DecoderSize:
 
 
 _DECODER_SIZES: Final = (DecoderSize(128, 64, 768, 0), DecoderSize(256, 128, 2048, 1500))
-"""From small to large."""
+"""Sizes from small to large."""
 _WEIGHT_TOKENS_PER_SECOND: Final = 7.9e9
-"""Weights times tokens that one core learns from in a second."""
+"""Weights times training tokens that one core processes per second."""
 _RATE_SCALING: Final = (3e-3, 0.6)
-"""The highest one of a width of 128, and the power of the width with which it falls."""
+"""Highest learning rate at width 128, and the exponent of the width by which it falls."""
 
 
 def count_characters(documents: Iterable[DocumentChunk]) -> int:
-    """Characters of all that is read; `DataError` where there are none."""
+    """Count the characters of documents; raise `DataError` if there are none."""
     count = sum(len(document.text) for document in documents)
     if not count:
         raise DataError("there is no text to learn from; check the training files")
@@ -70,13 +70,13 @@ def count_characters(documents: Iterable[DocumentChunk]) -> int:
 def choose_language_settings(
     num_characters: int, budget: ComputeBudget, *, recipe: LanguageRecipe, validation_characters: int
 ) -> Settings:
-    """What suits so many characters: a vocabulary and a GPT, where nobody says how large it is, and how it learns.
+    """Choose a vocabulary, a GPT if the recipe leaves its size open, and training settings.
 
     Args:
-        num_characters: of the text.
-        budget: what training may take; the smaller model where that is not said.
-        recipe: which may say some of it.
-        validation_characters: characters that are read at each look.
+        num_characters: characters of the training text.
+        budget: compute that training may use; the smaller model if unlimited.
+        recipe: recipe, which may set some of it.
+        validation_characters: characters of the validation text.
     """
     training, seconds = recipe.training, budget.seconds or 0.0
     decoder_size = [decoder_size for decoder_size in _DECODER_SIZES if seconds >= decoder_size.min_seconds][-1]

@@ -1,4 +1,4 @@
-"""Prompts that are gone on with, and the search for it."""
+"""Search call that generates continuations of prompts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from heedful.tensors import Tokens
 @final
 @dataclass(frozen=True)
 class ContinuationPrompt:
-    """One prompt.
+    """An encoded prompt.
 
     Attributes:
-        ids: ids that the model reads of it.
-        number: decides its chance.
-        max_tokens: most tokens that follow it.
-        decoder: how what follows it reads.
-        partial_word: characters of the prompt that are not read, and with which what follows must begin.
+        ids: ids of the prompt that the model reads.
+        number: selects the random stream.
+        max_tokens: tokens of the continuation at most.
+        decoder: decodes the continuation.
+        partial_word: characters of the prompt that are not read, and with which the continuation must begin.
     """
 
     ids: list[int]
@@ -42,13 +42,13 @@ class ContinuationPrompt:
 @final
 @dataclass(frozen=True)
 class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
-    """Continuations by one way to search, which end before the same strings.
+    """Search call that generates continuations with common stop strings.
 
     Attributes:
-        stop_strings: the strings.
-        until: ends all of them early.
-        build_tokens: what is read of prompts as a batch.
-        tokenizer: of the prompts.
+        stop_strings: the stop strings.
+        until: stops all continuations early.
+        build_tokens: builds a batch of the ids of prompts.
+        tokenizer: tokenizer of the prompts.
     """
 
     stop_strings: tuple[str, ...]
@@ -57,7 +57,7 @@ class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
     tokenizer: Tokenizer = field(compare=False)
 
     def start_search(self, batch: list[ContinuationPrompt]) -> tuple[State, GenerationRequest]:
-        """Before the prompts."""
+        """Return the initial decoding state and the request with the prompts."""
         prompt_tokens = self.build_tokens([prompt.ids for prompt in batch])
         numbers = torch.tensor([prompt.number for prompt in batch], device=prompt_tokens.ids.device)
         limits = torch.tensor([prompt.max_tokens for prompt in batch], device=prompt_tokens.ids.device)

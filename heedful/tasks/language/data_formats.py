@@ -1,4 +1,4 @@
-"""The forms of data that language models are learned from."""
+"""Data formats that language models can be trained on."""
 
 from __future__ import annotations
 

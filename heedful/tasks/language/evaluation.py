@@ -1,4 +1,4 @@
-"""What language models are asked, and how surprised they are: documents, or pieces of them, for any vocabulary."""
+"""Evaluator of language models: likelihood of documents or pieces of them, comparable across vocabularies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from heedful.tasks.likelihood import log_likelihoods
 from heedful.tensors import move_to_device
 
 _MIN_DOCUMENTS: Final = 50
-"""Documents that an interval needs; where there are fewer, pieces of them are drawn."""
+"""Documents needed for an interval; if there are fewer, pieces of them are sampled."""
 _WORDS_PER_PIECE: Final = 100
 """Words in a piece."""
 _BATCH_TOKENS: Final = 4096
@@ -36,20 +36,20 @@ _COUNT_NAMES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters
 
 @dataclass(frozen=True)
 class LikelihoodResult:
-    """The likelihood of each example, and how much text it is as the model's tokenizer reads it.
+    """Negative log-likelihood of each example, and its length in the model's normalised text.
 
     Attributes:
         nats: the negative log-likelihood.
-        tokens: the ends of documents included.
-        unknown: of them, those without a piece of their own. Their text is not predicted, only that it is unknown.
-        ends: of documents.
+        tokens: tokens, the ends of documents included.
+        unknown: unknown tokens among them. Their text is not predicted, only that it is unknown.
+        ends: ends of documents.
         words: stretches without white space.
         characters: code points.
-        bytes: in UTF-8.
-        lines: ends of lines, also of a last one that nothing but its document's end stands behind.
-        keeps_lines: whether ends of lines are tokens, or parts of them, and so predicted.
-        context: tokens that were read at a time.
-        stride: of them, how many were predicted at a time.
+        bytes: bytes in UTF-8.
+        lines: ends of lines, also of a last line that only the end of its document follows.
+        keeps_lines: whether line ends are tokens, or parts of them, and so predicted.
+        context: tokens of the context window.
+        stride: tokens of each window that are scored.
     """
 
     nats: Float[np.ndarray, " N"]
@@ -65,25 +65,25 @@ class LikelihoodResult:
     stride: int
 
     def sum_counts(self, name: str) -> int:
-        """Of all examples."""
+        """Sum an attribute over all examples."""
         return int(getattr(self, name).sum())
 
 
 @final
 class TextEvaluator(Evaluator):
-    """A text that is predicted from its first to its last token.
+    """Evaluator of the likelihood of a text.
 
-    What is drawn are documents, or where there are few of them pieces of about a hundred words: the same stretches of
-    the text for every vocabulary. A token belongs to the piece in which its first character stands.
+    Bootstrap samples consist of documents, or, if there are few of them, of pieces of about a hundred words: the same
+    pieces for every vocabulary. A token belongs to the piece in which its first character is.
 
     Args:
         documents: the text; long ones may come in parts.
-        data_description: the files that they are from, in words.
-        part: of the data.
-        options: what of it there is for language models.
+        data_description: the files it comes from, for messages.
+        part: part of the data.
+        options: evaluation options of language models.
 
     Raises:
-        DataError: there is nothing to read.
+        DataError: there is no text.
     """
 
     reference_answers = ()
@@ -114,11 +114,11 @@ class TextEvaluator(Evaluator):
 
     @property
     def sample_unit_text(self) -> str:
-        """What intervals and tests draw, in words."""
+        """Number and kind of the units that intervals and tests sample, in words."""
         return f"{self.size:,} {'documents' if self.samples_documents else f'pieces of about {_WORDS_PER_PIECE} words'}"
 
     def predict(self, predictor: TextGenerator, recipe: Recipe) -> LikelihoodResult:
-        """The likelihood of each example, each token given those before it in its window."""
+        """Return the likelihood of each example, each token given those before it in its window."""
         assert isinstance(recipe, LanguageRecipe)
         context, stride = choose_window(recipe, self.options)
         encoded = [self._encode_document(predictor.tokenizer, number) for number in range(len(self.documents))]
@@ -141,10 +141,11 @@ class TextEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: LikelihoodResult) -> Mapping[str, Metric]:
-        """Nats per token, perplexities and bits; the end of a document counts as one word, character or byte.
+        """Compute the loss per token, perplexities and bits; the end of a document counts as one word, character or
+        byte.
 
-        `word_perplexity_with_line_ends` counts the end of each line as a word instead, which is how results on the Penn
-        Treebank (Mikolov et al. 2010) and WikiText (Merity et al. 2016) are published.
+        `word_perplexity_with_line_ends` counts the end of each line as a word instead, as in published results on the
+        Penn Treebank (Mikolov et al. 2010) and WikiText (Merity et al. 2016).
         """
         words, characters, size = (
             counts + answers.ends for counts in (answers.words, answers.characters, answers.bytes)
@@ -163,8 +164,8 @@ class TextEvaluator(Evaluator):
     def _encode_document(
         self, tokenizer: Tokenizer, number: int
     ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int, int]]]:
-        """The ids of a document, to which example each belongs, and of examples ends, words, characters, bytes and
-        lines.
+        """Return the ids of a document, the example of each id, and for its examples the number of ends, words,
+        characters, bytes and lines.
         """
         document, first = self.documents[number], self._first_examples[number]
         ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
@@ -184,10 +185,10 @@ class TextEvaluator(Evaluator):
 
 
 def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[int, int]:
-    """How many tokens are read at a time, and predicted.
+    """Return the context window and the stride of an evaluation.
 
     Raises:
-        RecipeError: what a user wants does not fit the model.
+        RecipeError: the user's options do not fit the model.
     """
     longest = recipe.model.length_limit
     context = recipe.data.length if options.context is None else options.context
@@ -203,7 +204,7 @@ def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[in
 def compute_token_nats(
     predictor: TextGenerator, pieces: TextPieces, *, context: int, stride: int
 ) -> Float[np.ndarray, " N"]:
-    """-log p of each token of a stream, given those before it in its window."""
+    """Compute -log p of each token of a stream, given those before it in its window."""
     nats = np.zeros(len(pieces.stream))
     windows = pieces.build_windows(context=context, stride=stride)
     for indices, batch in pieces.iter_window_batches(windows, tokens=max(_BATCH_TOKENS, context)):
@@ -217,13 +218,15 @@ def compute_token_nats(
 
 
 def _find_piece_starts(text: str) -> list[int]:
-    """Where pieces begin: behind each hundredth word, so that white space belongs to the word that follows it."""
+    """Return where pieces begin: after each hundredth word, so that white space belongs to the word after it."""
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     return [0, *ends[_WORDS_PER_PIECE - 1 : -1 : _WORDS_PER_PIECE]]
 
 
 def _iter_line_ends(document: DocumentChunk) -> Iterator[int]:
-    """In which piece each line ends, counted from 0; the last one of a document may end with the document alone."""
+    """Yield the index of the piece in which each line ends; the last line of a document may end with the document
+    alone.
+    """
     *lines, last_line = document.text.split("\n")
     if last_line and document.is_last:
         lines.append(last_line)
@@ -234,7 +237,7 @@ def _iter_line_ends(document: DocumentChunk) -> Iterator[int]:
 
 
 def _token_offsets(tokenizer: Tokenizer, original: str, text: str) -> Int[np.ndarray, " T"]:
-    """The character of the normalised text at which each token begins; a space belongs to what follows it."""
+    """Return the character offset of each token in the normalised text; a space belongs to the token after it."""
     visible_offsets = np.array([offset for offset, letter in enumerate(text) if letter != " "], dtype=np.int64)
     lengths = [len(surface.replace(" ", "")) for surface in tokenizer.get_surfaces(original)]
     num_before = np.cumsum([0, *lengths])[:-1]

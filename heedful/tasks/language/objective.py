@@ -1,4 +1,4 @@
-"""Language modelling as a task: a stream of tokens in pieces, each token given those before it in its piece."""
+"""Training objective of language models: a token stream in pieces, each token given those before it in its piece."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TokenStream = Integer[np.ndarray, " N"]
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Pieces of text as they are read, and what follows each token; -1 is no label."""
+    """Pieces of text as input tokens, and the label of each; -1 is no label."""
 
     tokens: Tokens
     labels: Int[Tensor, "B T"]
@@ -34,12 +34,12 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class ContextWindows:
-    """Stretches of a stream, each read from position 0.
+    """Windows of a token stream, each read from position 0.
 
     Attributes:
-        starts: where each begins.
-        stops: behind the last token that it predicts.
-        label_starts: the first token that it is asked for; those before it are read only.
+        starts: start of each window.
+        stops: end of each window, exclusive.
+        label_starts: first token of each window that has a label; those before it are context.
     """
 
     starts: RowIndices
@@ -48,12 +48,12 @@ class ContextWindows:
 
 
 class TextPieces(ABC):
-    """A stream of tokens, each document with its end, in pieces; a piece is named by the place where it begins.
+    """A token stream of documents with their ends, cut into pieces; a piece is identified by its start.
 
     Args:
         stream: the ids.
-        start_id: the id that ends documents; it precedes the stream, as if another had ended there.
-        length: most tokens of a piece.
+        start_id: the id that ends documents; it precedes the stream, as if another document had ended there.
+        length: tokens of a piece at most.
     """
 
     def __init__(self, stream: TokenStream, *, start_id: int, length: int) -> None:
@@ -64,26 +64,26 @@ class TextPieces(ABC):
 
     @abstractmethod
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """The batches of an epoch, each of about so many tokens: a function of the arguments alone."""
+        """Return the batches of an epoch, each of about `tokens` tokens; a pure function of the arguments."""
 
     @abstractmethod
     def find_text_ends(self) -> RowIndices:
-        """Where each text ends; no piece is in two of them."""
+        """Return where each text ends; no piece spans two texts."""
 
     def get_text_bounds(self) -> tuple[RowIndices, RowIndices]:
-        """Where each text begins, and where it ends."""
+        """Return the start and the end of each text."""
         return np.append(0, self._ends[:-1]), self._ends
 
     def build_batch(self, starts: RowIndices) -> TextBatch:
-        """The pieces that begin at these places, each a piece's length or up to where its text ends."""
+        """Build the batch of the pieces with these starts, each of the piece length or up to the end of its text."""
         ends = self._ends[np.searchsorted(self._ends, starts, side="right")]
         return self.build_window_batch(ContextWindows(starts, np.minimum(starts + self.length, ends), starts))
 
     def build_windows(self, *, context: int, stride: int) -> ContextWindows:
-        """Stretches of at most `context` tokens of one text, each `stride` tokens behind the one before it.
+        """Build windows of at most `context` tokens of one text, each `stride` tokens after the one before it.
 
-        Every token is asked for once: in its text's first stretch, or else with at least `context - stride` tokens
-        of the stretch before it.
+        Every token has a label once: in its text's first window, or else with at least `context - stride` tokens of
+        context.
 
         Raises:
             RecipeError: the stride is not from 1 to the context.
@@ -100,7 +100,7 @@ class TextPieces(ABC):
         return ContextWindows(starts, stops, np.where(number > 0, starts + context - stride, starts))
 
     def build_window_batch(self, windows: ContextWindows) -> TextBatch:
-        """Stretches as a batch, padded on the right; what is not asked for has no label."""
+        """Build a batch of windows, padded on the right; context tokens have no label."""
         indices = windows.starts[:, None] + np.arange(int((windows.stops - windows.starts).max()))
         real = indices < windows.stops[:, None]
         indices = np.minimum(indices, len(self.stream) - 1)
@@ -113,9 +113,8 @@ class TextPieces(ABC):
         return TextBatch(tokens, torch.from_numpy(labels))
 
     def iter_window_batches(self, windows: ContextWindows, *, tokens: int) -> Iterator[tuple[RowIndices, TextBatch]]:
-        """All of some stretches in batches of about so many tokens, the longest first.
-
-        With each come the places in the stream of what it is asked for, row by row.
+        """Yield windows in batches of about `tokens` tokens, longest first, each with the stream indices of its
+        labels, row by row.
         """
         lengths = windows.stops - windows.starts
         for rows in batch_by_length(lengths, max_tokens=tokens, max_rows=max(1, tokens)):
@@ -126,10 +125,12 @@ class TextPieces(ABC):
 
 @final
 class PackedPieces(TextPieces):
-    """Documents stand one behind the other and pieces are cut anywhere, in each epoch at other places."""
+    """Pieces of concatenated documents, cut at other places in each epoch."""
 
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """The pieces, shuffled; what stands before the first one, less than a piece, rests this time."""
+        """Return the pieces, shuffled; the tokens before the first piece, fewer than a piece, are skipped in this
+        epoch.
+        """
         rows = max(1, tokens // self.length)
         rng = np.random.Philox(np.random.SeedSequence([seed, epoch]))
         offset = int(rng.random_raw(1)[0] % self.length) if len(self.stream) > 2 * self.length else 0
@@ -138,45 +139,45 @@ class PackedPieces(TextPieces):
         return [shuffled[start : start + rows] for start in range(0, len(starts), rows)]
 
     def find_text_ends(self) -> RowIndices:
-        """The stream is one text."""
+        """Return the end of the stream, which is one text."""
         return np.array([len(self.stream)])
 
 
 @final
 class DocumentPieces(TextPieces):
-    """No piece has tokens of two documents: it begins a document, or goes on with one that is longer than a piece."""
+    """Pieces that never contain tokens of two documents; a long document has several."""
 
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """Pieces of like length together, shuffled."""
+        """Return batches of pieces of similar length, shuffled."""
         windows = self.build_windows(context=self.length, stride=self.length)
         lengths = windows.stops - windows.starts
         batches = batch_by_size(np.stack((lengths, lengths), 1), max_tokens=tokens, seed=seed, epoch=epoch)
         return [windows.starts[rows] for rows in batches]
 
     def find_text_ends(self) -> RowIndices:
-        """Of the documents, each with its end."""
+        """Return the end of each document."""
         ends = np.flatnonzero(self.stream == self.start_id) + 1
         return ends if len(ends) and ends[-1] == len(self.stream) else np.append(ends, len(self.stream))
 
 
 class LanguageModelingObjective(TrainingObjective[TextBatch]):
-    """Learning p(token | the tokens before it in its piece).
+    """Training objective of p(token | the tokens before it in its piece).
 
-    The text is cut into pieces. An example is the place in the stream where a piece begins; what precedes the stream is
-    the end of a document.
+    The text is cut into pieces. An example is the start of a piece in the stream; the stream is preceded by the end of
+    a document.
 
     Args:
-        train: the ids of all documents, each with its end.
-        validation: likewise.
-        start_id: the id that ends documents and precedes the stream, as if another had ended there.
+        train: ids of all training documents, each with its end.
+        validation: ids of all validation documents.
+        start_id: the id that ends documents and precedes the stream.
         length: tokens of a piece.
-        pieces_class: how a stream becomes pieces.
-        truncation: gradients stop, and the state goes on, after so many tokens (truncated back-propagation through
-            time; Williams and Peng 1990); None lets them flow through the whole piece.
-        smoothing: of the labels, over the whole vocabulary.
+        pieces_class: how a stream is cut into pieces.
+        truncation: tokens after which gradients stop while the state goes on (truncated back-propagation through time;
+            Williams and Peng 1990); None lets them flow through the whole piece.
+        smoothing: label smoothing over the whole vocabulary.
         batch_tokens: tokens in a batch.
-        seed: of the order of pieces.
-        device: where the model is.
+        seed: seed of the order of pieces.
+        device: the model's device.
     """
 
     metric_names = frozenset({"loss", "perplexity"})
@@ -206,33 +207,34 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
         self.device = device
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """The pieces of an epoch, shuffled."""
+        """Return the pieces of an epoch, shuffled."""
         return self.train.plan_epoch(tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
 
     def build_batch(self, rows: RowIndices) -> TextBatch:
-        """The pieces that begin at these places."""
+        """Build the batch of the pieces with these starts."""
         return move_to_device(self.train.build_batch(rows), self.device)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Loss:
-        """Label-smoothed negative log-likelihood of what follows each token."""
+        """Compute the label-smoothed negative log-likelihood of each next token."""
         smoothed, nll = self._sum_losses(model, batch, smoothing=self.smoothing)
         count = int((batch.labels >= 0).sum())
         return Loss(smoothed, count, {"nll": LossPart(nll, count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per token) and perplexity on the validation text, cut into pieces that are read one by one."""
+        """Compute the loss (nats per token) and the perplexity of the validation text, cut into pieces."""
         assert isinstance(model, LanguageModel)
         total, count = self.compute_nats(model), len(self.validation.stream)
         return {"loss": total / count, "perplexity": perplexity(-total, count)}
 
     def compute_nats(self, model: LanguageModel, *, context: int | None = None, stride: int | None = None) -> float:
-        """The negative log-likelihood of the whole validation text, each token predicted once.
+        """Compute the negative log-likelihood of the whole validation text, each token predicted once.
 
         Args:
-            model: in evaluation mode.
-            context: tokens that are read at a time; the length of a piece unless given.
-            stride: of them, how many are predicted at a time, the others being read only (the first time all are): each
-                token follows at least `context - stride` others. All unless given, which is fastest and knows least.
+            model: the model in evaluation mode.
+            context: tokens of a window; the piece length by default.
+            stride: tokens of each window that are scored, the others being context (the first window is scored as a
+                whole): each token follows at least `context - stride` others. The whole window by default, which is
+                fastest and has the least context.
 
         Raises:
             RecipeError: the stride is not from 1 to the context.
@@ -245,6 +247,7 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
         )
 
     def _sum_losses(self, model: LanguageModel, batch: TextBatch, *, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Return the smoothed and the plain loss of a batch, with truncated back-propagation."""
         state, sums = model.init_state(), []
         step = self.truncation or batch.labels.size(1)
         for start in range(0, batch.labels.size(1), step):

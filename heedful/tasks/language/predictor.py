@@ -1,4 +1,4 @@
-"""A language model as its user sees it: prompts in, continuations out."""
+"""Predictor that continues prompts with a language model."""
 
 from __future__ import annotations
 
@@ -44,21 +44,20 @@ from heedful.tasks.stop_strings import strip_incomplete_character as without_bro
 from heedful.tensors import Tokens, move_to_device
 
 _BATCH_TOKENS: Final = 2**16
-"""Tokens of prompts that are read at one time."""
+"""Prompt tokens in a batch."""
 
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a prompt goes on.
+    """A continuation of a prompt.
 
     Attributes:
-        text: what was written, without the prompt, without a stop string, and without a last character of which some
-            bytes are missing.
-        tokens: everything that was written as pieces of text, those of a stop string too.
-        log_probability: of the tokens, and of the end if it came, in nats.
+        text: the text, without the prompt, without a stop string, and without an incomplete last character.
+        tokens: all generated tokens as pieces of text, those of a stop string too.
+        log_probability: log-probability of the tokens, and of the end if it came, in nats.
         finished: whether the document ended by itself.
-        stop: the stop string that ended it, if one did.
-        ids: of the tokens.
+        stop: the stop string that ended it, if any.
+        ids: ids of the tokens.
         token_log_probabilities: one for each token, and for the end if it came.
     """
 
@@ -73,9 +72,9 @@ class Continuation:
 
 @dataclass(frozen=True)
 class TextLikelihood:
-    """How probable a text is: nats over `count` tokens, each given all before it.
+    """Log-probability of a text in nats over `count` tokens, each given all before it.
 
-    Its end counts where it was asked for; it stands behind `tokens` in `token_log_probabilities` then.
+    If the end of the document counts, its log-probability is the last of `token_log_probabilities`.
     """
 
     log_probability: float
@@ -86,20 +85,19 @@ class TextLikelihood:
 
 @keep_old_names(forgotten="count_dropped_tokens", expected="predict_tokens", reading="build_incremental_predictor")
 class TextGenerator(Predictor):
-    """A language model with its tokenizer.
+    """A language model with its tokenizer that continues prompts.
 
-    Where positions end, writing goes on with the newer half of the context, read again as if the text began there; see
-    `heedful.generation.RollingContextEngine`. A prompt that is too long is read as far as it would then be remembered.
+    If positions are limited, generation goes on with the newer half of the context, read again as if the text began
+    there; see `heedful.generation.Windowed`. A prompt that is too long is truncated on the left in the same way.
 
     Args:
-        model: in evaluation mode.
-        tokenizer: that it was trained with.
-        search: how continuations are looked for unless a call says otherwise.
-        limit: most tokens of a continuation, likewise.
-        stop: strings before which a continuation ends, likewise.
-        max_context: tokens that the model's positions are enough for, the one that begins a document included; None
-            where they have no end.
-        generation: what `search`, `limit` and `stop` were made of.
+        model: the model in evaluation mode.
+        tokenizer: tokenizer it was trained with.
+        search: default search algorithm.
+        limit: default maximum tokens of a continuation.
+        stop: default stop strings.
+        max_context: number of positions, the token that begins a document included; None if unlimited.
+        generation: config that `search`, `limit` and `stop` were built from.
     """
 
     def __init__(
@@ -136,20 +134,20 @@ class TextGenerator(Predictor):
         until: InterruptCondition = never_interrupt,
         complete: bool = False,
     ) -> list[list[Continuation]]:
-        """Continuations of each prompt, best first; an empty prompt begins a document.
+        """Generate continuations of each prompt, best first; an empty prompt begins a document.
 
-        Prompts of different length are written at the same time, and none depends on its neighbours.
+        Prompts of different length are continued in one batch, and do not influence each other.
 
         Args:
-            prompts: texts to go on with; a single one is a list of one.
-            search: instead of the writer's own.
-            limit: likewise.
-            stop: likewise; none of them is in a text, and tokens that follow it are never computed.
-            first: the number of the first prompt, if many prompts are handed over in parts: it decides their chance.
-            until: ends all of them early; what they have then is given back.
-            complete: whether the last word of a prompt may be unfinished, unless a space stands behind it. Its tokens
-                are written again then, in whatever way is most probable, and count as written; the text does not
-                repeat them.
+            prompts: texts to continue; a single one is a list of one.
+            search: search algorithm instead of the default.
+            limit: maximum tokens instead of the default.
+            stop: stop strings instead of the default; they are not in the texts, and tokens after them are never
+                computed.
+            first: number of the first prompt, if many prompts are processed in parts: it selects the random stream.
+            until: stops all continuations early; what was generated so far is returned.
+            complete: whether the last word of a prompt may be unfinished, unless a space follows it. Its tokens are
+                then generated again, in the most probable way, and count as generated; the text does not repeat them.
         """
         stop_strings = StopStrings(self.stop if stop is None else stop)
         inputs = to_text_list(prompts, name="prompts")
@@ -183,10 +181,10 @@ class TextGenerator(Predictor):
         until: InterruptCondition = never_interrupt,
         complete: bool = False,
     ) -> TextStream:
-        """One continuation as it is written, in pieces of text; what `write` gives for this prompt alone.
+        """Generate one continuation as a stream of text pieces; the result is that of `write` for this prompt alone.
 
-        What may yet turn out to be part of a stop string or of a character comes when that is decided. `number` is that
-        of the prompt and decides its chance; the other arguments are those of `write`.
+        Text that may be part of a stop string or of an incomplete character is held back. `number` is the prompt's
+        number, which selects the random stream; the other arguments are those of `write`.
         """
         require_text(prompt, name="prompt")
         stop_strings = StopStrings(self.stop if stop is None else stop)
@@ -195,23 +193,24 @@ class TextGenerator(Predictor):
         return TextStream(ids, decoder=encoded_prompt.decoder, stop_strings=stop_strings)
 
     def line_format(self) -> GenerationLineFormat:
-        """A prompt a line."""
+        """Return the line format with one prompt per line."""
         return GenerationLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`."""
+        """Inspect the request's prompt."""
         return self.inspect(
             request.require_single_text("a language model's"), limit=request.max_tokens, scope=request.selection
         )
 
     def count_dropped_tokens(self, prompt: str) -> int:
-        """How many tokens at the left of a prompt the model's positions are not enough for."""
+        """Return how many tokens on the left of a prompt are dropped because positions are limited."""
         ids = self.tokenizer.encode(prompt)
         return len(ids) - min(len(ids), len(self._truncate_context(ids)))
 
     def _encode_prompt(
         self, prompt: str, number: int, *, limit: int | None, complete: bool = False
     ) -> ContinuationPrompt:
+        """Encode a prompt for the search."""
         ids, limit = self.tokenizer.encode(prompt), limit or self.limit
         read_ids, partial_word = encode_prefix(self.tokenizer, prompt) if complete else (ids, None)
         repeated_tokens, num_unspelled = 0, 0
@@ -228,12 +227,14 @@ class TextGenerator(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
+        """Build the search call of continuations."""
         until = until if current_executor() is None else never_interrupt  # which ends what nobody waits for by itself
         return ContinuationSearchCall(
             self._engine, search, stop_strings.strings, until, self._to_tokens, self.tokenizer
         )
 
     def _to_continuation(self, hypothesis: Hypothesis, *, text: str, stop_strings: StopStrings) -> Continuation:
+        """Convert a hypothesis to a continuation."""
         kept_text, stop = stop_strings.truncate(without_broken(text))
         pieces = tuple(self.tokenizer.to_pieces(hypothesis.ids))
         token_log_probs = hypothesis.token_log_probabilities
@@ -249,17 +250,17 @@ class TextGenerator(Predictor):
         limit: int | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Everything the model attends to while it reads a prompt and goes on with it.
+        """Record everything the model attends to while it reads a prompt and continues it.
 
         Args:
-            prompt: may be empty.
-            search: instead of the writer's own; the best of its continuations is taken.
-            limit: most tokens that are written; 0 reads the prompt alone. Where the model's positions end, so does
-                writing.
-            scope: layers, heads and details that are kept; all unless given.
+            prompt: the prompt; may be empty.
+            search: search algorithm instead of the default; its best continuation is used.
+            limit: tokens to generate at most; 0 only reads the prompt. If positions are limited, generation stops
+                there.
+            scope: layers, heads and details to record; all by default.
 
         Raises:
-            DataError: nothing to read and nothing to write, or more than the model's positions are enough for.
+            DataError: no prompt and nothing to generate, or more tokens than positions.
             RecipeError: no such layer or head.
         """
         require_text(prompt, name="prompt")
@@ -284,6 +285,7 @@ class TextGenerator(Predictor):
         pieces = self.tokenizer.to_pieces([self.tokenizer.special.eos, *ids])
 
         def run_model() -> Tensor:
+            """Run the model on all tokens and return its logits."""
             logits, _ = self.model.step(inputs, self.model.init_state())
             return logits
 
@@ -304,6 +306,7 @@ class TextGenerator(Predictor):
         first_scored = num_prompt_tokens if num_prompt_tokens < len(ids) else 0
 
         def compute_values(rows: int) -> Tensor:
+            """Return the log-probability of each scored token in a batch of copies."""
             logits, _ = self.model.step(repeat_rows(inputs, rows), self.model.init_state())
             return gather_log_probs(logits, ids)[:, first_scored:]
 
@@ -312,12 +315,13 @@ class TextGenerator(Predictor):
         )
 
     def surprise(self, texts: Sequence[str], *, ended: bool = False, batch_tokens: int = 4096) -> list[TextLikelihood]:
-        """The log-probability of each text as the beginning of a document, or as a whole one that has `ended`.
+        """Return the log-probability of each text as the beginning of a document, or as a whole document if it has
+        `ended`.
 
         Args:
-            texts: in any order; a single one is a list of one.
+            texts: texts in any order; a single one is a list of one.
             ended: whether the end of the document counts as well.
-            batch_tokens: that are read at one time, padding included.
+            batch_tokens: padded tokens in a batch.
         """
         eos = self.tokenizer.special.eos
         labels = [[*self.tokenizer.encode(text), *([eos] if ended else [])] for text in to_text_list(texts)]
@@ -334,22 +338,22 @@ class TextGenerator(Predictor):
     def predict_tokens(
         self, documents: Sequence[Sequence[int]], *, top_k: int, batch_tokens: int = 4096
     ) -> list[list[TokenPrediction]]:
-        """What the model expects at each place of documents, which are given as ids, without the one before them.
+        """Return the most probable tokens at each position of documents, which are given as ids without the start id.
 
         Args:
-            documents: in any order; none may be empty.
-            top_k: ids that are told of each place.
-            batch_tokens: that are read at one time, padding included.
+            documents: documents in any order; none may be empty.
+            top_k: number of top tokens at each position.
+            batch_tokens: padded tokens in a batch.
         """
         token_predictor = TokenPredictor(self._engine, self.tokenizer.special.eos, top_k)
         return run_batched(documents, token_predictor, size=len, batch_tokens=batch_tokens, max_rows=256)
 
     def build_incremental_predictor(self, *, top_k: int) -> IncrementalTokenPredictor:
-        """The same of one document that is read as it comes."""
+        """Build a predictor of the tokens of one document that arrives in parts."""
         return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
-        """Log-probabilities of ids that begin documents."""
+        """Yield the log-probabilities of documents that begin with these ids."""
         inputs = self._to_tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
         label_tensor = torch.from_numpy(pad_rows(labels)).to(self.device)
         scores = score_target(self._engine.step, self._engine.init_state(None), inputs, labels=label_tensor)
@@ -357,7 +361,7 @@ class TextGenerator(Predictor):
             yield tuple(row[: len(ids)])
 
     def _limit_tokens(self, num_prompt_tokens: int, *, limit: int) -> tuple[int, tuple[str, ...]]:
-        """Tokens that can be written where all must be seen at once, and what to say of it."""
+        """Return how many tokens can be generated if all must fit into the positions, and a note if that is fewer."""
         if self.max_context is None:
             return limit, ()
         available = self.max_context - num_prompt_tokens
@@ -370,25 +374,25 @@ class TextGenerator(Predictor):
         return available, (f"Writing ended after {available:,} tokens, where the model's positions do.",)
 
     def _truncate_context(self, ids: list[int]) -> list[int]:
-        """What of a document is in the model's context when it is read, the token before the document included."""
+        """Return the ids of a document that fit into the model's context, the start id included."""
         all_ids = [self.tokenizer.special.eos, *ids]
         if self.max_context is None:
             return all_ids
         return all_ids[len(all_ids) - count_kept_tokens(len(all_ids), max_context=self.max_context) :]
 
     def _to_tokens(self, texts: list[list[int]]) -> Tokens:
-        """What is read of each text."""
+        """Pad texts of ids to a batch on the model's device."""
         return move_to_device(to_tokens(pad_rows(texts)), self.device)
 
 
 @final
 @dataclass(frozen=True)
 class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
-    """A prompt a line; it and what follows it, with an empty line behind, for each of its continuations.
+    """Line format of one prompt per line, and for each continuation the prompt, the continuation and an empty line.
 
     Attributes:
-        generator: who goes on.
-        search: how; the writer's way unless given.
+        generator: the predictor.
+        search: search algorithm instead of the default.
         complete: whether the last words of prompts may be unfinished.
     """
 
@@ -398,7 +402,7 @@ class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
     chunk_size: ClassVar = 32
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[tuple[str, Continuation]]:
-        """Continuations, those of one prompt behind each other."""
+        """Generate the continuations; those of one prompt follow each other."""
         results = self.generator.write(inputs, search=self.search, first=start - 1, complete=self.complete)
         return [
             (prompt, continuation)
@@ -407,10 +411,10 @@ class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
         ]
 
     def to_json(self, answer: tuple[str, Continuation]) -> Any:
-        """With tokens and log-probability."""
+        """Return the continuation with tokens and log-probability as JSON data."""
         prompt, continuation = answer
         return {"prompt": prompt, **asdict(continuation)}
 
     def format_answer(self, answer: tuple[str, Continuation]) -> str:
-        """As one reads it."""
+        """Format the prompt with its continuation."""
         return f"{answer[0]}{answer[1].text}\n\n"

@@ -1,4 +1,4 @@
-"""What a run of language modelling is, as data."""
+"""Recipe of language modelling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heedful.recipes.training import FineTunableTrainingConfig, FloatBelowOne
 
 
 class LanguageDataConfig(DataConfig):
-    """Text to train on, to choose the best checkpoint by, and to report a perplexity of."""
+    """Text for training, for choosing the best checkpoint, and for evaluation."""
 
     train: TextConfig
     """the text to learn from"""
@@ -31,7 +31,7 @@ class LanguageDataConfig(DataConfig):
 
 
 class LanguageTrainingConfig(FineTunableTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right token and spread over all"""
@@ -42,7 +42,7 @@ class LanguageTrainingConfig(FineTunableTrainingConfig):
 
 
 class LanguageRecipe(FineTunableRecipe):
-    """A text is continued."""
+    """A language model continues texts."""
 
     made_by: ClassVar = "heedful.tasks.language.task:TASK"
     forms: ClassVar = "heedful.tasks.language.data_formats:DATA_FORMATS"
@@ -71,13 +71,13 @@ class LanguageRecipe(FineTunableRecipe):
 
     @property
     def needs_fitting(self) -> bool:
-        """Where nobody names a vocabulary or a model, or says how fast it learns."""
+        """Whether the recipe leaves open the vocabulary, the model or the learning rate."""
         is_specified = not self.model_fields_set.isdisjoint(("tokenizer", "model"))
         return self.init is None and not (is_specified and self.training.has_schedule)
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Only with another language model."""
+        """Return whether the model is a language model."""
         return isinstance(model, DecoderConfig)
 
     @field_validator("model")

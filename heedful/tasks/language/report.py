@@ -1,4 +1,4 @@
-"""How language models are told of."""
+"""Reports of language models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _MAIN_METRIC: Final = "bits_per_byte"
 @final
 @dataclass(frozen=True, repr=False)
 class LanguageReport(EvaluationReport):
-    """Loss, perplexities and bits, and the counts that they come from."""
+    """Loss, perplexities and bits, and the counts behind them."""
 
     evaluator: TextEvaluator
     answers: LikelihoodResult
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
-        """What is finite; of tokens only what is of the same ones as the first system's."""
+        """Finite metrics; metrics per token only if the reference has the same tokens."""
         same_vocabulary = (
             self.reference is None
             or self.reference.system.required_summary.vocabulary == self.system.required_summary.vocabulary
@@ -38,7 +38,7 @@ class LanguageReport(EvaluationReport):
         }
 
     def format_text(self) -> str:
-        """A line for each number."""
+        """Format one line for each metric."""
         result, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
         documents = result.sum_counts("ends")
         ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
@@ -55,7 +55,8 @@ class LanguageReport(EvaluationReport):
         lines += [f"{label:<20}  {values[name]:12.4f}  {explanation}".rstrip() for label, name, explanation in rows]
         min_context = result.context - result.stride
         lines.append(
-            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,}, or all there "
+            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,}, or "
+            "all there "
             "are"
         )
         if unknown := result.sum_counts("unknown"):
@@ -63,7 +64,7 @@ class LanguageReport(EvaluationReport):
         return "\n".join(lines)
 
     def _describe_line_ends(self) -> str:
-        """What is counted as words where perplexities are published of the Penn Treebank and WikiText."""
+        """Explain what counts as a word in the perplexities published for the Penn Treebank and WikiText."""
         result = self.answers
         description = (
             f"{result.sum_counts('words'):,} words and {result.sum_counts('lines'):,} line ends, as of PTB and WikiText"
@@ -76,7 +77,7 @@ class LanguageReport(EvaluationReport):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The same."""
+        """Return the metrics and counts as JSON data."""
         return {
             "part": self.evaluator.part,
             **{name: metric.value for name, metric in self.metrics.items()},
@@ -84,7 +85,7 @@ class LanguageReport(EvaluationReport):
         }
 
     def count_text(self) -> dict[str, Any]:
-        """How much text it was, and how it was read."""
+        """Return the size of the text, and the window it was read with."""
         result = self.answers
         return {
             "nats": math.fsum(result.nats),
@@ -103,23 +104,25 @@ class LanguageReport(EvaluationReport):
 @final
 @dataclass(frozen=True, repr=False)
 class LanguageComparison(RunComparison):
-    """Bits per byte, which need no common vocabulary; perplexity per token for runs that have one."""
+    """Comparison by bits per byte, which need no common vocabulary, and by perplexity per token for runs with a
+    common one.
+    """
 
     reports: tuple[LanguageReport, ...]
 
     @property
     def exam(self) -> TextEvaluator:
-        """What was asked."""
+        """The common evaluator."""
         return self.reports[0].evaluator
 
     @property
     def heading(self) -> str:
-        """How much of which text."""
+        """Number of runs, number of words and data."""
         words = self.reports[0].answers.sum_counts("words")
         return f"{self.run_count_text} of language_modelling on {words:,} words of {self.exam.data_description}"
 
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Return a table with a row for each run."""
         columns = ["run", "model", "parameters", "minutes", "train tok/s", "context", "bits/byte", "95 % interval", "p"]
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
@@ -150,7 +153,7 @@ class LanguageComparison(RunComparison):
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
-        """What the columns mean, and which runs predict another text than the first."""
+        """Explain the columns, and which runs predict another text than the first."""
         first, *others = self.reports
         name = first.system.name
         if others:
@@ -172,12 +175,12 @@ class LanguageComparison(RunComparison):
                 yield f"{report.system.name}: {unknown:,} tokens are unknown: that is predicted, and not what they are"
 
     def draw_plots(self) -> list[str]:
-        """Bits by size, and how the runs learned."""
+        """Plot bits per byte over model size, and the loss curves."""
         plot = self.plot_by_size(_MAIN_METRIC, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
         return [plot, *self.plot_loss_curves()]
 
     def build_json_fields(self) -> dict[str, Any]:
-        """What was drawn."""
+        """Return the part and the sampling as JSON data."""
         return {
             "part": self.exam.part,
             "drawn": self.exam.sample_unit_text,
@@ -187,7 +190,7 @@ class LanguageComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """All metrics, and the counts that they come from."""
+        """Return all metrics of a run, and the counts behind them, as JSON data."""
         assert isinstance(report, LanguageReport)
         return {
             **report.count_text(),

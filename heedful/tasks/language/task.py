@@ -1,4 +1,4 @@
-"""What language modelling makes of a recipe."""
+"""The language modelling task."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXT_FILE: Final = "tokenizer/text"
 
 @final
 class LanguageTask(Task[LanguageRecipe, LanguageModel]):
-    """How texts go on is learned."""
+    """Task that continues texts."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     unit_names: ClassVar = UnitNames(examples="pieces")
@@ -46,7 +46,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
     comparison_class: ClassVar = LanguageComparison
 
     def choose_settings(self, recipe: LanguageRecipe, budget: ComputeBudget) -> Settings:
-        """A small GPT that suits the text and the time."""
+        """Choose a small GPT that suits the text and the time."""
         train_characters, validation_characters = (
             count_characters(read_examples(recipe, part)) for part in ("train", "validation")
         )
@@ -55,7 +55,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         )
 
     def learn_vocabularies(self, recipe: LanguageRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Text."""
+        """Learn or reuse the tokenizer."""
         return {
             TEXT_FILE: learn_or_reuse_tokenizer(
                 recipe,
@@ -66,17 +66,17 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         }
 
     def build_encoding(self, run: Run[LanguageRecipe, LanguageModel]) -> ExampleEncoder[DocumentChunk]:
-        """One stream."""
+        """Build the encoding of documents as one token stream."""
         return build_document_encoder(run.tokenizer)
 
     def build_model(self, recipe: LanguageRecipe, sizes: VocabSizes) -> LanguageModel:
-        """A decoder that looks at its own past."""
+        """Build a decoder with causal self-attention, or another language model."""
         return build_language_model(recipe.model, vocabulary=sizes[TEXT_FILE], longest=recipe.data.length)
 
     def build_objective(
         self, run: Run[LanguageRecipe, LanguageModel], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> LanguageModelingObjective:
-        """Likelihood of each token given those before it."""
+        """Build the objective: likelihood of each token given those before it."""
         config = run.recipe.training
         return LanguageModelingObjective(
             train["text"].stream,
@@ -92,7 +92,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         )
 
     def build_evaluator(self, recipe: LanguageRecipe | None, options: EvaluatorOptions) -> TextEvaluator:
-        """The text that is predicted."""
+        """Build the evaluator of the text's likelihood."""
         assert recipe is not None, "nothing but a run predicts a text"
         choose_window(recipe, options)
         part = recipe.data.evaluation_part
@@ -105,7 +105,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
     def build_predictor(
         self, run: Run[LanguageRecipe, LanguageModel], model: LanguageModel, *, step: int | None = None
     ) -> TextGenerator:
-        """Prompts in, continuations out."""
+        """Build the text generator."""
         config = run.recipe.generation
         search, tokens = build_continuation_search(config, run.tokenizer.special)
         return TextGenerator(
@@ -123,7 +123,7 @@ TASK: Final = LanguageTask()
 
 
 def _max_context(recipe: LanguageRecipe) -> int | None:
-    """Tokens that the model was taught to read at a time; None where it can go on for ever."""
+    """Return the number of tokens that the model was trained to read; None if its positions are unlimited."""
     if recipe.model.is_unbounded:
         return None
     # what it begins with may have learned from longer pieces

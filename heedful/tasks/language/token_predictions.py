@@ -1,4 +1,4 @@
-"""What a language model expected at each place of a document, beside what stands there."""
+"""The most probable tokens of a language model at each position of a document."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from heedful.models.interface import Engine, State
 from heedful.tensors import Tokens, move_to_device
 
 _MAX_STEP_TOKENS: Final = 1024
-"""Tokens of all rows that are read in one step: logits of whole documents would fill the memory."""
+"""Tokens of all rows in one step: the logits of whole documents would fill the memory."""
 
 
 @dataclass(frozen=True)
 class TokenPrediction:
-    """A token of a document.
+    """The log-probability of a token, and the most probable tokens at its position.
 
     Attributes:
-        log_probability: of the token, given all before it, in nats.
-        top_tokens: the most probable ids at its place with their log-probabilities, best first.
+        log_probability: log-probability of the token, given all before it, in nats.
+        top_tokens: the most probable ids at its position with their log-probabilities, best first.
     """
 
     log_probability: float
@@ -36,12 +36,12 @@ class TokenPrediction:
 @final
 @dataclass(frozen=True)
 class TokenPredictor:
-    """Tells what an engine expects at the places of documents, which it reads side by side.
+    """Predicts the tokens at all positions of a batch of documents.
 
     Attributes:
-        engine: looks at no source.
-        start_id: the id that begins every document and is no place.
-        top_k: ids that are told of each place.
+        engine: a decoder without a source.
+        start_id: the id that begins every document, without a prediction of its own.
+        top_k: number of top tokens at each position.
     """
 
     engine: Engine[None]
@@ -49,7 +49,7 @@ class TokenPredictor:
     top_k: int
 
     def __call__(self, documents: Sequence[Sequence[int]]) -> list[list[TokenPrediction]]:
-        """Of documents that are given as ids; none may be empty."""
+        """Return the predictions at each position of documents of ids; none may be empty."""
         inputs = move_to_device(
             to_tokens(pad_rows([[self.start_id, *ids[:-1]] for ids in documents])), self.engine.device
         )
@@ -64,12 +64,12 @@ class TokenPredictor:
 
 @final
 class IncrementalTokenPredictor:
-    """A document that is read as it comes.
+    """Predicts the tokens of one document that arrives in parts.
 
     Args:
-        engine: looks at no source.
-        start_id: the id that begins every document and is no place.
-        top_k: ids that are told of each place.
+        engine: a decoder without a source.
+        start_id: the id that begins every document, without a prediction of its own.
+        top_k: number of top tokens at each position.
     """
 
     def __init__(self, engine: Engine[None], *, start_id: int, top_k: int) -> None:
@@ -81,7 +81,7 @@ class IncrementalTokenPredictor:
 
     @torch.inference_mode()
     def predict_next(self, ids: Sequence[int]) -> list[TokenPrediction]:
-        """The places of the next ids of the document."""
+        """Return the predictions at the positions of the next ids of the document."""
         predictions: list[TokenPrediction] = []
         for start in range(0, len(ids), _MAX_STEP_TOKENS):
             chunk = list(ids[start : start + _MAX_STEP_TOKENS])
@@ -94,7 +94,7 @@ class IncrementalTokenPredictor:
 
 
 def _iter_predictions(logits: Float[Tensor, "T V"], ids: Sequence[int], num_top: int) -> Iterator[TokenPrediction]:
-    """The places of these ids; what stands behind them is nobody's."""
+    """Yield the predictions at the positions of these ids; further rows of the logits are ignored."""
     if not ids:
         return
     logits = upcast_logits(logits[: len(ids)]).contiguous()

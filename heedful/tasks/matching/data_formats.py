@@ -1,4 +1,4 @@
-"""The forms of data that texts which say the same are learned from: those of translations."""
+"""Data formats that matching can be trained on: those of translations."""
 
 from __future__ import annotations
 

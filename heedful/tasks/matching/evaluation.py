@@ -1,4 +1,4 @@
-"""What an encoder of pairs is asked: which text belongs to which, among all that are there."""
+"""Evaluator of encoders of text pairs: find the partner of each text among all texts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Ranks = Int[np.ndarray, "2 N"]
 
 
 def build_matching_evaluator(pairs: Sequence[SentencePair], *, num_train_pairs: int) -> LabelEvaluator:
-    """Each text of one side is sought among all of the other by the cosine of their vectors, and the other way round.
+    """Build the evaluator that searches each text's partner among all texts of the other side, by cosine similarity,
+    in both directions.
 
-    Answers are the ranks of what belongs to a text, those of targets first. Recall@k is the share of texts whose own is
-    among the first k, MRR the mean of 1 / rank. Texts that occur twice, or whose partners do, are not told apart.
+    Answers are the ranks of the partners, those of targets first. Recall@k is the share of texts whose partner is among
+    the first k, MRR the mean of 1 / rank. Texts that occur twice, or whose partners do, are not distinguished.
 
     Args:
-        pairs: what is asked; those with an empty side are left out.
-        num_train_pairs: pairs that were learned from.
+        pairs: the test pairs; those with an empty side are left out.
+        num_train_pairs: number of training pairs.
 
     Raises:
         DataError: there is no pair.
@@ -57,13 +58,14 @@ def build_matching_evaluator(pairs: Sequence[SentencePair], *, num_train_pairs: 
 
 
 def embed_normalized(predictor: TextEmbedder, texts: Sequence[str]) -> Float[np.ndarray, "N d"]:
-    """Vectors of length 1; a text that is longer than a model reads is known by its beginning."""
+    """Embed texts as vectors of length 1; a text that is too long is truncated."""
     vectors = predictor.embed(texts, cut=lambda _: None)
     unit_vectors: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)
     return unit_vectors
 
 
 def _compute_metrics(ranks: Ranks) -> Mapping[str, Metric]:
+    """Compute recall and MRR of ranks."""
     metrics: dict[str, Metric] = {}
     for side, side_ranks in zip(("targets", "sources"), ranks, strict=True):
         metrics |= {f"{side} recall@{k}": build_mean_metric(side_ranks <= k) for k in (1, 5)}

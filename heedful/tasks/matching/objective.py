@@ -1,4 +1,4 @@
-"""Learning which texts belong together, from pairs of them: those of the other pairs of a batch do not."""
+"""Training objective of text matching: contrastive loss with in-batch negatives."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class TextChunks:
-    """Texts in pieces of like lengths, and the row in the pieces, one behind the other, where each text stands."""
+    """Texts in chunks of similar length, and the row of each text in the concatenated chunks."""
 
     chunks: tuple[Tokens, ...]
     row_indices: Int[Tensor, " B"]
 
     def embed(self, model: TextMatcher) -> Float[Tensor, "B d_output"]:
-        """What a model makes of each."""
+        """Embed each text with a model."""
         return torch.cat([model(chunk) for chunk in self.chunks]).index_select(0, self.row_indices)
 
 
 @dataclass(frozen=True)
 class TextPairBatch:
-    """Texts that belong together, row by row.
+    """A batch of text pairs.
 
     Attributes:
-        source, target: their sides.
-        shares_text: which pairs have a text in common, besides each with itself; they are not told from each other.
+        source, target: the two sides.
+        shares_text: which pairs have a text in common, besides each with itself; they are not negatives of each other.
     """
 
     source: TextChunks
@@ -56,7 +56,8 @@ def contrastive_loss(
     scale: Float[Tensor, ""],
     margin: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """The symmetric InfoNCE, summed over pairs, in nats (van den Oord et al. 2018, eq. 4; Radford et al. 2021, 2.3).
+    """Compute the symmetric InfoNCE, summed over pairs, in nats (van den Oord et al. 2018, eq. 4; Radford et al. 2021,
+    2.3).
 
     -log(e^(s(c_ii - m)) / (e^(s(c_ii - m)) + sum_j e^(s c_ij))) over the sources j of other pairs, and over their
     targets, the mean of both; c are cosines, m the margin (Yang et al. 2019, eq. 5).
@@ -77,7 +78,7 @@ def contrastive_loss(
 
 
 def number_texts(*sides: Sequence[Hashable]) -> Int[np.ndarray, "sides B"]:
-    """On each side a number for each text, the same for the same text."""
+    """Assign a number to each text of a side; equal texts get the same number."""
     numbers = [{text: number for number, text in enumerate(dict.fromkeys(side))} for side in sides]
     return np.array(
         [[number_by_text[text] for text in side] for number_by_text, side in zip(numbers, sides, strict=True)]
@@ -85,7 +86,7 @@ def number_texts(*sides: Sequence[Hashable]) -> Int[np.ndarray, "sides B"]:
 
 
 def find_shared_texts(text_numbers: Int[np.ndarray, "sides B"]) -> Bool[np.ndarray, "B B"]:
-    """Which rows have the same text on some side, besides each with itself."""
+    """Return which rows have an equal text on some side, besides each with itself."""
     shared: np.ndarray = (text_numbers[:, :, None] == text_numbers[:, None]).any(0)
     np.fill_diagonal(shared, val=False)
     return shared
@@ -93,16 +94,16 @@ def find_shared_texts(text_numbers: Int[np.ndarray, "sides B"]) -> Bool[np.ndarr
 
 @dataclass(eq=False)
 class MatchingObjective(TrainingObjective[TextPairBatch]):
-    """Pairs of texts, told from the others of their batch.
+    """Training objective that distinguishes text pairs from the others of their batch.
 
     Attributes:
-        train: pairs to learn from.
-        validation: pairs to be measured on.
-        batch_pairs: in a batch.
-        batch_tokens: that are read at one time, with padding.
+        train: training pairs.
+        validation: validation pairs.
+        batch_pairs: pairs in a batch.
+        batch_tokens: padded tokens that are encoded at one time.
         margin: see `contrastive_loss`.
-        seed: of the order of examples.
-        device: where the model is.
+        seed: seed of the order of examples.
+        device: the model's device.
     """
 
     train: Corpus
@@ -116,15 +117,15 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
     part_names = frozenset({"nll"})
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Batches of pairs of any lengths, since a length must not tell what belongs together."""
+        """Return batches of pairs of any length, because lengths must not reveal which texts belong together."""
         return batch_randomly(len(self.train), max_rows=self.batch_pairs, seed=self.seed, epoch=epoch)
 
     def build_batch(self, rows: RowIndices) -> TextPairBatch:
-        """These pairs of the training text."""
+        """Build the batch of these training pairs."""
         return self._collate_on_device(self.train, rows)
 
     def loss(self, model: TextMatcher, batch: TextPairBatch) -> Loss:
-        """See `contrastive_loss`; its part `nll` is without the margin."""
+        """Compute the contrastive loss; its part `nll` is without the margin."""
         source, target = batch.source.embed(model), batch.target.embed(model)
         total = contrastive_loss(source, target, batch.shares_text, scale=model.scale, margin=self.margin)
         plain_loss = (
@@ -133,7 +134,9 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
         return Loss(total, len(source), {"nll": LossPart(plain_loss.detach(), len(source))})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss of each pair among those of a batch, and the share of texts whose closest one is theirs among all."""
+        """Compute the loss of the pairs of each batch, and the share of texts whose closest text is their partner,
+        among all.
+        """
         assert isinstance(model, TextMatcher)
         total = 0.0
         sources, targets = [], []
@@ -149,16 +152,19 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
         return {"loss": total / len(self.validation), "recall": float((ranks == 1).mean())}
 
     def _collate_on_device(self, corpus: Corpus, rows: RowIndices) -> TextPairBatch:
+        """Collate pairs and move the batch to the device."""
         source, target = (_chunk_texts(corpus[side], rows, tokens=self.batch_tokens) for side in SIDES)
         alike = find_shared_texts(number_texts(*(_text_keys(corpus[side], rows) for side in SIDES)))
         return move_to_device(TextPairBatch(source, target, torch.from_numpy(alike)), self.device)
 
 
 def _text_keys(side: CorpusSide, rows: RowIndices) -> list[bytes]:
+    """Return each text of a side as bytes."""
     return [side[row].tobytes() for row in rows]
 
 
 def _chunk_texts(side: CorpusSide, rows: RowIndices, *, tokens: int) -> TextChunks:
+    """Collate the texts of a side into chunks of similar length."""
     plan = batch_by_length(side.lengths[rows], max_tokens=tokens, max_rows=len(rows))
     chunks = tuple(to_tokens(side.collate_ids(rows[chunk])) for chunk in plan)
     return TextChunks(chunks, torch.from_numpy(np.argsort(np.concatenate(plan))))

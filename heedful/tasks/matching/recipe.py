@@ -1,4 +1,4 @@
-"""What a matching run is, as data."""
+"""Recipe of text matching."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
 
 class MatchingDataConfig(FineTuningDataConfig):
-    """Texts in pairs that say the same: translations, questions and their answers, titles and their texts."""
+    """Pairs of texts with the same meaning: translations, questions and answers, titles and texts."""
 
     train: ParallelTextConfig
     """the pairs to learn from"""
@@ -32,7 +32,7 @@ class MatchingDataConfig(FineTuningDataConfig):
 
 
 class MatchingTrainingConfig(FineTuningTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     pairs: Annotated[Annotated[int, Field(ge=2)], FieldRole.FIXED] = 256
     """pairs in a batch: each text is told from so many others; more are harder, and better. Batches that `accumulate`
@@ -51,7 +51,7 @@ class MatchingTrainingConfig(FineTuningTrainingConfig):
 
 
 class MatchingRecipe(FineTuningRecipe):
-    """Texts that say the same get vectors that lie close together, in whichever languages they are."""
+    """Texts of the same meaning are embedded close together, in any language."""
 
     made_by: ClassVar = "heedful.tasks.matching.task:TASK"
     shown_by: ClassVar = "heedful.tasks.matching.demonstration:MatchingDemonstration"

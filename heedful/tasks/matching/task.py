@@ -1,4 +1,4 @@
-"""What matching makes of a recipe."""
+"""The text matching task."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ MatchingRun: TypeAlias = Run[MatchingRecipe, TextMatcher]
 
 @final
 class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
-    """Which texts belong together is learned."""
+    """Task that embeds the texts of a pair close together."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     unit_names: ClassVar = UnitNames(examples="pairs", labels="pairs", corpus_examples="pairs")
     default_example_command: ClassVar = "index INDEX PASSAGES --model RUN"
 
     def iter_texts(self, recipe: MatchingRecipe) -> Iterator[str]:
-        """Those of both sides."""
+        """Iterate over the texts of both sides."""
         return (text for pair in read_examples(recipe, "train") for text in (pair.source, pair.target))
 
     def build_encoding(self, run: MatchingRun) -> ExampleEncoder[SentencePair]:
-        """Both sides, each between begin and end; of what is too long the beginning."""
+        """Build the encoding of both sides, each between begin and end, truncated if too long."""
         tokenizer, length = run.tokenizer, run.recipe.data.max_length
 
         def encode_side(text: str) -> tuple[int, ...]:
+            """Encode one side; empty if it has no text."""
             return encode_texts(tokenizer, (text,), max_length=length).ids if text else ()
 
         return ExampleEncoder(
@@ -54,7 +55,7 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
     def build_encoder_with_head(
         self, recipe: MatchingRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TextMatcher:
-        """An encoder, and a temperature."""
+        """Build an encoder with a temperature."""
         if encoder is None:
             encoder = build_encoder(recipe.model, vocabulary=sizes[TEXT_FILE], longest=recipe.data.max_length)
         config = recipe.training
@@ -63,7 +64,7 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
     def build_objective(
         self, run: MatchingRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> MatchingObjective:
-        """Pairs are told from each other."""
+        """Build the contrastive objective."""
         config = run.recipe.training
         return MatchingObjective(
             train,
@@ -76,16 +77,16 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
         )
 
     def build_part_evaluator(self, recipe: MatchingRecipe, part: str) -> LabelEvaluator:
-        """The pairs of a part of the data."""
+        """Build the evaluator of the pairs of a part of the data."""
         total = sum(1 for pair in recipe.data.reader("train") if pair.source and pair.target)
         return build_matching_evaluator(list(recipe.data.reader(part)), num_train_pairs=total)
 
     def primary_metric(self, run: MatchingRun) -> str:
-        """How often the closest text is the right one."""
+        """Return `recall`, the share of texts whose closest text is their partner."""
         return "recall"
 
     def build_predictor(self, run: MatchingRun, model: TextMatcher, *, step: int | None = None) -> Embedder:
-        """Texts in, vectors out."""
+        """Build the embedder."""
         return Embedder(model.encoder, tokenizer=run.tokenizer, max_length=run.recipe.data.max_length)
 
 

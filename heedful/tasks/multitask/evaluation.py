@@ -1,4 +1,4 @@
-"""What a model of several tasks is asked: what each of its tasks would be alone."""
+"""Evaluator of a model with several tasks: the evaluators of all tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from heedful.tasks.report import EvaluatedSystem
 
 @final
 class MultitaskEvaluator(LabelEvaluator):
-    """An exam for each task; a metric's name has that of its task before it."""
+    """One evaluator for each task; metric names have the task's name as prefix."""
 
     def __init__(self, evaluators: Mapping[str, LabelEvaluator]) -> None:
         self.evaluators = dict(evaluators)
@@ -39,11 +39,11 @@ class MultitaskEvaluator(LabelEvaluator):
 
     @property
     def baseline_text(self) -> str:
-        """What each baseline says."""
+        """Each baseline's answer, for people."""
         return ", ".join(exam.baseline_text for exam in self.evaluators.values())
 
     def count_train_examples(self, recipe: Recipe) -> int:
-        """Of all tasks."""
+        """Return the number of training examples of all tasks."""
         assert isinstance(recipe, MultitaskRecipe)
         return sum(
             evaluator.count_train_examples(recipe.build_single_recipe(name))
@@ -51,13 +51,13 @@ class MultitaskEvaluator(LabelEvaluator):
         )
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """Of each task."""
+        """Check the number of examples of each task."""
         assert isinstance(recipe, MultitaskRecipe)
         for name, evaluator in self.evaluators.items():
             evaluator.check_recipe(recipe.build_single_recipe(name))
 
     def predict(self, predictor: MultiHeadPredictor, recipe: Recipe) -> Mapping[str, Any]:
-        """Of each task."""
+        """Return the answers of each task's head."""
         assert isinstance(recipe, MultitaskRecipe)
         return {
             name: evaluator.predict(predictor.head(name), recipe.build_single_recipe(name))
@@ -65,7 +65,7 @@ class MultitaskEvaluator(LabelEvaluator):
         }
 
     def compute_metrics(self, answers: Mapping[str, Any]) -> Mapping[str, Metric]:
-        """Of each task."""
+        """Compute the metrics of each task."""
         return {
             f"{name}/{metric_name}": metric
             for name, evaluator in self.evaluators.items()
@@ -76,12 +76,12 @@ class MultitaskEvaluator(LabelEvaluator):
 @final
 @dataclass(frozen=True, repr=False)
 class MultitaskReport(LabelReport):
-    """What a model reaches in each of its tasks."""
+    """Metrics of a model in each of its tasks."""
 
     evaluator: MultitaskEvaluator
 
     def format_text(self) -> str:
-        """A table for each task."""
+        """Format a table for each task."""
         tables = (
             "\n".join((report.heading, report.format_table(), *report.warnings))
             for report in self._task_reports.values()
@@ -89,11 +89,12 @@ class MultitaskReport(LabelReport):
         return f"{self.system.name}\n\n" + "\n\n".join(tables)
 
     def to_json(self) -> dict[str, Any]:
-        """Each task."""
+        """Return the report of each task as JSON data."""
         return {"tasks": {name: report.to_json() for name, report in self._task_reports.items()}}
 
     @cached_property
     def _task_reports(self) -> Mapping[str, LabelReport]:
+        """Report of each task."""
         return {
             name: LabelReport(evaluator, EvaluatedSystem(name), self.answers[name], self.sampling)
             for name, evaluator in self.evaluator.evaluators.items()

@@ -1,4 +1,4 @@
-"""Several tasks as one: each update learns from one of them, and a temperature says how often it is which."""
+"""Training objective of several tasks: each update trains one of them, sampled with a temperature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heedful.models.multitask import MultitaskModel
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 
 _RANDOM_STREAM: Final = 0x7461736B
-"""Keeps these numbers apart from others that a seed decides."""
+"""Separates the random numbers of the task order from others with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class MultitaskMember:
     """One of the tasks.
 
     Attributes:
-        objective: data, loss and metrics, as if it were learned alone.
-        num_examples: how many it has to learn from.
-        weight: lambda, what its loss is multiplied by; with 0 it is only measured.
-        monitor: that of its metrics which enters the mean over tasks; more must be better.
+        objective: the task's own training objective.
+        num_examples: number of training examples.
+        weight: lambda, the factor of its loss; with 0 it is only measured.
+        monitor: its metric in the mean over tasks; higher must be better.
     """
 
     objective: TrainingObjective[Any]
@@ -45,18 +45,20 @@ class MemberBatch:
 
 
 class MultitaskObjective(TrainingObjective[MemberBatch]):
-    """Minimising sum_t lambda_t L_t, of which each update takes one term (Liu et al. 2019, MT-DNN, algorithm 1).
+    """Training objective sum_t lambda_t L_t, of which each update takes one term (Liu et al. 2019, MT-DNN, algorithm
+    1).
 
     A task whose examples make n batches gets the share p = n^(1/T) / sum n^(1/T) of all batches (Arivazhagan et al.
-    2019 of languages; Stickland and Murray 2019 of tasks). An epoch has as many batches as one pass through every task
-    takes, and their order is random. Each task goes through its examples in passes, each a shuffle of its own; an epoch
-    goes on where the last one stopped and takes p N / n passes of a task, N being all batches. So shares are exact, no
-    example comes a second time before all have come once, and with T = 1 an epoch is one pass through each task.
+    2019 for languages; Stickland and Murray 2019 for tasks). An epoch has as many batches as one pass through every
+    task takes, in random order. Each task goes through its examples in passes, each with its own shuffle; an epoch
+    continues where the last one stopped and takes p N / n passes of a task, N being the number of all batches. So
+    shares are exact, no example is repeated before all have been used once, and with T = 1 an epoch is one pass through
+    each task.
 
     Args:
-        members: the tasks by their names; at least one has a weight.
+        members: the tasks by name; at least one has a weight.
         temperature: T, at least 1.
-        seed: of the order of tasks.
+        seed: seed of the order of tasks.
     """
 
     def __init__(self, members: Mapping[str, MultitaskMember], *, temperature: float, seed: int) -> None:
@@ -75,17 +77,17 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
 
     @cached_property
     def shares(self) -> Mapping[str, float]:
-        """p of each task: its part of all batches; of tasks without weight 0."""
+        """Share p of each task in all batches; 0 for tasks without weight."""
         sizes = self._batch_counts
         total = math.fsum(size ** (1 / self.temperature) for size in sizes.values())
         return {name: sizes[name] ** (1 / self.temperature) / total if name in sizes else 0.0 for name in self._names}
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """The batches of all tasks; rows count on from task to task."""
+        """Return the batches of all tasks; row indices continue from task to task."""
         return [rows for update in self.plan_updates(epoch, accumulate=1) for rows in update]
 
     def plan_updates(self, epoch: int, *, accumulate: int) -> Sequence[Sequence[RowIndices]]:
-        """Each of one task: `accumulate` of its batches, or what is left of those that the epoch has of it."""
+        """Return updates of one task each: `accumulate` of its batches, or those that are left in the epoch."""
         updates_by_task, task_order = [], []
         for task_index, name in enumerate(self._batch_counts):
             batches = self._epoch_batches(name, epoch)
@@ -97,18 +99,20 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return [next(updates_by_task[task_order[index]]) for index in shuffled]
 
     def member_name(self, rows: RowIndices) -> str:
-        """The one task that these examples belong to."""
+        """Return the task of these examples."""
         return self._names[self._find_task_index(rows)]
 
     def build_batch(self, rows: RowIndices) -> MemberBatch:
-        """These examples of the one task that they belong to."""
+        """Build the batch of these examples of one task."""
         name = self.member_name(rows)
         return MemberBatch(
             name, self.members[name].objective.build_batch(rows - self._starts[self._find_task_index(rows)])
         )
 
     def loss(self, model: MultitaskModel, batch: MemberBatch) -> Loss:
-        """lambda_t L_t, whose gradient the update divides by the labels of this task alone; parts have no lambda."""
+        """Compute lambda_t L_t, whose gradient the update divides by the labels of this task alone; loss parts have
+        no lambda.
+        """
         member = self.members[batch.name]
         member_loss = member.objective.loss(model.get_head(batch.name), batch.batch)
         unweighted = LossPart(member_loss.total.detach(), member_loss.count)
@@ -119,16 +123,16 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         )
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Passed on to the task that it is of."""
+        """Forward the update to its task."""
         self.members[member].objective.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """Those of all tasks."""
+        """Return the states of all tasks."""
         states = ((name, member.objective.state_dict()) for name, member in self.members.items())
         return {f"{name}.{key}": tensor for name, tensors in states for key, tensor in tensors.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """To each task its own."""
+        """Restore the state of each task."""
         for name, member in self.members.items():
             prefix = f"{name}."
             member_state = {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
@@ -136,7 +140,7 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
                 member.objective.load_state_dict(member_state)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """All metrics of all tasks, the objective as `loss`, and the mean of what the tasks monitor."""
+        """Compute all metrics of all tasks, the weighted loss, and the mean of the tasks' monitored metrics."""
         assert isinstance(model, MultitaskModel)
         metrics_by_task = {
             name: member.objective.evaluate(model.get_head(name)) for name, member in self.members.items()
@@ -151,11 +155,12 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {"loss": loss, "mean": math.fsum(monitored) / len(monitored)} | task_metrics
 
     def _find_task_index(self, rows: RowIndices) -> int:
+        """Return the index of the task of these rows."""
         return int(np.searchsorted(self._starts, rows[0], side="right")) - 1
 
     @cached_property
     def _batch_counts(self) -> Mapping[str, int]:
-        """Batches in a pass through each task that is learned from."""
+        """Batches per pass through each trained task."""
         return {name: len(member.objective.plan_epoch(0)) for name, member in self.members.items() if member.weight}
 
     @cached_property
@@ -166,7 +171,7 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {name: scale * size ** (exponent - 1) for name, size in sizes.items()}
 
     def _epoch_batches(self, name: str, epoch: int) -> list[RowIndices]:
-        """What an epoch takes of a task, in the task's own order."""
+        """Return the batches of a task in an epoch, in the task's own order."""
         task, start = self.members[name].objective, self._starts[self._names.index(name)]
         first_pass, last_pass = (self._passes_per_epoch[name] * number for number in (epoch, epoch + 1))
         batches: list[RowIndices] = []

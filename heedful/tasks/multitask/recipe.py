@@ -1,4 +1,4 @@
-"""The recipe of a run that learns several tasks at once."""
+"""Recipe of multitask fine-tuning."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TASK_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 class MemberConfig(Config):
     """One of several tasks.
 
-    Abstract: what is learned from, and what is measured, belongs to the kind.
+    Abstract: the kind defines the data and the metrics.
     """
 
     weight: NonNegativeFloat = 1.0
@@ -39,7 +39,7 @@ class MemberConfig(Config):
 
 
 class ClassificationMemberConfig(MemberConfig):
-    """A text, or two together, get a class or a number, or one of several candidates is chosen."""
+    """A task that predicts a class or a number for a text or a pair of texts, or chooses one of several candidates."""
 
     kind: Literal["classification"] = "classification"
     data: ClassificationDataConfig
@@ -52,7 +52,7 @@ class ClassificationMemberConfig(MemberConfig):
 
 
 class TaggingMemberConfig(MemberConfig):
-    """Each word of a sentence gets a tag."""
+    """A task that predicts a tag for each word of a sentence."""
 
     kind: Literal["tagging"] = "tagging"
     data: TaggingDataConfig
@@ -64,7 +64,7 @@ class TaggingMemberConfig(MemberConfig):
 
 
 class SpansMemberConfig(MemberConfig):
-    """Questions are answered by a part of a text, or by nothing."""
+    """A task that answers questions with a span of a text, or with no answer."""
 
     kind: Literal["spans"] = "spans"
     data: SpansDataConfig
@@ -86,7 +86,7 @@ _SINGLE_TASK_RECIPES: Final[Mapping[str, type[FineTuningRecipe]]] = {
 
 
 class MultitaskRecipe(FineTunableRecipe):
-    """Several tasks are learned by one encoder, each with a head of its own (Liu et al. 2019, MT-DNN)."""
+    """One encoder is trained on several tasks, each with its own head (Liu et al. 2019, MT-DNN)."""
 
     made_by: ClassVar = "heedful.tasks.multitask.task:TASK"
     body: ClassVar = "encoder"
@@ -107,16 +107,16 @@ class MultitaskRecipe(FineTunableRecipe):
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Only with an encoder."""
+        """Return whether the model is an encoder."""
         return isinstance(model, EncoderConfig)
 
     @property
     def datasets(self) -> Mapping[str, FineTuningDataConfig]:
-        """What each task is learned from."""
+        """Data config of each task."""
         return {name: task.data for name, task in self.tasks.items()}
 
     def build_single_recipe(self, name: str) -> FineTuningRecipe:
-        """The recipe of one of the tasks, were it learned alone and from scratch; its model must be known."""
+        """Build the recipe for training one of the tasks alone and from scratch; the model must be known."""
         task = self.tasks[name]
         shared = FineTuningTrainingConfig.model_fields.keys() - {"schedule", "adapter"}  # the encoder is that of all
         training: dict[str, Any] = {key: getattr(self.training, key) for key in shared}
@@ -175,7 +175,7 @@ class MultitaskRecipe(FineTunableRecipe):
 
 
 class MultitaskTrainingConfig(FineTuningTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""

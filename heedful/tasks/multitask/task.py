@@ -1,4 +1,4 @@
-"""What learning several tasks at once makes of a recipe."""
+"""The multitask fine-tuning task."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ MultitaskRun: TypeAlias = Run[MultitaskRecipe, MultitaskModel]
 
 @final
 class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
-    """Tasks that share an encoder and a vocabulary.
+    """Task that trains several tasks with a shared encoder and vocabulary.
 
-    Each is a run of its own kind in a folder below, without weights: it encodes its text, makes its head and says what
-    is lost and measured.
+    Each is a run of its own task in a subfolder, without weights: it encodes its text, builds its head, and defines its
+    loss and metrics.
     """
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
@@ -59,22 +59,22 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: MultitaskRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """The one of the text of all tasks, and classes and tags of each."""
+        """Learn or reuse the tokenizer of all texts, and learn the labels of each task."""
         return {
             TEXT_FILE: learn_or_reuse_tokenizer(recipe, _iter_texts(recipe), existing=existing),
             **_load_labels(recipe, None),
         }
 
     def load_vocabularies(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
-        """The one of the text of all tasks, and classes and tags of each."""
+        """Load the tokenizer and the labels of each task."""
         return {TEXT_FILE: load_tokenizer(folder / TEXT_FILE), **_load_labels(recipe, folder)}
 
     def build_encoding(self, run: MultitaskRun) -> ExampleEncoder[Any]:
-        """None: each task has its own."""
+        """Not used: each task has its own encoding."""
         raise AssertionError("members encode")
 
     def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
-        """An exam for each task, or for one of them alone."""
+        """Build the evaluators of all tasks, or of one of them."""
         assert recipe is not None, "nothing but a run answers with labels"
         evaluators = {}
         for name in recipe.tasks if options.task is None else (options.task,):
@@ -83,7 +83,9 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return MultitaskEvaluator(evaluators)
 
     def build_model(self, recipe: MultitaskRecipe, sizes: VocabSizes) -> MultitaskModel:
-        """The encoder of the first task that classifies texts, whose summary of a text the others need not have."""
+        """Build a model with one head per task, on the encoder of the first classification task, which has a text
+        summary that others do not need.
+        """
         classification_names = [name for name, task in recipe.tasks.items() if task.kind == "classification"]
         first = (classification_names or list(recipe.tasks))[0]
         shared_model = _build_member_model(recipe, first, sizes)
@@ -100,7 +102,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return MultitaskModel({name: heads[name] for name in recipe.tasks})
 
     def member_runs(self, run: MultitaskRun) -> Mapping[str, Run[Any, Any]]:
-        """A run for each task."""
+        """Return a run for each task."""
         runs: dict[str, Run[Any, Any]] = {}
         for name in run.recipe.tasks:
             recipe, task = _get_member(run.recipe, name)
@@ -111,13 +113,13 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     def build_objective(
         self, run: MultitaskRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> MultitaskObjective:
-        """None: see `build_joint_objective`."""
+        """Not used: see `build_joint_objective`."""
         raise AssertionError("members have problems")
 
     def build_joint_objective(
         self, run: MultitaskRun, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
     ) -> MultitaskObjective:
-        """The weighted sum of what the tasks minimise."""
+        """Build the weighted sum of the tasks' objectives."""
         members: dict[str, MultitaskMember] = {}
         for name, member in run.member_runs.items():
             try:
@@ -137,7 +139,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     def build_predictor(
         self, run: MultitaskRun, model: MultitaskModel, *, step: int | None = None
     ) -> MultiHeadPredictor:
-        """A face for each task."""
+        """Build a predictor for each task."""
         predictors = {
             name: member.task.build_predictor(member, model.get_head(name), step=step)
             for name, member in run.member_runs.items()
@@ -145,7 +147,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return MultiHeadPredictor(predictors, location=str(run.folder))
 
     def result_files(self, run: MultitaskRun, objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
-        """What each task has found out about the final model."""
+        """Return the results of each task about the final model."""
         assert isinstance(objective, MultitaskObjective)
         return {
             (member.folder / file).relative_to(run.folder).as_posix(): content
@@ -154,7 +156,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         }
 
     def training_warnings(self, run: MultitaskRun, metrics: Mapping[str, float]) -> Sequence[str]:
-        """What each task has to say of its part of the model."""
+        """Return the warnings of each task."""
         messages = []
         for name, member in run.member_runs.items():
             task_metrics = {
@@ -168,7 +170,7 @@ TASK: Final = MultitaskTask()
 
 
 def _get_member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, FineTuningTask[Any, Any]]:
-    """The recipe of one of the tasks, and what is made of it."""
+    """Return the recipe of one of the tasks, and that task."""
     member = recipe.build_single_recipe(name)
     task = get_task(member)
     assert isinstance(task, FineTuningTask), f"{member.task} is learned alone"
@@ -176,7 +178,7 @@ def _get_member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, F
 
 
 def _load_labels(recipe: MultitaskRecipe, folder: Path | None) -> Vocabularies:
-    """Classes and tags of each task: those in a folder, else those of what is learned from."""
+    """Load the labels of each task from a folder, or learn them if it is None."""
     vocabularies: dict[str, Vocabulary] = {}
     for name in recipe.tasks:
         member, task = _get_member(recipe, name)
@@ -187,7 +189,7 @@ def _load_labels(recipe: MultitaskRecipe, folder: Path | None) -> Vocabularies:
 
 
 def _select_member_files(name: str, files: Mapping[str, T], tokenizer_files: Sequence[str], text: T) -> dict[str, T]:
-    """What of `files` belongs to one of the tasks, by the names that it has there, and `text` for its words."""
+    """Return the files of one task under the names they have there, with `text` for its tokenizer files."""
     prefix = f"tasks/{name}/"
     labels = {file.removeprefix(prefix): value for file, value in files.items() if file.startswith(prefix)}
     return dict.fromkeys(tokenizer_files, text) | labels
@@ -196,7 +198,7 @@ def _select_member_files(name: str, files: Mapping[str, T], tokenizer_files: Seq
 def _build_member_model(
     recipe: MultitaskRecipe, name: str, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
 ) -> SingleHeadModel:
-    """The model of one task, on an encoder of its own or on that which is given."""
+    """Build the model of one task, with its own encoder or a given one."""
     member, task = _get_member(recipe, name)
     model: SingleHeadModel = task.build_encoder_with_head(
         member, _select_member_files(name, sizes, task.tokenizer_files, sizes[TEXT_FILE]), encoder=encoder
@@ -205,6 +207,7 @@ def _build_member_model(
 
 
 def _iter_texts(recipe: MultitaskRecipe) -> Iterator[str]:
+    """Iterate over the training texts of all tasks."""
     for name in recipe.tasks:
         member, task = _get_member(recipe, name)
         with prefix_data_errors(f"{format_data_key(name)}.train"):
@@ -212,6 +215,6 @@ def _iter_texts(recipe: MultitaskRecipe) -> Iterator[str]:
 
 
 def _encoder_shapes(head: SingleHeadModel) -> dict[str, torch.Size]:
-    """What an encoder is made of, except for the summary of a text."""
+    """Return the shapes of an encoder's parameters, without those of a text summary."""
     parameters = head.encoder.named_parameters()
     return {name: parameter.shape for name, parameter in parameters if not name.startswith("summary.")}

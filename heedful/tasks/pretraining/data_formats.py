@@ -1,4 +1,4 @@
-"""The forms of data that encoders are pre-trained on."""
+"""Detection of data for pre-training encoders."""
 
 from __future__ import annotations
 

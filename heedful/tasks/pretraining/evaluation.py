@@ -1,4 +1,4 @@
-"""What pre-trained models are asked: passages of a text, hidden in the same way for all; and how that is told."""
+"""Evaluation of pre-trained models on passages that are masked in the same way for all models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ExampleSums: TypeAlias = Mapping[str, Float[np.ndarray, " N"]]
 @final
 @dataclass(frozen=True)
 class PretrainingMetric(SummedCountsMetric):
-    """A metric of an objective."""
+    """One metric of a pre-training loss, computed from sums over examples."""
 
     pretraining_loss: PretrainingLoss
     name: str
@@ -49,11 +49,11 @@ class PretrainingMetric(SummedCountsMetric):
 
     @cached_property
     def counts(self) -> Float[np.ndarray, "N counts"]:
-        """A column for each sum."""
+        """The sums, one column each."""
         return np.stack(list(self.sums.values()), 1)
 
     def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """What the objective makes of sums."""
+        """Compute the metric from resampled sums."""
         metrics = self.pretraining_loss.compute_metrics(dict(zip(self.sums, sums.T, strict=True)))
         return np.asarray(metrics[self.name], dtype=np.float64)
 
@@ -61,13 +61,13 @@ class PretrainingMetric(SummedCountsMetric):
 @final
 @dataclass(eq=False)
 class PassageEvaluator(Evaluator):
-    """Passages with hidden tokens; documents are drawn, or where there are few of them a hundred stretches of the text.
+    """Evaluator on masked passages; documents are resampled or, if there are few, 100 stretches of the text.
 
     Attributes:
         inputs: the documents.
-        recipe: of the run that decides how passages are made and hidden.
-        pretraining_loss: what is asked about them.
-        build_passages: the passages of a corpus, in the words of a tokenizer.
+        recipe: of the run that decides how passages are made and masked.
+        pretraining_loss: computes the metrics.
+        build_passages: builds the masked passages of a corpus with a tokenizer.
     """
 
     progress_text = "filling what is hidden"
@@ -87,11 +87,15 @@ class PassageEvaluator(Evaluator):
 
     @property
     def unit_description(self) -> str:
-        """What intervals and tests draw, in words."""
+        """Number and kind of the resampled units, in words."""
         return f"{self.size:,} {'documents' if self.by_document else 'stretches of the text'}"
 
     def predict(self, predictor: MaskedLanguageModelPredictor | ReplacedTokenPredictor, recipe: Recipe) -> ExampleSums:
-        """What the objective sums; `RecipeError` where a model was not asked the same in training, or reads less."""
+        """Return the loss's sums for each resampled unit.
+
+        Raises:
+            RecipeError: the model was trained with another objective, or reads shorter passages.
+        """
         assert isinstance(recipe, PretrainingRecipe)
         self._require_compatible(recipe)
         device = next(predictor.model.parameters()).device
@@ -115,20 +119,22 @@ class PassageEvaluator(Evaluator):
         return sums
 
     def compute_metrics(self, answers: ExampleSums) -> Mapping[str, Metric]:
-        """Those that training measures."""
+        """Return the metrics that training reports."""
         return {
             name: PretrainingMetric(self.pretraining_loss, name, answers)
             for name in sorted(self.pretraining_loss.metrics)
         }
 
     def _require_compatible(self, recipe: PretrainingRecipe) -> None:
+        """Raise `RecipeError` if a recipe's objective or pairing differs, or its passages are shorter."""
         for key, other_value, own_value in (
             ("training.objective.kind", recipe.training.objective.kind, self.recipe.training.objective.kind),
             ("training.pairing", recipe.training.pairing, self.recipe.training.pairing),
         ):
             if other_value != own_value:
                 raise RecipeError(
-                    f'{recipe.output}: {key} = "{other_value}", and "{own_value}" in the first run, so they cannot be asked the '
+                    f'{recipe.output}: {key} = "{other_value}", and "{own_value}" in the first run, so they cannot be '
+                    "asked the "
                     "same; leave it out"
                 )
         if (length := recipe.data.max_length) < self.recipe.data.max_length:
@@ -141,53 +147,54 @@ class PassageEvaluator(Evaluator):
 @final
 @dataclass(frozen=True, repr=False)
 class PassageReport(EvaluationReport):
-    """What training measures, of another text."""
+    """Report of the pre-training metrics on a text."""
 
     evaluator: PassageEvaluator
     reference: PassageReport | None = None
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
-        """All metrics; `RunError` where they are about other tokens than the first system's."""
+        """All metrics; `RunError` if the first system has another vocabulary, and so other masked tokens."""
         if (
             self.reference is not None
             and self.reference.system.required_summary.vocabulary != self.system.required_summary.vocabulary
         ):
             raise RunError(
-                f"{self.system.name}: has another vocabulary than {self.reference.system.name}, so that other tokens are "
+                f"{self.system.name}: has another vocabulary than {self.reference.system.name}, so that other tokens "
+                "are "
                 "hidden and their losses cannot be compared; leave it out"
             )
         return self.metrics
 
     def format_text(self) -> str:
-        """A line for each metric."""
+        """Format one line per metric."""
         lines = [f"{name:<16}  {metric.value:9.4f}" for name, metric in self.metrics.items()]
         return "\n".join((f"{self.system.name}: {self.evaluator.part}", *lines))
 
     def to_json(self) -> dict[str, Any]:
-        """The same."""
+        """Return the part and the metrics."""
         return {"part": self.evaluator.part, **{name: metric.value for name, metric in self.metrics.items()}}
 
 
 @final
 @dataclass(frozen=True, repr=False)
 class PassageComparison(RunComparison):
-    """Runs of one vocabulary that are asked for the same tokens."""
+    """Comparison of runs with one vocabulary on the same masked tokens."""
 
     reports: tuple[PassageReport, ...]
 
     @property
     def exam(self) -> PassageEvaluator:
-        """What was asked."""
+        """The evaluator of all runs."""
         return self.reports[0].evaluator
 
     @property
     def heading(self) -> str:
-        """Of which text."""
+        """Heading that names the text."""
         return f"{self.run_count_text} of pretraining on {self.exam.data_description}"
 
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Build the table with one row per run."""
         names = list(self.reports[0].metrics)
         columns = ["run", "model", "parameters", "minutes"]
         rows = []
@@ -206,23 +213,23 @@ class PassageComparison(RunComparison):
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> list[str]:
-        """What the columns mean."""
+        """Return an explanation of the columns."""
         return [
             f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
             f"(paired bootstrap, {self.sampling.samples:,} samples of {self.exam.unit_description})"
         ]
 
     def draw_plots(self) -> list[str]:
-        """How the runs learned."""
+        """Return plots of the learning curves."""
         return self.plot_loss_curves()
 
     def build_json_fields(self) -> dict[str, Any]:
-        """What was drawn."""
+        """Return the part, the resampled units and the resampling settings."""
         sampling_units = {"drawn": self.exam.unit_description, "examples": self.exam.size}
         return {"part": self.exam.part, **sampling_units, "samples": self.sampling.samples, "seed": self.sampling.seed}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """All metrics."""
+        """Return all metrics and tests of one run."""
         return {
             "metrics": {name: asdict(metric) for name, metric in report.intervals.items()},
             "against_first": {name: asdict(metric) for name, metric in report.tests.items()},

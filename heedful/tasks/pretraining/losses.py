@@ -1,4 +1,4 @@
-"""What is asked about passages with hidden tokens: BERT's two questions, and ELECTRA's."""
+"""Losses of pre-training: BERT's masked tokens and sentence pairs, and ELECTRA's replaced tokens."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from heedful.tensors import Tokens
 
 @dataclass(frozen=True)
 class MaskedBatch:
-    """Passages of which some tokens are hidden.
+    """A batch of passages in which some tokens are masked.
 
     Attributes:
-        tokens: what the model reads.
-        labels: the token at each place that is asked for, -1 elsewhere.
-        follows: of each row 1 where its second part follows the first, else 0; -1 where that is not asked.
+        tokens: the model's input.
+        labels: the original token at each masked position, -1 elsewhere.
+        follows: for each row 1 if its second segment follows the first, 0 if not; -1 if that is not asked.
     """
 
     tokens: Tokens
@@ -36,12 +36,12 @@ class MaskedBatch:
 
 
 class PretrainingLoss(ABC):
-    """The likelihood of hidden tokens, and `weight` times what else a model is asked about the passages.
+    """Negative log-likelihood of masked tokens, plus `weight` times a second loss.
 
     Attributes:
         metrics: the names that `compute_metrics` returns.
-        second_names: what else is asked, by the names of its sum and of its number of questions.
-        weight: of one such question, in hidden tokens.
+        second_names: names of the second loss's sum and of its number of questions.
+        weight: of one question of the second loss, in masked tokens.
     """
 
     metrics: ClassVar[frozenset[str]]
@@ -50,12 +50,12 @@ class PretrainingLoss(ABC):
 
     @property
     def part_names(self) -> frozenset[str]:
-        """The names that the parts of its losses have."""
+        """Names of the parts of the loss."""
         return frozenset({"nll", self.second_names[0]})
 
     @final
     def compute_loss(self, model: Any, batch: MaskedBatch) -> Loss:
-        """What training minimises, summed over hidden tokens."""
+        """Compute the training loss, summed over masked tokens."""
         sums, (second_name, count_name) = self.run_model(model, batch, learning=True), self.second_names
         parts = {
             "nll": LossPart(sums["masked"].detach(), sums["tokens"]),
@@ -65,27 +65,27 @@ class PretrainingLoss(ABC):
 
     @final
     def compute_batch_sums(self, model: Any, batch: MaskedBatch) -> Mapping[str, float]:
-        """Of a batch, what `compute_metrics` needs the sums of: losses, right answers and questions."""
+        """Return the sums over a batch that `compute_metrics` needs: losses, correct answers and questions."""
         return {name: float(value) for name, value in self.run_model(model, batch, learning=False).items()}
 
     @abstractmethod
     def run_model(self, model: Any, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Losses and questions, and right answers where it is not for learning."""
+        """Run the model on a batch; return losses and counts, and numbers of correct answers if not `learning`."""
 
     @abstractmethod
     def compute_metrics(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Metrics from the sums over all batches; sums of several drawings, as arrays, give arrays."""
+        """Compute metrics from sums over all batches; arrays of resampled sums give arrays."""
 
 
 @dataclass(frozen=True)
 class _MaskedPredictions:
-    """What a model makes of the hidden tokens.
+    """The model's predictions at the masked positions.
 
     Attributes:
-        indices: where they are, in all rows behind each other.
-        labels: what they were.
-        vectors: from which they are told; only these go through the vocabulary.
-        nll: the negative log-likelihood of the labels, summed.
+        indices: the masked positions in the flattened batch.
+        labels: the original tokens.
+        vectors: inputs of the output layer; only these go through the vocabulary.
+        nll: negative log-likelihood of the labels, summed.
     """
 
     indices: Int[Tensor, " N"]
@@ -97,6 +97,7 @@ class _MaskedPredictions:
     def from_hidden(
         cls, model: MaskedLanguageModel, hidden: Float[Tensor, "B T d_model"], labels: Int[Tensor, "B T"]
     ) -> _MaskedPredictions:
+        """Apply the masked language modelling head to the hidden states at masked positions."""
         indices = (labels >= 0).flatten().nonzero().squeeze(1)
         targets = labels.flatten().index_select(0, indices)
         vectors = model.masked(hidden.flatten(0, 1).index_select(0, indices))
@@ -105,10 +106,10 @@ class _MaskedPredictions:
 
 @final
 class MaskedTokenLoss(PretrainingLoss):
-    """The likelihood of what is hidden, and of the answers about passages (Devlin et al. 2019, 3.1).
+    """Masked language modelling, plus sentence-pair classification if the model has it (Devlin et al. 2019, 3.1).
 
     Args:
-        weight: of a question about passages, in hidden tokens.
+        weight: of a sentence pair, in masked tokens.
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "pair_loss", "pair_accuracy"})
@@ -118,9 +119,9 @@ class MaskedTokenLoss(PretrainingLoss):
         self.weight = weight
 
     def compute_metrics(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Losses (nats per hidden token, and per pair) and accuracies; `compute_loss` is the sum of both means.
+        """Compute losses (nats per masked token and per pair) and accuracies; `loss` is the sum of both mean losses.
 
-        Where nothing is asked about passages, what is measured of it is 0.
+        Without sentence pairs, their metrics are 0.
         """
         tokens, pairs = np.maximum(1.0, sums["tokens"]), np.maximum(1.0, sums["pairs"])
         masked, pair = sums["masked"] / tokens, sums["pair"] / pairs
@@ -133,7 +134,7 @@ class MaskedTokenLoss(PretrainingLoss):
         }
 
     def run_model(self, model: MaskedLanguageModel, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Which tokens are hidden, and does the second passage follow the first?"""
+        """Predict the masked tokens, and whether the second segment follows the first."""
         memory = model(batch.tokens)
         predictions = _MaskedPredictions.from_hidden(model, memory.values, batch.labels)
         sums: dict[str, Any] = {"masked": predictions.nll, "tokens": len(predictions.indices)}
@@ -150,14 +151,15 @@ class MaskedTokenLoss(PretrainingLoss):
 
 @final
 class ReplacedTokenLoss(PretrainingLoss):
-    """The generator's likelihood of what is hidden, and `weight` times the detector's of what was replaced.
+    """The generator's masked language modelling loss, plus `weight` times the detector's loss.
 
-    Hidden tokens are replaced by draws from the generator; a draw that happens to be right was not replaced (Clark et
-    al. 2020, section 2). No gradient flows through the draw.
+    Masked tokens are replaced by samples from the generator; a sample that equals the original counts as not replaced
+    (Clark et al. 2020, section 2). No gradient flows through the sampling.
 
     Args:
-        weight: lambda, 50 in the paper, for means over hidden tokens and over all.
-        share: of all tokens that are hidden, which makes sums of those means: a verdict counts `weight` times `share`.
+        weight: lambda, 50 in the paper, for means over masked tokens and over all tokens.
+        share: share of masked tokens, which turns those means into sums: a detector decision counts `weight` times
+            `share`.
     """
 
     metrics = frozenset({"loss", "masked_loss", "masked_accuracy", "replaced_loss", "replaced_found", "replaced_right"})
@@ -168,10 +170,10 @@ class ReplacedTokenLoss(PretrainingLoss):
         self.weight = weight * share
 
     def compute_metrics(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Means: the generator's loss and accuracy on hidden tokens, the detector's loss on all tokens.
+        """Compute the generator's loss and accuracy on masked tokens, and the detector's on all tokens.
 
-        `replaced_found` is the share of replaced tokens that are found out, `replaced_right` the share of verdicts that
-        are right; `compute_loss` is the weighted sum that is minimised.
+        `replaced_found` is the detector's recall of replaced tokens, `replaced_right` its accuracy; `loss` is the
+        weighted sum that is minimised.
         """
         tokens, total = np.maximum(1.0, sums["tokens"]), np.maximum(1.0, sums["all"])
         masked, detection = sums["masked"] / tokens, sums["verdict"] / total
@@ -185,7 +187,7 @@ class ReplacedTokenLoss(PretrainingLoss):
         }
 
     def run_model(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Which tokens were replaced? Measured, the generator takes its best token, and leaves nothing to chance."""
+        """Replace masked tokens with the generator and run the detector; evaluation takes the best tokens."""
         generator, is_token = model.generator, batch.tokens.positions >= 0
         assert generator is not None, "what learns has somebody who replaces tokens"
         predictions = _MaskedPredictions.from_hidden(generator, generator(batch.tokens).values, batch.labels)
@@ -217,6 +219,7 @@ class ReplacedTokenLoss(PretrainingLoss):
 
 
 def _choose_replacements(logits: Float[Tensor, "N V"], *, draws: bool) -> Int[Tensor, " N"]:
+    """Return the most probable token of each row, or a sample if `draws`."""
     if not draws:
         return logits.argmax(-1)
     # the largest of log-probabilities with Gumbel noise is a draw

@@ -91,7 +91,7 @@ def mask_tokens(
     words: Int[np.ndarray, " W"],
     rng: SeededRandom,
 ) -> Int[np.ndarray, " T"]:
-    """The ids with those chosen replaced: by `mask` in 80 %, by any of `words` in 10 %, by themselves in 10 %."""
+    """Return the ids; chosen ones become `mask` (80 %), a random one of `words` (10 %) or stay (10 %)."""
     action_draws, word_draws = rng.uniform(2 * len(ids)).reshape(2, -1)
     masked = np.where(chosen & (action_draws < 0.8), mask, ids)
     return np.where(chosen & (action_draws >= 0.9), words[(word_draws * len(words)).astype(np.int64)], masked)

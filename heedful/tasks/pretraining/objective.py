@@ -1,4 +1,4 @@
-"""Pre-training as a task: passages with hidden tokens, and what a model is asked about them."""
+"""The pre-training objective: batches of masked passages and their loss."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _VALIDATION_EPOCH: Final = 0
 
 
 class MaskedPassageBatches:
-    """Passages of a corpus as batches: pieced together, hidden and padded.
+    """Batches of passages from a corpus: assembled, masked and padded.
 
-    What is hidden is a function of the passage's number, so it changes from epoch to epoch (the dynamic masking of Liu
-    et al. 2019) and stays the same however rows are dealt out.
+    What is masked is determined by the passage's number, so it differs between epochs (dynamic masking, Liu et al.
+    2019) and does not depend on how rows are distributed over processes.
 
     Args:
         passages: of a corpus made with `build_sentence_encoding`.
-        tokenizer: it was made with; has a mask.
-        masking: chooses what is asked for.
+        tokenizer: of the corpus; has a mask token.
+        masking: chooses the tokens to predict.
     """
 
     def __init__(self, passages: PassageSampler, *, tokenizer: Tokenizer, masking: MaskingStrategy) -> None:
@@ -48,13 +48,13 @@ class MaskedPassageBatches:
         self.word_ids = np.array([number for number in range(tokenizer.size) if number not in silent])
 
     def plan_epoch(self, epoch: int, *, tokens: int, seed: int) -> Sequence[RowIndices]:
-        """The numbers of the passages of each batch of an epoch."""
+        """Return the passage numbers of each batch of an epoch."""
         numbers, lengths = self.passages.plan(epoch)
         lengths_per_side = np.stack([lengths, lengths], 1)
         return [numbers[rows] for rows in batch_by_size(lengths_per_side, max_tokens=tokens, seed=seed, epoch=epoch)]
 
     def build_batch(self, numbers: RowIndices) -> MaskedBatch:
-        """The passages with these numbers."""
+        """Build a batch from passage numbers."""
         inputs, labels, segments, follows = [], [], [], []
         for number in numbers.tolist():
             ids, second_start, follow = self._assemble_ids(number)
@@ -70,7 +70,7 @@ class MaskedPassageBatches:
         )
 
     def _assemble_ids(self, number: int) -> tuple[np.ndarray, int, int]:
-        """The ids of a passage, where its second part begins, and whether that follows."""
+        """Return a passage's ids, the start of its second segment, and 1, 0 or -1 for whether that follows."""
         passage = self.passages[number]
         stream, bos, eos = self.passages.documents.stream, self.special.bos, self.special.eos
         first = np.asarray(stream[passage.first.start : passage.first.stop], dtype=np.int64)
@@ -80,6 +80,7 @@ class MaskedPassageBatches:
         return np.concatenate(([bos], first, [eos], second, [eos])), len(first) + 2, int(passage.follows)
 
     def _mask_ids(self, ids: np.ndarray, number: int) -> tuple[list[int], list[int]]:
+        """Mask the ids of a passage; return the input ids, and the labels with -1 at positions that are not asked."""
         rng = SeededRandom(self.passages.seed, number, _MASKING_STREAM)
         text_indices = np.flatnonzero((ids != self.special.bos) & (ids != self.special.eos))
         text = ids[text_indices]
@@ -91,15 +92,15 @@ class MaskedPassageBatches:
 
 
 class PretrainingObjective(TrainingObjective[MaskedBatch]):
-    """Learning to read from passages alone.
+    """Pre-training of an encoder on masked passages.
 
     Args:
-        train: passages to learn from.
-        validation: passages to be measured on, always hidden in the same way.
-        pretraining_loss: what is asked.
+        train: training passages.
+        validation: validation passages, always masked in the same way.
+        pretraining_loss: computes losses and metrics.
         batch_tokens: padded tokens in a batch.
         seed: of the order of passages.
-        device: where the model is.
+        device: of the model.
     """
 
     def __init__(
@@ -122,19 +123,19 @@ class PretrainingObjective(TrainingObjective[MaskedBatch]):
         self.device = device
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Batches of passages of similar length."""
+        """Return batches of passage numbers of similar length."""
         return self.train.plan_epoch(epoch, tokens=self.batch_tokens, seed=self.seed)
 
     def build_batch(self, rows: RowIndices) -> MaskedBatch:
-        """These passages."""
+        """Build the batch of these passages on the model's device."""
         return move_to_device(self.train.build_batch(rows), self.device)
 
     def loss(self, model: Any, batch: MaskedBatch) -> Loss:
-        """The objective's."""
+        """Compute the pre-training loss of a batch."""
         return self.pretraining_loss.compute_loss(model, batch)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """The objective's metrics."""
+        """Compute the metrics on the validation passages."""
         totals: Counter[str] = Counter()
         for numbers in self.validation.plan_epoch(_VALIDATION_EPOCH, tokens=self.batch_tokens, seed=0):
             totals.update(

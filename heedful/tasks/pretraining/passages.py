@@ -1,4 +1,4 @@
-"""Pairs of passages from documents: what BERT reads while it is pre-trained (Devlin et al. 2019, A.2)."""
+"""Passages and passage pairs from documents, as BERT reads them in pre-training (Devlin et al. 2019, A.2)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PAIRING_STREAM, _TRIMMING_STREAM = 0, 1
 
 @dataclass(frozen=True)
 class PassageSegments:
-    """Two stretches of a corpus, as ids of its stream from `start` to `stop`.
+    """One or two segments of a corpus, as index ranges of its id stream.
 
     Attributes:
-        first: the passage that is read first.
-        second: the other one; None where there is one alone.
-        follows: whether the second follows the first in a document.
+        first: the segment that is read first.
+        second: the second segment; None if there is only one.
+        follows: whether the second segment follows the first in a document.
     """
 
     first: range
@@ -39,13 +39,13 @@ class PassageSegments:
 
     @property
     def num_ids(self) -> int:
-        """How many there are."""
+        """Number of ids."""
         return len(self.first) + (0 if self.second is None else len(self.second))
 
 
 @dataclass(frozen=True)
 class EncodedSentence:
-    """The ids of a sentence or a part of one, and whether a document begins with it."""
+    """The ids of a sentence or of a part of one, and whether a document starts with it."""
 
     ids: list[int]
     starts_document: bool
@@ -54,7 +54,7 @@ class EncodedSentence:
 def encode_sentences(
     documents: Iterable[DocumentChunk], tokenizer: Tokenizer, split: Callable[[str], Iterable[str]]
 ) -> Iterator[EncodedSentence]:
-    """The sentences of documents, cut by `split`; what has no piece is left out, long ones come in parts."""
+    """Split documents into sentences and encode them; drop sentences without ids, cut long ones into parts."""
     starts_document = True
     for document in documents:
         for sentence in split(document.text):
@@ -66,51 +66,51 @@ def encode_sentences(
 
 
 def build_sentence_encoding(tokenizer: Tokenizer) -> ExampleEncoder[EncodedSentence]:
-    """A mark of one id, 1 where a document begins, and the sentence as it is."""
+    """Return the encoding of a sentence: a flag, 1 where a document starts, and the ids."""
     return ExampleEncoder(
         {"begins": 2, "text": tokenizer.size}, lambda sentence: ([int(sentence.starts_document)], sentence.ids)
     )
 
 
 class PassagePairing(ABC):
-    """What stands behind a passage, and so what its second part is asked about."""
+    """Strategy that chooses the second segment of a passage, and so the sentence-pair question."""
 
     has_pairs = True
     """Whether there is a second part, and `follows` is a question."""
 
     @property
     def num_special_tokens(self) -> int:
-        """Ids that are added to a passage: its begin, and the end of each part."""
+        """Number of special tokens in a passage: the start token and the end token of each segment."""
         return 3 if self.has_pairs else 2
 
     @abstractmethod
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """The passage that begins with a stretch of sentences, and how many of them it used up."""
+        """Return the passage that starts with the given sentences, and how many of them it consumed."""
 
 
 @final
 class NoPairing(PassagePairing):
-    """One passage, nothing asked (Liu et al. 2019)."""
+    """Passages of one segment without a sentence-pair question (Liu et al. 2019)."""
 
     has_pairs = False
 
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """All of it."""
+        """Return all the sentences as one segment."""
         return PassageSegments(documents.find_id_range(sentences), None, follows=True), len(sentences)
 
 
 @final
 class NextSentencePairing(PassagePairing):
-    """In half of the pairs the second passage follows the first, in the others it is from another document."""
+    """In half of the pairs the second segment follows the first, in the others it comes from another document."""
 
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """The stretch cut somewhere, its end kept or replaced (Devlin et al. 2019, 3.1 and A.2)."""
+        """Cut at random; keep the end or replace it by another document's (Devlin et al. 2019, 3.1, A.2)."""
         split = sentences.start + 1 + rng.next_int(len(sentences) - 1)
         first = range(sentences.start, split)
         if rng.next_float() < 0.5:
@@ -127,12 +127,12 @@ class NextSentencePairing(PassagePairing):
 
 @final
 class SentenceOrderPairing(PassagePairing):
-    """Two passages that follow each other, in half of the pairs in the wrong order (Lan et al. 2020, 3.1)."""
+    """Two consecutive segments, in half of the pairs in the wrong order (Lan et al. 2020, 3.1)."""
 
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """The stretch cut somewhere, its parts kept in order or exchanged."""
+        """Cut the sentences at a random point, and swap the two segments in half of the cases."""
         split = sentences.start + 1 + rng.next_int(len(sentences) - 1)
         segments = (
             documents.find_id_range(range(sentences.start, split)),
@@ -145,7 +145,7 @@ class SentenceOrderPairing(PassagePairing):
 
 @final
 class DocumentIndex:
-    """A corpus of sentences, and where its documents begin and end."""
+    """A corpus of sentences with the boundaries of its documents."""
 
     def __init__(self, corpus: Corpus) -> None:
         lengths = corpus["text"].lengths
@@ -160,40 +160,40 @@ class DocumentIndex:
         self.stream: Integer[np.ndarray, " ids"] = corpus["text"].stream
 
     def __len__(self) -> int:
-        """Sentences."""
+        """Return the number of sentences."""
         return len(self._starts) - 1
 
     @property
     def num_documents(self) -> int:
-        """Documents."""
+        """Number of documents."""
         return len(self._first_sentences) - 1
 
     @property
     def has_sentence_pairs(self) -> bool:
-        """Whether some document has two sentences."""
+        """Whether any document has at least two sentences."""
         return self.num_documents < len(self)
 
     def get_document_number(self, sentence: int) -> int:
-        """That of the document that a sentence stands in."""
+        """Return the number of the document that contains a sentence."""
         return self._document_numbers[sentence]
 
     def find_document_sentences(self, sentence: int) -> range:
-        """The sentences of the document that a sentence stands in."""
+        """Return the sentence numbers of the document that contains a sentence."""
         number = self.get_document_number(sentence)
         return range(self._first_sentences[number], self._first_sentences[number + 1])
 
     def find_id_range(self, sentences: range) -> range:
-        """Where their ids are in the stream."""
+        """Return the range of the sentences' ids in the stream."""
         return range(self._starts[sentences.start], self._starts[sentences.stop])
 
     def take_sentences(self, start: int, *, max_ids: int) -> range:
-        """The sentences from `start` on that fill `max_ids` ids, the last one perhaps beyond it, in one document."""
+        """Return the sentences of one document from `start` on that fill `max_ids` ids; the last may exceed it."""
         last = self.find_document_sentences(start).stop
         full = bisect_left(self._starts, self._starts[start] + max_ids, start, last)
         return range(start, max(start + 1, full))
 
     def sample_other_document(self, sentence: int, *, max_ids: int, rng: SeededRandom) -> range:
-        """Sentences from a place in another document than that of `sentence`."""
+        """Return sentences from a random position in a document other than that of `sentence`."""
         document = self._document_numbers[sentence]
         other_document = rng.next_int(self.num_documents - 1)
         other_document += other_document >= document
@@ -203,22 +203,22 @@ class DocumentIndex:
 
 @final
 class PassageSampler:
-    """The examples of each epoch: a passage is a function of the seed and its number.
+    """Passages of each epoch; a passage is determined by the seed and its number.
 
-    A passage begins with some sentence and takes what follows in the document until `max_length` is full, or, in the
-    share `short_share` of all cases, a random smaller length. Where two parts are wanted, documents of one sentence begin
-    none, and what was exchanged for a passage from elsewhere begins the next one. Passages that are still too long lose
-    ids of their longer part, at its front or back.
+    A passage starts with some sentence and takes the following ones of the document until `max_length` is reached or,
+    in a share `short_share` of the cases, a random smaller length. If there are two segments, no passage starts in a
+    document of one sentence, and sentences that were replaced by others start the next passage. Passages that are still
+    too long lose ids at the start or end of their longer segment.
 
     Args:
         corpus: made with `build_sentence_encoding`.
-        pairing: what the second part is.
-        max_length: ids of a passage, its begin and ends included.
+        pairing: chooses the second segment.
+        max_length: ids of a passage, special tokens included.
         short_share: share of passages that aim at a smaller length.
         seed: of the run.
 
     Raises:
-        DataError: a second part must come from the same or another document, and there is none.
+        DataError: a second segment must come from the same or another document, and there is none.
     """
 
     def __init__(
@@ -241,7 +241,7 @@ class PassageSampler:
         self.seed = seed
 
     def plan(self, epoch: int) -> tuple[Int[np.ndarray, " N"], Int[np.ndarray, " N"]]:
-        """The numbers of an epoch's passages, in the order of the text, and the ids of each with begin and ends."""
+        """Return the numbers of an epoch's passages in text order, and the length of each with special tokens."""
         numbers, lengths = [], []
         sentence = 0
         while sentence < len(self.documents):
@@ -257,12 +257,13 @@ class PassageSampler:
         return np.array(numbers, dtype=np.int64), np.array(lengths, dtype=np.int64)
 
     def __getitem__(self, number: int) -> PassageSegments:
-        """The passage with one of the numbers of `plan`."""
+        """Return the passage with one of the numbers from `plan`, cut to the maximal length."""
         sample = self._sample_passage(number)
         assert sample is not None, f"{number} is no passage"
         return _trim_passage(sample[0], max_ids=self.max_ids, rng=SeededRandom(self.seed, number, _TRIMMING_STREAM))
 
     def _sample_passage(self, number: int) -> tuple[PassageSegments, int] | None:
+        """Return the uncut passage with a number and how many sentences it consumed; None if none starts there."""
         start = number % len(self.documents)
         rng = SeededRandom(self.seed, number, _PAIRING_STREAM)
         max_ids = self.max_ids
@@ -281,7 +282,7 @@ class PassageSampler:
 
 
 def _trim_passage(passage: PassageSegments, *, max_ids: int, rng: SeededRandom) -> PassageSegments:
-    """Without ids of the longer part, one by one at its front or back, until there is room (Devlin et al. 2019)."""
+    """Remove ids from the start or end of the longer segment until the passage fits (Devlin et al. 2019)."""
     first, second = passage.first, passage.second
     if second is None:
         return PassageSegments(first[:max_ids], None, passage.follows)
@@ -296,5 +297,6 @@ def _trim_passage(passage: PassageSegments, *, max_ids: int, rng: SeededRandom) 
 
 
 def _trim_range(segment: range, excess: int, rng: SeededRandom) -> range:
+    """Remove `excess` ids from a range, each at random from its start or its end."""
     front = int((rng.uniform(excess) < 0.5).sum()) if excess else 0
     return segment[front : len(segment) - (excess - front)]

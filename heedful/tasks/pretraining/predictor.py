@@ -1,4 +1,4 @@
-"""Pre-trained encoders as their users see them: gaps are filled, replaced tokens found, and texts become vectors."""
+"""Predictors of pre-trained encoders: fill masks, detect replaced tokens, embed texts."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _GapPredictions = Iterator[tuple[list[int], list[float]]]
 
 
 class PretrainedEncoderPredictor(Predictor, Generic[Model]):
-    """What was pre-trained, with its tokenizer; abstract: it is a `MaskedLanguageModelPredictor` or a `ReplacedTokenPredictor`.
+    """Base class of predictors that hold a pre-trained model and its tokenizer.
 
     Args:
         model: in evaluation mode.
-        tokenizer: that it was trained with.
-        max_length: tokens that it reads, begin and end included.
-        embedder: what makes vectors of texts with its encoder; one that takes means unless given.
+        tokenizer: the tokenizer of its training.
+        max_length: maximal number of input tokens, start and end tokens included.
+        embedder: embeds texts with the model's encoder; mean pooling unless given.
 
     Attributes:
-        embed: a vector for each text; see `Embedder.embed`.
+        embed: returns a vector for each text; see `Embedder.embed`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PretrainedEncoderPredictor(Predictor, Generic[Model]):
 
 @dataclass(frozen=True)
 class TokenGuess:
-    """A token for a gap: as a piece of text, as an id, and how probable it is."""
+    """A candidate token for a gap: its text, id and probability."""
 
     piece: str
     id: int
@@ -77,12 +77,12 @@ class TokenGuess:
 
 @dataclass(frozen=True)
 class FilledText:
-    """A text with gaps, and what may stand in them.
+    """A text whose gaps are filled, with the candidates for each gap.
 
     Attributes:
-        text: with the most probable token in each gap, each chosen by itself.
-        gaps: the guesses for each, best first.
-        cut: tokens at its end that were not read, gaps among them; the text here lacks them.
+        text: with the most probable token in each gap, chosen independently.
+        gaps: the candidates of each gap, best first.
+        cut: number of tokens at the end that were not read; they, and gaps among them, are missing from `text`.
     """
 
     text: str
@@ -92,15 +92,15 @@ class FilledText:
 
 @final
 class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageModel]):
-    """A masked language model with its tokenizer."""
+    """A masked language model with its tokenizer; fills gaps in texts."""
 
     def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[FilledText]:
-        """The `top` most probable tokens for each gap of each text, given everything else; gaps do not see each other.
+        """Return the `top` most probable tokens for each gap of each text; gaps are predicted independently.
 
         Args:
-            texts: with `blank` where a token is hidden; a single one is a list of one.
-            top: guesses for each gap.
-            blank: what stands for a hidden token.
+            texts: with `blank` in place of each missing token; a single one is a list of one.
+            top: candidates per gap.
+            blank: the placeholder of a missing token.
             first: number of the first text, for messages.
 
         Raises:
@@ -120,19 +120,20 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         return [replace(filled, cut=cut) for filled, (_, cut) in zip(filled_texts, encoded, strict=True)]
 
     def _fill_batch(self, batch: list[list[int]], top: int) -> Iterator[FilledText]:
+        """Fill the gaps of a batch of encoded texts."""
         guesses = self._predict_gaps(batch, top=top)
         return (self._build_filled_text(ids, guesses) for ids in batch)
 
     def line_format(self) -> FillLineFormat:
-        """Texts with gaps."""
+        """Return the line format that reads texts with gaps."""
         return FillLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`."""
+        """Inspect the request's text, or pair of texts."""
         return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
 
     def _encode_gaps(self, text: str, number: int, *, blank: str) -> tuple[list[int], int]:
-        """Ids between begin and end, and how many there was no room for."""
+        """Encode a text with gaps; return the ids, and the number of ids that were cut off."""
         if blank not in text:
             raise DataError(f"text {number}: has no {blank}; write it where a token is to be found")
         ids, max_ids = self.tokenizer.encode_with_masks(text, blank=blank), self.embedder.max_text_tokens
@@ -141,9 +142,9 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
     def inspect(
         self, text: str, second: str | None = None, *, scope: InspectionSelection | None = None, blank: str = "[MASK]"
     ) -> InspectionRecord:
-        """`Embedder.inspect` of texts with `blank` where tokens are hidden, and the candidates for each of these.
+        """Record the attention of a model that reads texts with gaps, and the candidates for each gap.
 
-        Where the model was asked in training how passages belong together, a second text adds what it says of that.
+        If the model was trained on sentence pairs, a second text adds whether it follows the first.
         """
         require_text(text, name="text")
         scope, texts = scope or InspectionSelection(), [text] if second is None else [text, second]
@@ -151,6 +152,7 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         tokens = self.embedder.build_single_row(cloze)
 
         def read_texts(tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+            """Run the model; return the gap probabilities, and the pair probabilities if there are two texts."""
             memory = self.model(tokens)
             pair_head = self.model.relation if second is not None else None
             pair_probabilities = None if pair_head is None else pair_head(memory.summary)[0].softmax(-1)
@@ -181,6 +183,7 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         ]
 
         def score_answers(rows: int) -> Tensor:
+            """Return the log-probability of each best answer in `rows` copies of the input."""
             memory = self.model(repeat_rows(scope.pad_tokens(tokens), rows))
             hidden = memory.values[:, gaps]
             gap_logits = [self._compute_logits(hidden.flatten(0, 1)).view(rows, len(gaps), -1)] if gaps else []
@@ -194,26 +197,27 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         )
 
     def _predict_gaps(self, rows: list[list[int]], *, top: int) -> _GapPredictions:
-        """For each gap, row by row, the best tokens and their probabilities; what is no text has none."""
+        """Return the best tokens and their probabilities for each gap, row by row; special tokens are excluded."""
         tokens = self.embedder.pad_rows(rows)
         probabilities = self._compute_gap_probabilities(tokens, self.model(tokens).values)
         best = probabilities.topk(min(top, probabilities.size(-1) - len(self.tokenizer.special.skipped_ids)))
         return iter(list(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
     def _compute_gap_probabilities(self, tokens: Tokens, hidden: Float[Tensor, "B T d_model"]) -> Float[Tensor, "N V"]:
-        """The probabilities of all tokens for each gap, row by row; 0 for what is no text."""
+        """Return the probabilities of all tokens at each gap, row by row; special tokens have 0."""
         special = self.tokenizer.special
         # an id of a padded place may be any
         gaps = (tokens.ids == special.mask) & (tokens.positions >= 0)
         return self._compute_logits(hidden[gaps]).softmax(-1)
 
     def _compute_logits(self, hidden: Float[Tensor, "N d_model"]) -> Float[Tensor, "N V"]:
-        """Of all tokens; -inf for what is no text."""
+        """Return the logits of all tokens; special tokens have -inf."""
         logits: Tensor = self.model.masked.output(self.model.masked(hidden))
         silent = torch.tensor(sorted(self.tokenizer.special.skipped_ids), device=logits.device)
         return logits.index_fill(-1, silent, -torch.inf)
 
     def _build_filled_text(self, ids: list[int], guesses: _GapPredictions) -> FilledText:
+        """Put the best token into each gap and collect the candidates."""
         filled_ids, gaps = [], []
         for number in ids:
             if number != self.tokenizer.special.mask:
@@ -228,12 +232,12 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
 @final
 @dataclass(frozen=True)
 class FillLineFormat(TextLineFormat[FilledText]):
-    """A text with gaps a line; the same without, and a line of guesses for each gap.
+    """Reads a text with gaps per line; writes the filled text, and a line of candidates for each gap.
 
     Attributes:
-        predictor: who guesses.
-        top: guesses for each gap.
-        blank: what stands for a hidden token.
+        predictor: the masked language model.
+        top: candidates per gap.
+        blank: the placeholder of a missing token.
     """
 
     predictor: MaskedLanguageModelPredictor
@@ -242,15 +246,15 @@ class FillLineFormat(TextLineFormat[FilledText]):
     chunk_size: ClassVar = 1024
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[FilledText]:
-        """Guesses."""
+        """Fill the gaps of the texts."""
         return self.predictor.fill(inputs, top=self.top, blank=self.blank, first=start)
 
     def to_json(self, answer: FilledText) -> Any:
-        """With ids."""
+        """Return the filled text and all candidates with their ids as JSON."""
         return asdict(answer)
 
     def format_answer(self, answer: FilledText) -> str:
-        """The text, and each gap below it."""
+        """Format the filled text, followed by a line of candidates for each gap."""
         gap_lines = [
             "  ".join(f"{escape_cell(guess.piece)} {guess.probability:.3f}" for guess in guesses)
             for guesses in answer.gaps
@@ -261,13 +265,13 @@ class FillLineFormat(TextLineFormat[FilledText]):
         )
 
     def input_notes(self, answer: FilledText) -> Iterator[str]:
-        """Of texts that are too long."""
+        """Return a note if the text was cut off."""
         return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 @dataclass(frozen=True)
 class ReplacedTokenScore:
-    """A piece of a text, and how probable it is that something else was written there."""
+    """A token of a text, and the probability that it was replaced."""
 
     piece: str
     probability: float
@@ -275,15 +279,15 @@ class ReplacedTokenScore:
 
 @final
 class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
-    """A detector of replaced tokens with its tokenizer."""
+    """A replaced-token detector with its tokenizer."""
 
     def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[ReplacedTokenScore]]:
-        """For each piece of each text how probable it is that it was replaced.
+        """Return, for each token of each text, the probability that it was replaced.
 
-        A text that is longer than the model reads is read in parts (`heedful.data.text_splitting`).
+        A text that is longer than the model's input is read in parts (`heedful.data.parts`).
 
         Args:
-            texts: one string each; a single one is a list of one.
+            texts: strings; a single one is a list of one.
             first: number of the first text, for messages.
         """
         texts = to_text_list(texts)
@@ -298,7 +302,7 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         return scores_by_text
 
     def _split_text(self, text: str) -> Iterator[list[int]]:
-        """The ids of a text, or of its parts; of a word that does not fit those that do, then the others."""
+        """Yield the ids of a text, or of its parts if it is too long; a word that is too long is cut into several."""
         max_ids = self.embedder.max_text_tokens
         ids = self.tokenizer.encode(text)
         part_ids = [ids] if len(ids) <= max_ids else map(self.tokenizer.encode, split_text(text, self._fits_model))
@@ -306,11 +310,12 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
             yield from (ids_of_part[start : start + max_ids] for start in range(0, max(1, len(ids_of_part)), max_ids))
 
     def _fits_model(self, text: str) -> bool:
+        """Return whether a text fits the model's input."""
         max_ids = self.embedder.max_text_tokens
         return len(text) <= CHARACTERS_PER_TOKEN * max_ids and len(self.tokenizer.encode(text)) <= max_ids
 
     def inspect(self, text: str, *, scope: InspectionSelection | None = None) -> InspectionRecord:
-        """`Embedder.inspect` of one text, and how probable it is that each piece was replaced."""
+        """Record the attention of a model that reads one text, and the probability that each token was replaced."""
         require_text(text, name="text")
         scope = scope or InspectionSelection()
         ids = self.embedder.add_special_tokens(self.tokenizer.encode(text), 1)
@@ -329,6 +334,7 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         )
 
         def score_answers(rows: int) -> Tensor:
+            """Return the log-probability of each token's more probable answer in `rows` copies of the input."""
             logits = self.model(repeat_rows(scope.pad_tokens(self.embedder.pad_rows([ids])), rows))[
                 :, 1 : len(ids) - 1
             ].float()
@@ -339,16 +345,17 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         return add_attribution(record, encoder_module, score_answers, selection=scope, about="answers")
 
     def line_format(self) -> DetectLineFormat:
-        """A text a line."""
+        """Return the line format that reads one text per line."""
         return DetectLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`."""
+        """Inspect the request's text."""
         return self.inspect(
             request.require_no_generation().require_single_text("a detector's"), scope=request.selection
         )
 
     def _score_batch(self, rows: list[list[int]]) -> Iterator[list[ReplacedTokenScore]]:
+        """Yield the token scores of each text of a batch."""
         for ids, probabilities in zip(
             rows, self._compute_probabilities(self.embedder.pad_rows(rows)).tolist(), strict=True
         ):
@@ -356,12 +363,13 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
             yield [ReplacedTokenScore(*pair) for pair in zip(pieces, probabilities[1 : len(pieces) + 1], strict=True)]
 
     def _compute_probabilities(self, tokens: Tokens) -> Tensor:
+        """Return the probability of replacement of each token."""
         probabilities: Tensor = self.model(tokens).sigmoid()
         return probabilities
 
 
 def _build_answer(piece: str, index: int, probability: float) -> ModelAnswer:
-    """What the model says of one piece, the more probable first."""
+    """Return the answer "yes" or "no" for one token, the more probable option first."""
     options = (AnswerOption("yes", probability), AnswerOption("no", 1 - probability))
     return ModelAnswer("replaced", piece, index, options if probability > 0.5 else options[::-1])
 
@@ -369,19 +377,19 @@ def _build_answer(piece: str, index: int, probability: float) -> ModelAnswer:
 @final
 @dataclass(frozen=True)
 class DetectLineFormat(TextLineFormat[list[ReplacedTokenScore]]):
-    """A text a line; a token and its probability between tabs on each line, and an empty line after each text."""
+    """Reads a text per line; writes tab-separated tokens and probabilities, and an empty line after each text."""
 
     predictor: ReplacedTokenPredictor
     chunk_size: ClassVar = 1024
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[list[ReplacedTokenScore]]:
-        """Suspicions."""
+        """Score the tokens of the texts."""
         return self.predictor.detect(inputs, first=start)
 
     def to_json(self, answer: list[ReplacedTokenScore]) -> Any:
-        """All digits."""
+        """Return tokens and full-precision probabilities as JSON."""
         return [asdict(score) for score in answer]
 
     def format_answer(self, answer: list[ReplacedTokenScore]) -> str:
-        """Two columns."""
+        """Format tokens and probabilities as two columns."""
         return "".join(f"{escape_cell(score.piece)}\t{score.probability:.4f}\n" for score in answer) + "\n"

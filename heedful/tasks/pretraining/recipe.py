@@ -1,4 +1,4 @@
-"""What a pre-training run is, as data."""
+"""The recipe of a pre-training run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from heedful.recipes.training import FineTunableTrainingConfig, NonNegativeFloat
 
 
 class PretrainingDataConfig(DataConfig):
-    """Documents to train on, to choose the best checkpoint by, and to report losses of."""
+    """Documents for training, for choosing the best checkpoint, and for evaluation."""
 
     train: DocumentsConfig
     """the documents to learn from"""
@@ -35,7 +35,7 @@ class PretrainingDataConfig(DataConfig):
 
 
 class MaskingConfig(Config):
-    """Which tokens are hidden: 80 % of those chosen by a mask, 10 % by a random token, 10 % not at all."""
+    """Which tokens are masked: of those chosen, 80 % become a mask, 10 % a random token, 10 % are kept."""
 
     kind: Literal["tokens", "words", "spans"] = "tokens"
     """single tokens, whole words, or stretches of words (Joshi et al. 2020)"""
@@ -44,15 +44,15 @@ class MaskingConfig(Config):
 
 
 class HiddenTokensConfig(Config):
-    """Hidden tokens are asked for, as in BERT (Devlin et al. 2019)."""
+    """Masked tokens are predicted, as in BERT (Devlin et al. 2019)."""
 
     kind: Literal["hidden_tokens"] = "hidden_tokens"
 
 
 class ReplacedTokensConfig(Config):
-    """A small model fills what is hidden; each token is asked whether it was replaced (Clark et al. 2020, ELECTRA).
+    """A generator fills masks; the model detects replaced tokens (Clark et al. 2020, ELECTRA).
 
-    The small model has the width of the large one and shares its embeddings, but has fewer layers.
+    The generator has the width of the model and shares its embeddings, but has fewer layers.
     """
 
     kind: Literal["replaced_tokens"] = "replaced_tokens"
@@ -68,7 +68,7 @@ ObjectiveConfig = Annotated[
 
 
 class PretrainingTrainingConfig(FineTunableTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     objective: Annotated[ObjectiveConfig, FieldRole.FIXED] = HiddenTokensConfig()
     """what is asked about passages with hidden tokens"""
@@ -85,7 +85,7 @@ class PretrainingTrainingConfig(FineTunableTrainingConfig):
 
 
 class PretrainingRecipe(FineTunableRecipe):
-    """Hidden tokens are found, and passages that belong together."""
+    """Masked tokens are predicted, and whether two passages belong together."""
 
     made_by: ClassVar = "heedful.tasks.pretraining.task:TASK"
     forms: ClassVar = "heedful.tasks.pretraining.data_formats:DATA_FORMATS"
@@ -109,12 +109,13 @@ class PretrainingRecipe(FineTunableRecipe):
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """Only with an encoder."""
+        """Return whether the model is an encoder."""
         return isinstance(model, EncoderConfig)
 
     @field_validator("model")
     @classmethod
     def _check_max_length(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
+        """Check that the model has a position for every token of a passage."""
         data, longest = info.data.get("data"), model.length_limit
         if data is not None and longest is not None and is_model_known(info) and longest.tokens < data.max_length:
             raise config_error(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
@@ -123,6 +124,7 @@ class PretrainingRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_pairing(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
+        """Check that the objective and the model support sentence pairs."""
         model = info.data.get("model")
         if training.pairing == "alone":
             return training

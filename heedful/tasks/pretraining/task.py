@@ -1,4 +1,4 @@
-"""What pre-training makes of a recipe."""
+"""The pre-training task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _EVALUATION_SHARE: Final = 0.15
 
 @final
 class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
-    """Reading is learned from hidden tokens."""
+    """Pre-training of encoders on masked tokens."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     unit_names: ClassVar = UnitNames(examples="passages", labels="labels", corpus_examples="sentences")
@@ -74,15 +74,15 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
     comparison_class: ClassVar = PassageComparison
 
     def example_command(self, recipe: PretrainingRecipe) -> str:
-        """What is hidden is filled, what was replaced is found."""
+        """Return the command that fills masks, or the one that detects replaced tokens, as the objective requires."""
         detects = isinstance(recipe.training.objective, ReplacedTokensConfig)
         return 'detect RUN --text "..."' if detects else self.default_example_command
 
     def learn_vocabularies(self, recipe: PretrainingRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Text, and a mask.
+        """Learn a text vocabulary with a mask token, or check the given one.
 
         Raises:
-            RecipeError: the vocabulary that is given has none.
+            RecipeError: the given vocabulary has no mask token.
         """
         if existing is not None and existing.special.mask is None:
             raise RecipeError(
@@ -95,22 +95,22 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
     def prepare_examples(
         self, run: Run[PretrainingRecipe, PretrainedModel], examples: Iterable[DocumentChunk]
     ) -> Iterable[Any]:
-        """The sentences of all documents."""
+        """Split the documents into encoded sentences."""
         return encode_sentences(examples, run.tokenizer, split)
 
     def build_encoding(self, run: Run[PretrainingRecipe, PretrainedModel]) -> ExampleEncoder[Any]:
-        """Sentences, and where documents begin."""
+        """Return the encoding of sentences and document boundaries."""
         return build_sentence_encoding(run.tokenizer)
 
     def build_model(self, recipe: PretrainingRecipe, sizes: VocabSizes) -> PretrainedModel:
-        """An encoder with the heads that the objective asks."""
+        """Build the encoder with the heads that the loss needs."""
         longest = recipe.data.max_length
         return build_pretrained(recipe.model, recipe.training, vocabulary=sizes[TEXT_FILE], longest=longest)
 
     def build_objective(
         self, run: Run[PretrainingRecipe, PretrainedModel], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> PretrainingObjective:
-        """What the objective asks about passages."""
+        """Build the pre-training objective."""
         config = run.recipe.training
         return PretrainingObjective(
             _build_passages(
@@ -124,7 +124,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
         )
 
     def build_evaluator(self, recipe: PretrainingRecipe | None, options: EvaluatorOptions) -> PassageEvaluator:
-        """Passages of the measured part, as training makes them."""
+        """Build the evaluator of passages of the evaluated part, made as in training."""
         assert recipe is not None, "nothing but a run fills what is hidden"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -141,7 +141,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
     def build_predictor(
         self, run: Run[PretrainingRecipe, PretrainedModel], model: PretrainedModel, *, step: int | None = None
     ) -> MaskedLanguageModelPredictor | ReplacedTokenPredictor:
-        """Texts with gaps in, guesses out; or which tokens were replaced."""
+        """Build the predictor that fills masks, or the one that detects replaced tokens."""
         length = run.recipe.data.max_length  # positions beyond it were never learned
         if isinstance(model, MaskedLanguageModel):
             return MaskedLanguageModelPredictor(model, tokenizer=run.tokenizer, max_length=length)
@@ -154,7 +154,7 @@ TASK: Final = PretrainingTask()
 def build_masked_language_model(
     config: EncoderConfig, *, vocabulary: int, longest: int, paired: bool
 ) -> MaskedLanguageModel:
-    """A freshly initialised encoder with BERT's heads; that for pairs where `paired`."""
+    """Build a freshly initialised encoder with BERT's heads; the sentence-pair head only if `paired`."""
     pooling = FirstTokenPooler(config.d_model) if paired else None
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooling)
     output = nn.Linear(config.d_model, vocabulary)
@@ -168,7 +168,7 @@ def build_masked_language_model(
 def build_detector(
     config: EncoderConfig, *, vocabulary: int, longest: int, generator_layers: int
 ) -> ReplacedTokenDetector:
-    """A freshly initialised pair of models that share their embedding."""
+    """Build a freshly initialised detector and generator that share their embedding."""
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     generator_config = config.model_copy(update={"layers": generator_layers})
     generator = build_masked_language_model(generator_config, vocabulary=vocabulary, longest=longest, paired=False)
@@ -183,7 +183,7 @@ def build_detector(
 
 
 def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int) -> ReplacedTokenDetector:
-    """A freshly initialised detector without the model that replaces tokens; it can be used, and cannot learn."""
+    """Build a freshly initialised detector without a generator; it can be used but not trained."""
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=build_activation(config))
     get_initializer(config)(model)
@@ -193,7 +193,7 @@ def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int
 def build_pretrained(
     config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
 ) -> PretrainedModel:
-    """The freshly initialised model that an objective needs."""
+    """Build the freshly initialised model that the recipe's objective needs."""
     objective = training.objective
     if isinstance(objective, ReplacedTokensConfig):
         layers = objective.generator_layers
@@ -205,6 +205,7 @@ def build_pretrained(
 def _build_passages(
     recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: MaskingStrategy
 ) -> MaskedPassageBatches:
+    """Build the masked passages of a corpus."""
     config = recipe.training
     passages = PassageSampler(
         corpus,
@@ -217,7 +218,7 @@ def _build_passages(
 
 
 def _build_loss(recipe: PretrainingRecipe) -> PretrainingLoss:
-    """What is asked; a question about a pair counts as all that is hidden in a full passage."""
+    """Build the loss; a sentence pair weighs as much as all masked tokens of a full passage."""
     config, share = recipe.training.objective, recipe.training.masking.share
     if isinstance(config, ReplacedTokensConfig):
         return ReplacedTokenLoss(weight=config.weight, share=share)
@@ -225,6 +226,7 @@ def _build_loss(recipe: PretrainingRecipe) -> PretrainingLoss:
 
 
 def _get_embedding(encoder: TransformerEncoder) -> nn.Embedding:
+    """Return the token embedding of an encoder."""
     embedding = encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
     return embedding.table

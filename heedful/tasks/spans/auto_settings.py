@@ -1,4 +1,4 @@
-"""Batches and rates that suit so many questions and so much time, from measurements (docs/fine-tuning.md)."""
+"""Batch sizes and learning rates for a number of questions and a training budget (docs/fine-tuning.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOKENS_PER_WORD: Final = 1.35
 
 
 def count_windows(questions: Iterable[ExtractiveQuestion], *, window: int) -> TrainingAmount:
-    """What is learned from: windows of so many tokens, each of which overlaps half of the one before.
+    """Estimate the number of windows and tokens of a data set, with windows that overlap by half.
 
     Raises:
         DataError: there are no questions.

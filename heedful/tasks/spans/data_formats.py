@@ -1,4 +1,4 @@
-"""The forms of data that answers in texts are learned from."""
+"""Detection of question answering data."""
 
 from __future__ import annotations
 

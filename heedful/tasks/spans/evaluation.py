@@ -1,4 +1,4 @@
-"""What answerers are asked, and what their answers are worth."""
+"""Evaluation of extractive question answering."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 
 
 def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: int) -> LabelEvaluator:
-    """Questions about texts, some perhaps without an answer; answers are texts, empty for none.
+    """Build the evaluator of questions about contexts; answers are texts, empty for no answer.
 
-    Measured are exact match and F1; if some have no answer, F1 of those that have one and how often others got none.
+    It measures exact match and F1; if some questions have no answer, also the F1 of those that have one, and how often
+    the others were left unanswered.
 
     Args:
-        questions: what is asked.
-        total: questions to learn from.
+        questions: the questions to answer.
+        total: number of training questions.
 
     Raises:
         DataError: there are no questions.
@@ -29,6 +30,7 @@ def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: 
     golds = [tuple(answer.text for answer in each.answers) for each in questions]
 
     def answer_questions(predictor: QuestionAnsweringPredictor) -> list[str]:
+        """Answer all questions with a predictor."""
         return [answer.text for answer in predictor.answer_all(pairs)]
 
     return LabelEvaluator(

@@ -1,4 +1,4 @@
-"""Finding answers as a task: where in a text a question's answer begins and ends."""
+"""The objective of extractive question answering: predict where an answer starts and ends."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _METRIC_NAMES: Final[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "
 
 @dataclass(eq=False)
 class SpanObjective(CorpusObjective[WindowBatch]):
-    """Learning p(begin | question, window) and p(end | question, window); without an answer both are the first token.
+    """Learn p(start | question, window) and p(end | question, window); without an answer both are the first token.
 
-    The examples are windows; of those to be measured on the likelihood is told, and their questions are answered.
+    Examples are windows. Validation measures the likelihood of windows, and answers the questions that they belong to.
 
     Attributes:
-        questions: those that the windows of `validation` belong to.
-        make_predictor: the model as its users see it, given a `threshold`.
-        threshold: what the last evaluation found best: the `silence` from which on there is no answer; None where
-            every question had one, so that something is always answered.
+        questions: the questions of the `validation` windows.
+        make_predictor: builds the predictor, given a model and a `threshold`.
+        threshold: the `no_answer_margin` from which the last evaluation predicts no answer; None if every question had
+            an answer, so that something is always answered.
     """
 
     _: KW_ONLY
@@ -44,23 +44,23 @@ class SpanObjective(CorpusObjective[WindowBatch]):
     metric_names = frozenset({"loss", *_METRIC_NAMES})
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> WindowBatch:
-        """Windows."""
+        """Collate windows."""
         return collate_windows(corpus, rows)
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-        """Those of windows."""
+        """Return the lengths of windows."""
         lengths = corpus["tokens"].lengths
         return np.stack([lengths, lengths], 1)
 
     def loss(self, model: TokenClassifier, batch: WindowBatch) -> Loss:
-        """The mean of both negative log-likelihoods (Devlin et al. 2019, 4.2)."""
+        """Compute the mean of the start and end negative log-likelihoods (Devlin et al. 2019, 4.2)."""
         start_logits, end_logits = compute_span_logits(model, batch).unbind(-1)
         total = functional.cross_entropy(start_logits, batch.answer_starts, reduction="sum")
         total = (total + functional.cross_entropy(end_logits, batch.answer_ends, reduction="sum")) / 2
         return Loss(total, len(batch.answer_starts))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per window), and exact match and F1 of answers with the threshold that is best for F1 here."""
+        """Compute the loss (nats per window), and exact match and F1 of answers at the threshold with the best F1."""
         assert isinstance(model, TokenClassifier)
         total, count = 0.0, 0
         for batch in self.validation_batches():
@@ -86,6 +86,6 @@ class SpanObjective(CorpusObjective[WindowBatch]):
 
 
 def _center_threshold(threshold: float, silence: Sequence[float]) -> float:
-    """A threshold with the same answers, in the middle between two questions, so that rounding turns none."""
+    """Return an equivalent threshold midway between two questions, so that rounding changes no answer."""
     next_lower = max((margin for margin in silence if margin < threshold), default=threshold - 2)
     return (threshold + next_lower) / 2

@@ -1,4 +1,4 @@
-"""A trained answerer as its user sees it: questions and texts in, parts of the texts out."""
+"""The question answering predictor: questions and contexts in, answer spans out."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _MAX_SPANS = 20
 
 @dataclass(frozen=True)
 class AnswerSpan:
-    """A part of a context that may be the answer.
+    """A part of the context that may be the answer.
 
     Attributes:
         text: as it stands in the context.
-        start: its first character.
-        stop: the character behind it.
-        score: begin logit and end logit together.
-        probability: among the best spans and saying nothing.
+        start: index of its first character.
+        stop: index of the character after it.
+        score: sum of start and end logit.
+        probability: among the best spans and no answer.
     """
 
     text: str
@@ -63,14 +63,14 @@ class AnswerSpan:
 @keep_old_names(silence="no_answer_margin", none="no_answer_probability")
 @dataclass(frozen=True)
 class SpanAnswer:
-    """What a model answers.
+    """The answer to a question, with the best spans.
 
     Attributes:
-        text: the answer; empty where it says that the context has none.
-        spans: the best parts of the context, whether or not one of them is the answer; none in an empty context.
-        no_answer_margin: how much more speaks for no answer than for the best span.
-        no_answer_probability: the probability that there is no answer, among the best spans.
-        cut: tokens at the end of the question that were not read; contexts are read in full, in windows.
+        text: the answer; empty if the context has none.
+        spans: the best spans of the context, even if none of them is the answer; empty for an empty context.
+        no_answer_margin: score of no answer minus the score of the best span.
+        no_answer_probability: probability of no answer, among the best spans.
+        cut: number of tokens at the end of the question that were not read; contexts are read completely, in windows.
     """
 
     text: str
@@ -83,14 +83,14 @@ class SpanAnswer:
 @keep_old_names(cutting="settings", logits="compute_logits")
 @dataclass(frozen=True, eq=False, repr=False)
 class QuestionAnsweringPredictor(Predictor):
-    """A model with the tokenizer it was trained with.
+    """An extractive question answering model with its tokenizer.
 
     Attributes:
-        model: in evaluation mode; its two outputs are the logits of begin and end.
+        model: in evaluation mode; its two outputs are the start and end logits.
         tokenizer: of questions and contexts.
-        settings: how contexts are cut.
-        max_answer: tokens of an answer at most.
-        threshold: the `silence` from which on there is no answer; None where there always is one.
+        settings: how contexts are cut into windows.
+        max_answer: maximal number of tokens of an answer.
+        threshold: the `no_answer_margin` from which there is no answer; None to answer always.
     """
 
     model: TokenClassifier
@@ -101,7 +101,7 @@ class QuestionAnsweringPredictor(Predictor):
     threshold: float | None
 
     def answer(self, question: str, context: str, *, n_best: int = 1) -> SpanAnswer:
-        """The answer to one question; see `answer_all`."""
+        """Answer one question from its context; see `answer_all`."""
         require_text(question, name="question")
         require_text(context, name="context")
         return self.answer_all([(question, context)], n_best=n_best)[0]
@@ -109,16 +109,16 @@ class QuestionAnsweringPredictor(Predictor):
     def answer_all(
         self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int | None = None, first: int = 1
     ) -> list[SpanAnswer]:
-        """What the contexts answer to questions.
+        """Answer questions from their contexts.
 
         Args:
-            questions: each with its context; a single pair is a list of one.
-            n_best: spans to tell.
-            batch_tokens: padded tokens that are read at a time; see `default_batch_tokens`.
+            questions: pairs of question and context; a single pair is a list of one.
+            n_best: spans to return.
+            batch_tokens: padded tokens per batch; see `default_batch_tokens`.
             first: number of the first question, for messages.
 
         Raises:
-            DataError: tokens of a context cannot be found again in its text; the message says in which.
+            DataError: tokens of a context cannot be aligned with its text; the message names the question.
         """
         questions = to_pair_list(questions, name="questions", parts="a question and its context")
         windows_by_question = [
@@ -138,23 +138,24 @@ class QuestionAnsweringPredictor(Predictor):
     def _choose_answer(
         self, windows: Sequence[ContextWindow], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
     ) -> SpanAnswer:
+        """Choose the answer of one context from its windows' logits."""
         return choose_best_answer(
             windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
         )
 
     def inspect(self, question: str, context: str, *, scope: InspectionSelection | None = None) -> InspectionRecord:
-        """Everything the model attends to while it reads a question and a context, and where it sees the answer.
+        """Record the attention of the model while it reads a question and a context, and the answer that it finds.
 
-        Of a long context the part is shown whose best span is the answer.
+        Of a long context, the window with the best span is shown.
 
         Args:
             question: one question.
             context: the text that may answer it.
-            scope: layers, heads and details that are kept; all unless given.
+            scope: which layers, heads and details are recorded; all unless given.
 
         Raises:
-            DataError: tokens of the context cannot be found again in its text.
-            RecipeError: no such layer or head.
+            DataError: tokens of the context cannot be aligned with its text.
+            RecipeError: there is no such layer or head.
         """
         require_text(question, name="question")
         require_text(context, name="context")
@@ -199,6 +200,7 @@ class QuestionAnsweringPredictor(Predictor):
         ends: list[int] = end_logits.argmax(0).tolist()
 
         def score_answers(rows: int) -> torch.Tensor:
+            """Return the log-probabilities of the best span, start and end in `rows` copies of the input."""
             repeated_batch = replace(
                 batch, tokens=repeat_rows(scope.pad_tokens(batch.tokens), rows), answer_mask=possible
             )
@@ -216,7 +218,7 @@ class QuestionAnsweringPredictor(Predictor):
     def _build_end_answers(
         self, logits: Float[torch.Tensor, "T 2"], window: ContextWindow, *, max_options: int
     ) -> list[ModelAnswer]:
-        """Where the answer may begin and where it may end, in one window."""
+        """Return the most probable first and last tokens of the answer in one window."""
         names = ["no answer", *self.tokenizer.to_pieces(window.ids[1:])]
         answers = []
         for about, probabilities in zip(
@@ -233,25 +235,27 @@ class QuestionAnsweringPredictor(Predictor):
     def compute_logits(
         self, windows: Sequence[ContextWindow], *, batch_tokens: int | None = None
     ) -> list[Float[np.ndarray, "T 2"]]:
-        """Of each token of each window the logits of beginning and of ending the answer; -inf where it cannot."""
+        """Return the start and end logits of each token of each window; -inf where no answer can start or end."""
         tokens = batch_tokens or default_batch_tokens(self.model)
         return run_batched(
             windows, self._compute_batch_logits, size=lambda window: len(window.ids), batch_tokens=tokens
         )
 
     def _compute_batch_logits(self, batch: list[ContextWindow]) -> list[np.ndarray]:
+        """Return the logits of a batch of windows without padding."""
         logits = compute_span_logits(self.model, self._collate(batch)).cpu().numpy()
         return [values[: len(window.ids)] for window, values in zip(batch, logits, strict=True)]
 
     def _collate(self, windows: Sequence[ContextWindow]) -> WindowBatch:
+        """Collate windows on the model's device."""
         return move_to_device(batch_unlabelled_windows(windows), next(self.model.parameters()).device)
 
     def line_format(self) -> QuestionLineFormat:
-        """Questions with their contexts as JSON."""
+        """Return the line format that reads questions with contexts as JSON."""
         return QuestionLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; the second text is the context."""
+        """Inspect the request's question; its second text is the context."""
         context = request.require_no_generation().target
         if context is None:
             raise RecipeError("--pair: give the context that --text is a question about")
@@ -261,11 +265,11 @@ class QuestionAnsweringPredictor(Predictor):
 @final
 @dataclass(frozen=True)
 class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
-    """A JSON object with `question` and `context` a line, empty ones left out; an answer a line, empty for none.
+    """Reads a JSON object with `question` and `context` per line, skipping empty lines; writes one answer per line.
 
     Attributes:
-        predictor: who answers.
-        n_best: parts of the text that JSON tells.
+        predictor: answers the questions.
+        n_best: spans in the JSON output.
     """
 
     predictor: QuestionAnsweringPredictor
@@ -273,18 +277,18 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
     chunk_size: ClassVar = 256
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
-        """Questions and their contexts."""
+        """Parse questions and contexts."""
         for number, line in enumerate(lines, 1):
             if line.strip():
                 record = Fields.from_line(line, location=f"{source_name}:{number}")
                 yield record.get_text("question"), record.get_text("context")
 
     def answer_inputs(self, inputs: Sequence[tuple[str, str]], *, start: int) -> list[SpanAnswer]:
-        """Parts of the contexts."""
+        """Answer the questions."""
         return self.predictor.answer_all(inputs, n_best=self.n_best, first=start)
 
     def to_json(self, answer: SpanAnswer) -> Any:
-        """With places and probabilities."""
+        """Return the answer with span positions and probabilities as JSON."""
         content = {
             "answer": answer.text,
             "none": answer.no_answer_probability,
@@ -293,16 +297,16 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
         return {**content, "cut": answer.cut} if answer.cut else content
 
     def format_answer(self, answer: SpanAnswer) -> str:
-        """One line."""
+        """Format the answer as one line."""
         return " ".join(answer.text.split()) + "\n"
 
     def input_notes(self, answer: SpanAnswer) -> Iterator[str]:
-        """Of questions that are too long."""
+        """Return a note if the question was cut off."""
         return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer:
-    """The best spans and saying nothing, by probability; those that are in the window have their place there."""
+    """Return the best spans and "no answer" by probability, with token positions of spans inside the window."""
     options = [AnswerOption("no answer", answer.no_answer_probability)]
     for span in answer.spans:
         token_range = window.find_token_span(span.start, span.stop)
@@ -311,7 +315,7 @@ def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer
 
 
 def compute_span_logits(model: TokenClassifier, batch: WindowBatch) -> Float[torch.Tensor, "B T 2"]:
-    """Logits of begin and end, -inf where there cannot be any."""
+    """Return start and end logits, -inf where no answer can start or end."""
     logits = model.output(model(batch.tokens)).float()
     masked: torch.Tensor = logits.masked_fill(~batch.answer_mask.unsqueeze(-1), -math.inf)
     return masked
@@ -326,11 +330,11 @@ def choose_best_answer(
     threshold: float | None,
     n_best: int = 1,
 ) -> SpanAnswer:
-    """The best parts of a context by what each window says (Devlin et al. 2019, 4.2 and 4.3).
+    """Choose the best spans of a context from the logits of all its windows (Devlin et al. 2019, 4.2 and 4.3).
 
-    The score of a span is its begin logit and its end logit together; spans that begin where another window knows more
-    of the context are left to that window. What speaks for no answer is the smallest score of `NO_ANSWER`, because only
-    one window needs to hold the answer.
+    The score of a span is the sum of its start and end logit; a span that starts where another window has more context
+    is left to that window. The score of no answer is the smallest score of `NO_ANSWER` over the windows, because only
+    one window needs to contain the answer.
     """
     no_answer_score = min(float(values[NO_ANSWER].sum()) for values in logits)
     best: dict[tuple[int, int], float] = {}
@@ -357,7 +361,7 @@ def choose_best_answer(
 def _find_best_spans(
     window: ContextWindow, values: Float[np.ndarray, "T 2"], *, max_answer: int
 ) -> list[tuple[int, int, float]]:
-    """The best spans of a window: indices in its ids, and score."""
+    """Return the best spans of a window as first index, last index and score."""
     count = len(window.offsets)
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""What a run of question answering is, as data."""
+"""The recipe of an extractive question answering run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SquadConfig(FileConfig):
-    """SQuAD's JSON, 1.1 or 2.0, plain or gzipped."""
+    """A SQuAD JSON file, 1.1 or 2.0, plain or gzipped."""
 
     read_by: ClassVar = "heedful.data.questions:SquadReader"
 
@@ -29,7 +29,7 @@ class SquadConfig(FileConfig):
 
 
 class QuestionsJsonlConfig(FileConfig):
-    """One file with a question, a context and answers on each line, plain or gzipped."""
+    """A file with one JSON object per line: question, context and answers; plain or gzipped."""
 
     read_by: ClassVar = "heedful.data.questions:QuestionsJsonl"
 
@@ -39,7 +39,7 @@ class QuestionsJsonlConfig(FileConfig):
 
 
 class SubjqaConfig(FileConfig):
-    """SubjQA's CSV, plain or gzipped."""
+    """A SubjQA CSV file, plain or gzipped."""
 
     read_by: ClassVar = "heedful.data.questions:SubjQAReader"
 
@@ -54,7 +54,7 @@ QuestionsConfig = Annotated[
 
 
 class SpansDataConfig(FineTuningDataConfig):
-    """Questions about texts to train on, to choose the best checkpoint by, and to report metrics of."""
+    """Questions about texts for training, for choosing the best checkpoint, and for evaluation."""
 
     train: QuestionsConfig
     """the questions to learn from"""
@@ -81,6 +81,7 @@ class SpansDataConfig(FineTuningDataConfig):
     @field_validator("stride")
     @classmethod
     def _check_stride(cls, stride: int, info: ValidationInfo) -> int:
+        """Check that windows have room for context and leave no gaps."""
         length, question = info.data.get("max_length"), info.data.get("max_question")
         if length is None or question is None:
             return stride
@@ -99,7 +100,7 @@ class SpansDataConfig(FineTuningDataConfig):
         return stride
 
     def reader(self, part: str) -> ExampleReader[ExtractiveQuestion]:
-        """Questions about texts."""
+        """Build the reader of a part of the data."""
         config: QuestionsConfig = getattr(self, part)
         return cast(
             "ExampleReader[ExtractiveQuestion]",
@@ -108,7 +109,7 @@ class SpansDataConfig(FineTuningDataConfig):
 
 
 class SpansTrainingConfig(FineTuningTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
@@ -117,7 +118,7 @@ class SpansTrainingConfig(FineTuningTrainingConfig):
 
 
 class SpansRecipe(FineTuningRecipe):
-    """Questions are answered by a part of a text, or by nothing."""
+    """Questions are answered by a span of a text, or not at all."""
 
     made_by: ClassVar = "heedful.tasks.spans.task:TASK"
     forms: ClassVar = "heedful.tasks.spans.data_formats:DATA_FORMATS"

@@ -1,4 +1,4 @@
-"""What question answering makes of a recipe."""
+"""The question answering task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SpansRun: TypeAlias = Run[SpansRecipe, TokenClassifier]
 
 
 class NoAnswerThreshold(BaseModel, extra="forbid", allow_inf_nan=False):
-    """From which `silence` on a finished model says nothing; never where there is none."""
+    """The stored `no_answer_margin` from which a finished model gives no answer; always answer if None."""
 
     format: Literal[1] = 1
     threshold: float | None
@@ -44,14 +44,14 @@ class NoAnswerThreshold(BaseModel, extra="forbid", allow_inf_nan=False):
 
 @final
 class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
-    """Where the answers to questions stand is learned."""
+    """Extractive question answering."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
     unit_names: ClassVar = UnitNames(examples="windows", labels="windows", corpus_examples="windows")
     default_example_command: ClassVar = 'answer RUN --question "..." --context "..."'
 
     def choose_settings(self, recipe: SpansRecipe, budget: ComputeBudget) -> Settings:
-        """What suits the questions and the time."""
+        """Choose training settings for the number of questions and the budget."""
         train_size, validation_size = (
             count_windows(read_examples(recipe, part), window=recipe.data.max_length)
             for part in ("train", "validation")
@@ -65,7 +65,7 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
         return {**settings, "training.layer_decay": 0.9}
 
     def iter_texts(self, recipe: SpansRecipe) -> Iterator[str]:
-        """Each question, and each context once where several questions in a row share it."""
+        """Yield each question, and each context once where consecutive questions share it."""
         context = None
         for question in read_examples(recipe, "train"):
             yield question.question
@@ -74,29 +74,29 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
                 yield context
 
     def prepare_examples(self, run: SpansRun, examples: Iterable[ExtractiveQuestion]) -> Iterable[LabelledWindow]:
-        """The windows of all questions."""
+        """Split the questions into labelled windows."""
         return label_windows(run.tokenizer, examples, settings=_get_window_settings(run))
 
     def build_encoding(self, run: SpansRun) -> ExampleEncoder[LabelledWindow]:
-        """Windows, and where an answer stands in them."""
+        """Return the encoding of windows and answer positions."""
         return build_window_encoding(run.tokenizer, max_length=run.recipe.data.max_length)
 
     def data_warnings(self, run: SpansRun, corpus: Corpus) -> Sequence[str]:
-        """In how many windows there is an answer."""
+        """Return how many windows contain an answer."""
         num_answered = int((corpus["first"].stream != NO_ANSWER).sum())
         return (f"{len(corpus):,} windows, {num_answered:,} with an answer",)
 
     def build_encoder_with_head(
         self, recipe: SpansRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TokenClassifier:
-        """An encoder and two logits for each token."""
+        """Build an encoder with two logits per token."""
         longest = recipe.data.max_length
         return build_span_classifier(recipe.model, vocabulary=sizes[TEXT_FILE], longest=longest, encoder=encoder)
 
     def build_objective(
         self, run: SpansRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> SpanObjective:
-        """Likelihood of where answers begin and end."""
+        """Build the objective of answer start and end positions."""
         return SpanObjective(
             train,
             validation,
@@ -108,21 +108,21 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
         )
 
     def result_files(self, run: SpansRun, objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
-        """From which `silence` on the final model says nothing."""
+        """Return the no-answer threshold of the final model, as a file of the run folder."""
         assert isinstance(objective, SpanObjective)
         return {THRESHOLD_FILE: NoAnswerThreshold(threshold=objective.threshold)}
 
     def build_part_evaluator(self, recipe: SpansRecipe, part: str) -> LabelEvaluator:
-        """Questions about texts."""
+        """Build the evaluator of a part of the data."""
         total = sum(1 for _ in recipe.data.reader("train"))
         return build_question_evaluator(list(recipe.data.reader(part)), total=total)
 
     def primary_metric(self, run: SpansRun) -> str:
-        """F1 of words."""
+        """Return "f1", the F1 of words."""
         return "f1"
 
     def output_head(self, run: SpansRun) -> OutputHead:
-        """Where an answer begins and ends."""
+        """Return the head that predicts answer start and end."""
         data, path = run.recipe.data, run.folder / THRESHOLD_FILE
         reading = InferenceSettings(
             max_length=data.max_length,
@@ -136,7 +136,7 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
     def build_predictor(
         self, run: SpansRun, model: TokenClassifier, *, step: int | None = None
     ) -> QuestionAnsweringPredictor:
-        """Questions in, answers out; a model that is not finished says nothing where that is likelier."""
+        """Build the predictor; unfinished models give no answer where that is more probable."""
         path = run.folder / THRESHOLD_FILE
         finished = step is None and path.exists()
         return _bind_predictor(run)(
@@ -148,12 +148,13 @@ TASK: Final = SpansTask()
 
 
 def _get_window_settings(run: SpansRun) -> WindowSettings:
+    """Return how a run cuts contexts into windows."""
     data = run.recipe.data
     return WindowSettings(data.max_length, data.stride, data.max_question)
 
 
 def _bind_predictor(run: SpansRun) -> Callable[..., QuestionAnsweringPredictor]:
-    """All of it but the model and its threshold."""
+    """Return the predictor class with all arguments bound except the model and the threshold."""
     return partial(
         QuestionAnsweringPredictor,
         tokenizer=run.tokenizer,

@@ -1,4 +1,4 @@
-"""Questions as windows of their contexts, for training and for reading."""
+"""Windows of contexts with their question, for training and for prediction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_ANSWER: Final = 0
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """How contexts are cut: see `sequences.windows`."""
+    """How contexts are cut into windows: see `sequences.windows`."""
 
     max_length: int
     stride: int
@@ -35,7 +35,7 @@ class WindowSettings:
 
 @dataclass(frozen=True)
 class LabelledWindow:
-    """A window, and the indices in its ids of the first and the last id of the answer; twice `NO_ANSWER` without one."""
+    """A window, and the indices of the first and last id of the answer; both are `NO_ANSWER` without one."""
 
     window: ContextWindow
     answer_start: int
@@ -44,13 +44,13 @@ class LabelledWindow:
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows of contexts, and where their answers are.
+    """A batch of windows with the answer positions.
 
     Attributes:
         tokens: question and context.
-        answer_mask: where an answer may begin or end: in the context, or at `NO_ANSWER`.
-        answer_starts: the index of the first token of each answer.
-        answer_ends: that of the last one.
+        answer_mask: where an answer may start or end: in the context, or at `NO_ANSWER`.
+        answer_starts: index of the first token of each answer.
+        answer_ends: index of the last token of each answer.
     """
 
     tokens: Tokens
@@ -62,10 +62,10 @@ class WindowBatch:
 def split_into_windows(
     tokenizer: Tokenizer, question: str, context: str, *, settings: WindowSettings, location: str
 ) -> list[ContextWindow]:
-    """A question with each stretch of its context.
+    """Combine a question with each window of its context.
 
     Raises:
-        DataError: tokens of the context are not found again in its text; `location` says where that is.
+        DataError: tokens of the context cannot be aligned with its text; the message starts with `location`.
     """
     try:
         token_offsets = compute_offsets(tokenizer, context)
@@ -85,7 +85,7 @@ def split_into_windows(
 def label_windows(
     tokenizer: Tokenizer, questions: Iterable[ExtractiveQuestion], *, settings: WindowSettings
 ) -> Iterator[LabelledWindow]:
-    """The windows of all questions; of several answers the first that is completely in a window counts there."""
+    """Yield the labelled windows of all questions; each window gets the first answer that lies completely in it."""
     for question in questions:
         for window in split_into_windows(
             tokenizer, question.question, question.context, settings=settings, location=question.location
@@ -97,7 +97,7 @@ def label_windows(
 
 
 def build_window_encoding(tokenizer: Tokenizer, *, max_length: int) -> ExampleEncoder[LabelledWindow]:
-    """Where the answer begins and ends, where the context begins, and the ids of a window."""
+    """Return the encoding of a window: answer start and end, context start, and ids."""
     sizes = dict.fromkeys(("first", "last", "begin"), max_length + 1)
     return ExampleEncoder(
         sizes | {"tokens": tokenizer.size},
@@ -112,7 +112,7 @@ def build_window_encoding(tokenizer: Tokenizer, *, max_length: int) -> ExampleEn
 
 
 def collate_windows(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> WindowBatch:
-    """The windows in `rows`, padded on the right."""
+    """Collate the given rows of a corpus, padded on the right."""
     context_starts, answer_starts, answer_ends = (
         torch.from_numpy(corpus[side].collate_ids(rows)[:, 0]) for side in ("begin", "first", "last")
     )
@@ -122,7 +122,7 @@ def collate_windows(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> WindowBa
 
 
 def batch_unlabelled_windows(windows_to_read: Sequence[ContextWindow]) -> WindowBatch:
-    """Windows whose answers are not known."""
+    """Batch windows without known answers."""
     context_starts = torch.tensor([window.context_start for window in windows_to_read])
     tokens = to_segmented_tokens([window.ids for window in windows_to_read], context_starts.tolist())
     no_answer = torch.full_like(context_starts, NO_ANSWER)
@@ -130,7 +130,7 @@ def batch_unlabelled_windows(windows_to_read: Sequence[ContextWindow]) -> Window
 
 
 def _build_answer_mask(tokens: Tokens, context_starts: Int[Tensor, " B"]) -> Bool[Tensor, "B T"]:
-    """The context without its end, and the begin."""
+    """Return a mask of the context tokens without the end token, and of the start token."""
     positions = tokens.positions
     lengths = (positions >= 0).sum(1, keepdim=True)
     is_context = (positions >= context_starts.unsqueeze(1)) & (positions < lengths - 1)

@@ -1,4 +1,4 @@
-"""Recordings beside what is said in them, and both as a model reads them."""
+"""Recordings with transcripts: readers, encoding and batches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SOUND_SUFFIXES: Final = (".flac", ".wav")
 
 
 class Utterance(NamedTuple):
-    """A file of sound, what is said in it, and where that is written (`file:line`)."""
+    """A sound file, its transcript, and where the transcript is written (`file:line`)."""
 
     sound: Path
     text: str
@@ -35,9 +35,9 @@ class Utterance(NamedTuple):
 
 
 class UtteranceReader(ExampleReader[Utterance]):
-    """Utterances, listed at once; `paths` are transcripts and files of sound, for both are what is learned from.
+    """Reader of utterances, which are listed at once; its `paths` are the transcripts and the sound files.
 
-    Raises `DataError` where a transcript is broken, or names a file that is missing.
+    It raises `DataError` if a transcript is broken, or names a missing file.
     """
 
     def __init__(self, transcripts: Sequence[Path], parse_transcript: Callable[[Path], Iterable[Utterance]]) -> None:
@@ -55,12 +55,13 @@ class UtteranceReader(ExampleReader[Utterance]):
 
 
 def read_recordings_table(path: Path, *, sound_column: int = 0, text_column: int = 1) -> UtteranceReader:
-    """A file and its text on each line, in two of its tab-separated columns; files are counted from the table's folder.
+    """Read a table with a sound file and its text in two tab-separated columns of each line.
 
-    Lines of nothing but white space are left out.
+    Files are relative to the table's folder. Lines of white space are skipped.
     """
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
+        """Yield the utterances of a table."""
         for _, location, line in read_numbered_lines(table):
             fields = split_columns(line, max(sound_column, text_column) + 1, location=location)
             yield Utterance(
@@ -71,9 +72,10 @@ def read_recordings_table(path: Path, *, sound_column: int = 0, text_column: int
 
 
 def read_recordings_jsonl(path: Path, *, sound_field: str = "sound", text_field: str = "text") -> UtteranceReader:
-    """A JSON object on each line with a file and its text; files are counted from the folder of the list."""
+    """Read a file with a JSON object per line: a sound file and its text; files are relative to its folder."""
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
+        """Yield the utterances of a JSON lines file."""
         for _, record in read_records(table):
             sound = _resolve_sound_path(table, record.get_text(sound_field), record.location)
             yield Utterance(sound, record.get_text(text_field).strip(), record.location)
@@ -82,9 +84,13 @@ def read_recordings_jsonl(path: Path, *, sound_field: str = "sound", text_field:
 
 
 def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
-    """Files of sound whose texts stand where translations do; files are counted from the folder of the table."""
+    """Read utterances from translation pairs: the source is a sound file, the target its text.
+
+    Files are relative to the folder of the pairs' file.
+    """
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
+        """Yield an utterance for each pair."""
         return (
             Utterance(_resolve_sound_path(table, pair.source, pair.location), pair.target.strip(), pair.location)
             for pair in pairs
@@ -94,7 +100,7 @@ def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
 
 
 def read_librispeech(path: Path) -> UtteranceReader:
-    """LibriSpeech's folders: files `*.trans.txt` of lines with a name and a text, and beside them NAME.flac or .wav."""
+    """Read LibriSpeech folders: files `*.trans.txt` of lines with a name and a text, beside NAME.flac or NAME.wav."""
     if not path.is_dir():
         raise DataError(f"{path}: there is no such folder; check the path")
     transcripts = sorted(path.rglob("*.trans.txt"))
@@ -102,6 +108,7 @@ def read_librispeech(path: Path) -> UtteranceReader:
         raise DataError(f"{path}: no file *.trans.txt in this folder or below it; name a folder of LibriSpeech's form")
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
+        """Yield the utterances of one transcript file."""
         for _, location, line in read_numbered_lines(table):
             name, _, text = line.strip().partition(" ")
             sound_files = [
@@ -117,31 +124,34 @@ def read_librispeech(path: Path) -> UtteranceReader:
 
 
 def _resolve_sound_path(table: Path, name: str, location: str) -> Path:
+    """Return the path of a sound file that is named in a table."""
     if not name.strip():
         raise DataError(f"{location}: no file is named; mend the line")
     return table.parent / name.strip()
 
 
 def count_slots(num_frames: int) -> int:
-    """How many slots of a memory so many frames become."""
+    """Return the number of memory slots for a number of frames."""
     return -(-num_frames // SUBSAMPLING)
 
 
 def build_speech_encoding(
     tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, needs_alignment: bool
 ) -> ExampleEncoder[Utterance]:
-    """The ids of a text with its end, and the frames of its sound.
+    """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames.
 
     Args:
         tokenizer: of the text.
-        frontend: makes frames.
+        frontend: computes frames.
         max_seconds: longest sound.
-        max_length: longest text, in tokens with its end.
-        needs_alignment: whether each token needs a slot of its own; sounds that are too short for their texts are left out.
+        max_length: longest text, in tokens with its end token.
+        needs_alignment: whether each token needs a slot of its own (CTC); sounds that are too short for their text are
+            left out.
     """
     max_frames = max_seconds * 1000 / frontend.hop
 
     def encode(utterance: Utterance) -> tuple[list[int] | None, np.ndarray | None]:
+        """Return the ids and frames of an utterance, or None for both if it is too long or too short."""
         try:
             frames = frontend.compute_frames(read_sound(utterance.sound))
         except DataError as error:
@@ -157,14 +167,14 @@ def build_speech_encoding(
 
 
 def collate_speech(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> PairBatch[FeatureBatch]:
-    """The utterances in `rows`, padded on the right."""
+    """Collate the utterances in `rows`, padded on the right."""
     frames, positions = corpus[FRAMES].collate_arrays(rows)
     source = FeatureBatch(torch.from_numpy(frames), torch.from_numpy(positions))
     return build_pair_batch(source, corpus[TEXT].collate_ids(rows), bos=bos)
 
 
 def pad_frames(frames: Sequence[torch.Tensor]) -> FeatureBatch:
-    """Frames of several sounds, padded on the right."""
+    """Pad the frames of several sounds on the right and stack them."""
     vectors = torch.nn.utils.rnn.pad_sequence(list(frames), batch_first=True)
     counts = torch.tensor([len(sound_frames) for sound_frames in frames]).unsqueeze(1)
     columns = torch.arange(vectors.size(1))

@@ -1,4 +1,4 @@
-"""The forms of data that speech is learned from."""
+"""Detection of speech data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _SOUND_SUFFIXES: Final = (".wav", ".flac", ".mp3", ".ogg", ".m4a", ".opus")
 
 
 def _is_sound(file: FileSniff) -> bool:
+    """Return whether a file or folder holds sounds or sound file names."""
     if isinstance(file.shape, FolderShape):
         return any(file.shape.ending_counts.get(ending, 0) for ending in _SOUND_SUFFIXES)
     if isinstance(file.shape, BinaryShape) and "sound" in file.shape.kind:

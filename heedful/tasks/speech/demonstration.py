@@ -1,4 +1,4 @@
-"""`heedful quickstart speech`: a small model learns to write the digits that made-up voices say."""
+"""`heedful quickstart speech`: train a small model to transcribe digits spoken by synthetic voices."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ _TEST_DIGITS: Final = 4
 @final
 @dataclass(frozen=True, kw_only=True)
 class SpeechDemonstration(Demonstration):
-    """Train a small Transformer on strings of spoken digits, and see what it hears.
+    """Train a small Transformer on strings of spoken digits, and show what it transcribes.
 
-    The voices are made by rule, a buzz or a hiss through resonators; those of the test part are others than those that
-    are learned from, and so are the strings.
+    The voices are synthesised by rules: a buzz or a hiss through resonators. The test part has other voices and other
+    strings than the training part.
     """
 
     output: Path = Path("runs/quickstart-speech")
@@ -77,7 +77,7 @@ class SpeechDemonstration(Demonstration):
     """strings of four digits to be measured on"""
 
     def write_recipe(self) -> Path:
-        """Recordings and tables of them, and the recipe beside them, as a user would have them."""
+        """Write the recordings, their tables and the recipe; return the recipe's path."""
         from heedful.tasks.speech.digits import generate_recordings
 
         folder, recipe = self.output, self.output / "recipe.toml"
@@ -100,7 +100,7 @@ class SpeechDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: SpeechRecognizer, run_folder: Path) -> None:
-        """Errors, some transcriptions, and a page of one."""
+        """Print error rates and some transcriptions, and write a page of one recording."""
         from heedful.data.readers import read_lines
         from heedful.inspection.page import write_page
         from heedful.inspection.web import render_viewer
@@ -124,7 +124,7 @@ class SpeechDemonstration(Demonstration):
         print_now(f"                          {folder / 'recipe.toml'}")
 
     def _write_recording(self, part: str, number: int, recording: DigitRecording) -> str:
-        """Its line in the table of its part."""
+        """Write a recording; return its line in the table of its part."""
         name = f"{part}/{number:05d}.wav"
         write_files(self.output, {name: recording.wav})
         return f"{name}\t{recording.text}\n"

@@ -1,7 +1,7 @@
-"""Strings of spoken digits by rule: a buzz or a hiss through resonators that move (Klatt 1980 in a few lines).
+"""Synthetic recordings of spoken digits: a buzz or a hiss through moving resonators (Klatt 1980, simplified).
 
-Every voice has its own pitch, length of throat, speed, breath and room. Voices and strings of a part of the data are
-those of no other part.
+Each voice has its own pitch, vocal tract length, speed, breath and room noise. No two parts of the data share a voice
+or a string.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOP, _WINDOW, _SIZE = 32, 128, 256
 
 
 class _Phone(NamedTuple):
-    """Milliseconds, three formants in Hz, how loud the buzz and the hiss are, and where the hiss is, in Hz."""
+    """A phone: milliseconds, three formants in Hz, loudness of buzz and hiss, and the hiss's centre in Hz."""
 
     time: float
     formants: tuple[float, float, float]
@@ -76,14 +76,14 @@ _DIGIT_PHONES: Final = (
 
 @dataclass(frozen=True)
 class Voice:
-    """Who speaks, and where.
+    """A synthetic speaker in a room.
 
     Attributes:
-        pitch: Hz.
-        throat: what formants are multiplied by; below 1 for a long one.
-        speed: what durations are divided by.
-        breath: of the buzz, how much is a hiss.
-        tilt: Hz from which the buzz falls.
+        pitch: in Hz.
+        throat: factor of the formants; below 1 for a long vocal tract.
+        speed: divisor of the durations.
+        breath: share of hiss in the buzz.
+        tilt: in Hz, from where the buzz falls off.
         noise: of the room, as a share of the loudest sample.
     """
 
@@ -96,7 +96,7 @@ class Voice:
 
     @classmethod
     def from_number(cls, part: str, number: int, *, seed: int) -> Voice:
-        """One of the voices of a part of the data."""
+        """Return one of the voices of a part of the data."""
         rng = random.Random(f"{seed} {part} voice {number}")
         height = rng.random()  # from men to children
         return cls(
@@ -110,14 +110,14 @@ class Voice:
 
 
 class DigitRecording(NamedTuple):
-    """What is said, and as a WAV file."""
+    """The text of a recording, and its WAV file."""
 
     text: str
     wav: bytes
 
 
 def generate_recordings(part: str, count: int, *, seed: int, digits: int | None = None) -> Iterator[DigitRecording]:
-    """Strings of 1 to 6 digits, or of so many as `digits` says, in the voices of a part of the data."""
+    """Generate recordings of 1 to 6 digits, or of exactly `digits`, in the voices of a part of the data."""
     rng = random.Random(f"{seed} {part} {digits}")
     for number in range(count):
         string = _sample_digits(rng, part, digits)
@@ -129,12 +129,12 @@ def generate_recordings(part: str, count: int, *, seed: int, digits: int | None 
 
 
 def assign_part(digits: Sequence[int]) -> str:
-    """The part of the data that a string of digits belongs to: a tenth is for testing, a tenth for validation."""
+    """Return the part of the data for a string of digits: a tenth is for testing, a tenth for validation."""
     return {0: "test", 1: "validation"}.get(zlib.crc32(bytes(digits)) % 10, "train")
 
 
 def synthesize_digits(string: Sequence[int], voice: Voice, *, seed: str) -> Int[np.ndarray, " N"]:
-    """What a voice says, as samples of 16 bits, `RATE` a second."""
+    """Synthesise a string of digits in a voice, as 16-bit samples at `RATE` per second."""
     rng = random.Random(seed)
     phones = [*_make_pause(rng)]
     for digit in string:
@@ -160,7 +160,7 @@ def synthesize_digits(string: Sequence[int], voice: Voice, *, seed: str) -> Int[
 
 
 def encode_wav(samples: Int[np.ndarray, " N"]) -> bytes:
-    """A WAV file of samples of 16 bits."""
+    """Encode 16-bit samples as a WAV file."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
@@ -171,6 +171,7 @@ def encode_wav(samples: Int[np.ndarray, " N"]) -> bytes:
 
 
 def _sample_digits(rng: random.Random, part: str, digits: int | None) -> list[int]:
+    """Draw a string of digits that belongs to a part of the data."""
     while True:
         sampled = [rng.randrange(10) for _ in range(digits or rng.randint(1, MAX_DIGITS))]
         if assign_part(sampled) == part:
@@ -178,13 +179,14 @@ def _sample_digits(rng: random.Random, part: str, digits: int | None) -> list[in
 
 
 def _make_pause(rng: random.Random) -> list[_Phone]:
+    """Return a silent phone of random length."""
     return [_PHONES["_"]._replace(time=rng.uniform(30, 250))]
 
 
 def _make_sources(
     voice: Voice, frames: int, rng: random.Random, noise_rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The spectra of a buzz, whose pitch falls and trembles, and of a hiss, frame by frame."""
+    """Return the frame spectra of a buzz with falling, trembling pitch, and of a hiss."""
     count = frames * _HOP + _WINDOW
     time = np.arange(count) / RATE
     melody = 1.1 - 0.2 * time / time[-1] + 0.06 * np.sin(2 * np.pi * (rng.uniform(1, 3) * time + rng.random()))
@@ -200,7 +202,7 @@ def _make_sources(
 def _compute_resonances(
     hertz: Float[np.ndarray, " F"], centres: Float[np.ndarray, "T n"], *, widths: Sequence[float]
 ) -> np.ndarray:
-    """What resonators one behind the other let through, of gain 1 at 0 Hz, frame by frame."""
+    """Return the frame-wise frequency response of resonators in series, with gain 1 at 0 Hz."""
     total = np.ones((len(centres), len(hertz)), dtype=complex)
     z = np.exp(-2j * np.pi * hertz / RATE)
     for centre, width in zip(np.minimum(centres, 0.48 * RATE).T[:, :, None], widths, strict=True):
@@ -211,14 +213,14 @@ def _compute_resonances(
 
 
 def _smooth_track(track: Float[np.ndarray, "T n"], width: int) -> Float[np.ndarray, "T n"]:
-    """The mean over `width` frames around each."""
+    """Return the moving average over `width` frames."""
     padded = np.pad(track, ((width // 2, width // 2), (0, 0)), mode="edge")
     sums = np.cumsum(np.concatenate((np.zeros((1, track.shape[1])), padded)), 0)
     return np.asarray((sums[width:] - sums[:-width]) / width)
 
 
 def _overlap_add(frames: Float[np.ndarray, "T size"]) -> Float[np.ndarray, " N"]:
-    """The sum of pieces that begin a hop after each other."""
+    """Add frames of samples, each starting one hop after the previous one."""
     parts = _SIZE // _HOP
     sound = np.zeros((len(frames) + parts - 1, _HOP))
     for number in range(parts):

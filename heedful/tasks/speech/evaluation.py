@@ -1,4 +1,4 @@
-"""What recognisers are asked, and what their texts are worth."""
+"""Evaluation of speech recognition."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from heedful.tasks.speech.predictor import SpeechRecognizer
 
 @dataclass(frozen=True)
 class SpeechOutputs:
-    """What a system heard.
+    """The transcripts of a system, and how long it took.
 
     Attributes:
-        texts: of each sound.
-        decoding_seconds: how long it took to listen.
-        sound_seconds: how long the sounds are, in seconds.
+        texts: one per sound.
+        decoding_seconds: time that transcription took.
+        sound_seconds: total length of the sounds.
     """
 
     texts: tuple[str, ...]
@@ -34,16 +34,16 @@ class SpeechOutputs:
 
 @final
 class SpeechEvaluator(Evaluator):
-    """Sounds and what is said in them; case and spaces count as the texts have them, but that spaces in a row are one.
+    """Evaluator of transcripts; case counts, runs of spaces count as one.
 
     Args:
-        utterances: what is asked; those without a text tell nothing, and are left out.
-        data_description: the file that they are from.
-        part: of the data; empty where a file was named.
-        options: what of it there is for sounds.
+        utterances: the utterances to transcribe; those without a text are left out.
+        text: the file that they come from.
+        part: of the data; empty if a file was named.
+        options: evaluation options; `search` applies to sounds.
 
     Raises:
-        DataError: there are none.
+        DataError: there are no utterances.
     """
 
     progress_text = "listening"
@@ -60,7 +60,7 @@ class SpeechEvaluator(Evaluator):
         self.reference_answers = self.texts = [" ".join(utterance.text.split()) for utterance in self.utterances]
 
     def predict(self, predictor: SpeechRecognizer, recipe: Recipe) -> SpeechOutputs:
-        """One pass over all sounds."""
+        """Transcribe all sounds and measure the time."""
         generation = predictor.generation if self.options.search is None else self.options.search(predictor.generation)
         start_time = time.perf_counter()
         transcriptions = predictor.transcribe([each.sound for each in self.utterances], generation=generation)
@@ -70,7 +70,7 @@ class SpeechEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: SpeechOutputs) -> Mapping[str, Metric]:
-        """In percent: errors in words and in characters, and texts without any."""
+        """Return word error rate, character error rate and exact match, in percent."""
         texts = [" ".join(text.split()) for text in answers.texts]
         return {
             "word errors": word_error_rate(texts, self.texts),

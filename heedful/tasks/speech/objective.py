@@ -1,4 +1,4 @@
-"""What is minimised where speech is recognised, besides the likelihood of what a decoder writes."""
+"""Objectives of speech recognition with connectionist temporal classification (CTC)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from heedful.tensors import FeatureBatch
 
 @final
 class JointCTCCriterion(Criterion):
-    """(1 - weight) L + weight CTC, where L is the likelihood of what a decoder writes (Watanabe et al. 2017, eq. 9).
+    """(1 - weight) L + weight CTC, where L is the likelihood of the decoder's text (Watanabe et al. 2017, eq. 9).
 
     Args:
-        likelihood: of the targets.
-        weight: of connectionist temporal classification, above 0 and below 1.
-        eos: the token that ends a text, which slots do not say.
-        blank: what a slot says that says nothing.
+        likelihood: of the decoder's targets.
+        weight: of CTC, above 0 and below 1.
+        eos: the end token, which CTC does not emit.
+        blank: the blank label.
     """
 
     part_names = frozenset({"nll", "ctc"})
@@ -41,7 +41,7 @@ class JointCTCCriterion(Criterion):
         self.blank = blank
 
     def loss(self, model: Any, batch: PairBatch[Any]) -> Loss:
-        """The sum of both."""
+        """Compute the weighted sum of the decoder's loss and the CTC loss."""
         assert isinstance(model, HybridCTCAttention)
         memory = model.encoder(batch.source)
         hidden, _ = model.decoder(batch.target, model.decoder.init_state(memory))
@@ -58,11 +58,11 @@ class JointCTCCriterion(Criterion):
 @final
 @dataclass(eq=False)
 class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
-    """Learning p(text | sound) by connectionist temporal classification alone.
+    """Learn p(text | sound) by CTC alone.
 
     Attributes:
-        bos, eos: the tokens around a text; slots say neither, and the first stands for nothing.
-        generation_metrics: what is measured besides the loss (nats per token).
+        bos, eos: the tokens around a text, which slots do not emit; `bos` is the blank label.
+        score: what is measured besides the loss (nats per token).
     """
 
     _: KW_ONLY
@@ -75,11 +75,11 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
         self.metric_names = frozenset({"loss"} | (self.generation_metrics.names if self.generation_metrics else set()))
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> PairBatch[FeatureBatch]:
-        """Utterances."""
+        """Collate utterances."""
         return collate_speech(corpus, rows, bos=self.bos)
 
     def loss(self, model: CTCModel, batch: PairBatch[FeatureBatch]) -> Loss:
-        """Of all texts, counted by their tokens."""
+        """Compute the CTC loss, counted by tokens."""
         labels = mask_eos(batch.labels, eos=self.eos)
         log_probabilities, slots = model(batch.source)
         total = ctc_loss(log_probabilities, slots, labels, blank=self.bos).sum()
@@ -87,7 +87,7 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
         return Loss(total, count, {"nll": LossPart(total.detach(), count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """On the validation part."""
+        """Compute the mean loss, and the additional score if there is one, on the validation part."""
         assert isinstance(model, CTCModel)
         losses = [self.loss(model, batch) for batch in self.validation_batches()]
         mean = sum(float(loss.total) for loss in losses) / sum(loss.count for loss in losses)
@@ -95,5 +95,5 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
 
 
 def mask_eos(labels: Int[Tensor, "B T"], *, eos: int) -> Int[Tensor, "B T"]:
-    """What slots should say: the labels without their ends."""
+    """Replace end tokens in labels by -1, since slots do not emit them."""
     return torch.where(labels == eos, -1, labels)

@@ -1,4 +1,4 @@
-"""A trained model as its user sees it: files of sound in, texts out."""
+"""The speech recognition predictor: sound files in, texts out."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SoundInput: TypeAlias = Path | str | Sound
 
 @dataclass(frozen=True)
 class Transcription:
-    """What is said in a sound.
+    """The transcript candidates of a sound.
 
     Attributes:
-        sound: the file, or a number where there is none.
-        seconds: how long it is.
+        sound: the file, or a number if there is none.
+        seconds: length of the sound.
         candidates: best first.
     """
 
@@ -48,13 +48,13 @@ class Transcription:
 
     @property
     def text(self) -> str:
-        """The best one."""
+        """The best candidate."""
         return self.candidates[0].text
 
 
 @dataclass(frozen=True)
 class _SoundFrames:
-    """The frames of a sound, its number, and how long it is."""
+    """The acoustic frames of a sound, its number, and its length in seconds."""
 
     frames: Tensor
     number: int
@@ -64,15 +64,15 @@ class _SoundFrames:
 @keep_old_names(front="frontend", seconds="max_seconds", way="make_decoding", widened="with_beam_width")
 @dataclass(frozen=True, eq=False, repr=False)
 class SpeechRecognizer(Predictor):
-    """A model with the vocabulary that it was trained with, and what makes frames for it.
+    """A speech recognition model with its vocabulary and acoustic frontend.
 
     Attributes:
         model: in evaluation mode.
-        target: the side that is written.
-        frontend: makes frames.
+        target: the side that is generated.
+        frontend: computes acoustic frames.
         max_seconds: longest sound.
-        generation: how texts are looked for unless a call says otherwise.
-        make_decoding: makes a way of that, of a number of texts and of a seed.
+        generation: the default search settings.
+        make_decoding: builds a `SpeechDecoding` from search settings, a number of candidates and a seed.
     """
 
     model: nn.Module
@@ -93,19 +93,19 @@ class SpeechRecognizer(Predictor):
         batch_frames: int = 32_000,
         first: int = 1,
     ) -> list[Transcription]:
-        """What is said in sounds, in their order; inside, long ones first and many at a time.
+        """Transcribe sounds in the given order; internally, long ones are processed first and in batches.
 
         Args:
-            sounds: files, or what they hold; a single one is a list of one.
-            generation: instead of the recogniser's own.
-            n_best: texts for each, at most.
+            sounds: files or `Sound` objects; a single one is a list of one.
+            generation: search settings instead of the recogniser's own.
+            n_best: maximal number of candidates per sound.
             seed: of sampling.
-            batch_frames: padded frames that are read at one time.
-            first: number of the first sound, which is its source of chance when sampling.
+            batch_frames: padded frames per batch.
+            first: number of the first sound, which determines its random numbers in sampling.
 
         Raises:
-            DataError: a file is missing, no sound, shorter than a frame or longer than the model reads.
-            RecipeError: the generation does not fit the model.
+            DataError: a file is missing, is not a sound, is shorter than a frame or longer than the model reads.
+            RecipeError: the search settings do not fit the model.
         """
         decoding = self.make_decoding(generation or self.generation, n_best=n_best, seed=seed)
         sounds = to_file_list(sounds, Sound, name="sounds", noun="file of sound")
@@ -129,24 +129,25 @@ class SpeechRecognizer(Predictor):
         ]
 
     def _decode_batch(self, batch: list[_SoundFrames], decoding: SpeechDecoding) -> Hypotheses:
+        """Decode a batch of sounds."""
         source = move_to_device(pad_frames([sound_frames.frames for sound_frames in batch]), self.target.device)
         return decoding.decode(self.model, source, numbers=[sound_frames.number for sound_frames in batch])
 
     def inspect(
         self, sound: SoundInput, text: str | None = None, *, scope: InspectionSelection | None = None
     ) -> InspectionRecord:
-        """Everything the model attends to while it reads a sound and writes what is said, or reads a given text.
+        """Record the attention of the model while it reads a sound and generates its text, or reads a given text.
 
-        A model without a decoder writes nothing: what each slot says are its answers.
+        A model without a decoder generates nothing: its answers are the labels of the slots.
 
         Args:
-            sound: a file, or what it holds.
-            text: what is said; unless given, the best that is found.
-            scope: layers, heads and details that are kept; all unless given.
+            sound: a file or a `Sound`.
+            text: the text to read; the best one found unless given.
+            scope: which layers, heads and details are recorded; all unless given.
 
         Raises:
             DataError: the file cannot be read.
-            RecipeError: no such layer or head, or a text for a model that reads none.
+            RecipeError: there is no such layer or head, or a text is given to a model that reads none.
         """
         scope, frames = scope or InspectionSelection(), self._compute_frames(sound, 1).frames
         source = _pad_columns(pad_frames([frames]), length=SUBSAMPLING * (count_slots(len(frames)) + scope.padding))
@@ -156,21 +157,22 @@ class SpeechRecognizer(Predictor):
         return decoding.inspect(self.model, source, text, selection=scope, axis=axis, title=_name_sound(sound, 1))
 
     def line_format(self) -> SpeechLineFormat:
-        """A file of sound a line."""
+        """Return the line format that reads one sound file per line."""
         return SpeechLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; the source is a file of sound."""
+        """Inspect the request's sound file, with its text if given."""
         recognizer = self if request.beam is None else self.with_beam_width(request.beam)
         return recognizer.inspect(request.source, request.target, scope=request.selection)
 
     def with_beam_width(self, width: int) -> SpeechRecognizer:
-        """The same with a beam of another width; `RecipeError` where it searches with none."""
+        """Return a copy with another beam width; `RecipeError` if the search has no beam."""
         if not isinstance(self.generation, BeamConfig):
             raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
         return replace(self, generation=self.generation.model_copy(update={"width": width}))
 
     def _compute_frames(self, sound_input: SoundInput, number: int) -> _SoundFrames:
+        """Load a sound and compute its frames."""
         sound, name = (
             (sound_input, f"sound {number}")
             if isinstance(sound_input, Sound)
@@ -188,11 +190,12 @@ class SpeechRecognizer(Predictor):
 
 
 def _name_sound(sound: SoundInput, number: int) -> str:
+    """Return the path of a sound file, or the number of a `Sound`."""
     return str(number) if isinstance(sound, Sound) else str(sound)
 
 
 def _pad_columns(source: FeatureBatch, *, length: int) -> FeatureBatch:
-    """With as many columns, the last of which hold no frame."""
+    """Pad frames with empty columns up to a length."""
     num_added = length - source.positions.size(1)
     return FeatureBatch(
         functional.pad(source.vectors, (0, 0, 0, num_added)), functional.pad(source.positions, (0, num_added), value=-1)
@@ -200,7 +203,7 @@ def _pad_columns(source: FeatureBatch, *, length: int) -> FeatureBatch:
 
 
 def _draw_spectrogram(source: FeatureBatch) -> Shaped[np.ndarray, "1 H W 3"]:
-    """One sound's frames as a picture, high tones above: black where there is least, white where most."""
+    """Return one sound's frames as a grey picture, high frequencies on top, black lowest, white highest."""
     bands = source.vectors[0].T.flip(0)
     low, high = bands.min(), bands.max()
     grey = (255 * (bands - low) / (high - low).clamp(min=1e-3)).to(torch.uint8).numpy()
@@ -210,12 +213,12 @@ def _draw_spectrogram(source: FeatureBatch) -> Shaped[np.ndarray, "1 H W 3"]:
 @final
 @dataclass(frozen=True)
 class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
-    """A file of sound a line; its text, or several with number and score between tabs.
+    """Reads one sound file per line; writes its text, or several candidates with number and score, tab-separated.
 
     Attributes:
-        recognizer: who listens.
-        generation: how; the recogniser's way unless given.
-        n_best: texts for each sound.
+        recognizer: transcribes the sounds.
+        generation: search settings; the recogniser's own unless given.
+        n_best: candidates per sound.
         seed: of sampling.
     """
 
@@ -226,18 +229,18 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
     chunk_size = 256
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
-        """Names of files; empty lines are none."""
+        """Return the file names, without empty lines."""
         return (line.strip() for line in lines if line.strip())
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[tuple[int, Transcription]]:
-        """Numbers and transcriptions."""
+        """Return the number and transcription of each sound."""
         transcriptions = self.recognizer.transcribe(
             inputs, generation=self.generation, n_best=self.n_best, seed=self.seed, first=start
         )
         return list(enumerate(transcriptions, start))
 
     def to_json(self, answer: tuple[int, Transcription]) -> Any:
-        """All candidates with their scores."""
+        """Return all candidates with their scores as JSON."""
         _, transcription = answer
         candidates = [candidate.json_record for candidate in transcription.candidates]
         return {
@@ -248,7 +251,7 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
         }
 
     def format_answer(self, answer: tuple[int, Transcription]) -> str:
-        """The best one, or a line for each."""
+        """Format the best candidate, or one line per candidate."""
         number, transcription = answer
         if self.n_best == 1:
             return f"{transcription.text}\n"

@@ -1,4 +1,4 @@
-"""What a run that recognises speech is, as data."""
+"""The recipe of a speech recognition run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordingsTableConfig(FileConfig):
-    """A file of sound and what is said in it on each line, between tabs; plain or gzipped."""
+    """A file with a sound file and its text on each line, tab-separated; plain or gzipped."""
 
     read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_table"
 
@@ -32,13 +32,14 @@ class RecordingsTableConfig(FileConfig):
     @field_validator("text_column")
     @classmethod
     def _check_columns_differ(cls, text_column: int, info: ValidationInfo) -> int:
+        """Check that sounds and texts are in different columns."""
         if text_column == info.data.get("sound_column"):
             raise ValueError("must be another column than sound_column")
         return text_column
 
 
 class RecordingsJsonlConfig(FileConfig):
-    """A JSON object on each line, plain or gzipped."""
+    """A file with a JSON object per line, plain or gzipped."""
 
     read_by: ClassVar = "heedful.tasks.speech.data:read_recordings_jsonl"
 
@@ -50,7 +51,7 @@ class RecordingsJsonlConfig(FileConfig):
 
 
 class LibriSpeechConfig(FileConfig):
-    """A folder in LibriSpeech's form; `path` is the folder."""
+    """A folder in LibriSpeech's layout; `path` is the folder."""
 
     read_by: ClassVar = "heedful.tasks.speech.data:read_librispeech"
 
@@ -58,7 +59,7 @@ class LibriSpeechConfig(FileConfig):
 
 
 def _guess_recordings_kind(table: Mapping[str, Any]) -> str:
-    """By the keys and the file's name; a folder has none that tells."""
+    """Guess the format from the keys and the file name; folders must name theirs."""
     name = str(table.get("path", "")).removesuffix(".gz")
     if "sound_field" in table or "text_field" in table or name.endswith((".jsonl", ".ndjson")):
         return "jsonl"
@@ -73,7 +74,7 @@ RecordingsConfig = Annotated[
 
 
 class FramesConfig(Config):
-    """What a model hears of a sound: its power in some bands, which are as wide as the ear's, frame by frame."""
+    """Acoustic features of a sound: power in mel-spaced frequency bands, frame by frame."""
 
     rate: Annotated[int, Field(ge=2000, le=192_000)] = 16000
     """samples a second that all sounds are brought to"""
@@ -87,14 +88,14 @@ class FramesConfig(Config):
     """whether each band has mean 0 and variance 1 over the frames of a sound"""
 
     def build_frontend(self) -> LogMel:
-        """What makes frames."""
+        """Build the acoustic frontend."""
         from heedful.data.sound import LogMel
 
         return LogMel(**self.model_dump())
 
 
 class SpeechDataConfig(DataConfig):
-    """Recordings to train on, to choose the best checkpoint by, and to report errors of."""
+    """Recordings for training, for choosing the best checkpoint, and for evaluation."""
 
     train: RecordingsConfig
     """the recordings to learn from"""
@@ -111,19 +112,19 @@ class SpeechDataConfig(DataConfig):
 
     @property
     def max_slots(self) -> int:
-        """Of the longest sound in a model's memory."""
+        """Number of memory slots of the longest sound."""
         return int(self.max_seconds * 1000 / self.frames.hop) // 4 + 1
 
 
 class TranscriptTokenizerConfig(TokenizerConfig):
-    """How texts are cut into tokens; learned from the training part, always the same way."""
+    """How texts are cut into tokens; learned deterministically from the training part."""
 
     kind: Literal["bpe", "unigram", "characters", "words"] = "characters"
     """single characters, words between spaces, byte-pair encoding or a unigram language model"""
 
 
 class SpeechTrainingConfig(DecoderTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 16_000
     """frames in a batch, padding included"""
@@ -134,7 +135,7 @@ class SpeechTrainingConfig(DecoderTrainingConfig):
 
 
 class SpeechRecipe(MemoryRecipe):
-    """What is said in sounds is written."""
+    """Sounds are transcribed."""
 
     made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
@@ -156,6 +157,7 @@ class SpeechRecipe(MemoryRecipe):
     @field_validator("model")
     @classmethod
     def _check_sizes(cls, model: FrameEncoderConfig, info: ValidationInfo) -> FrameEncoderConfig:
+        """Check that the decoder fits the encoder, and that there are positions for the longest text and sound."""
         data, longest, decoder = info.data.get("data"), model.length_limit, model.decoder
         decoder_longest = None if decoder is None else decoder.length_limit
         if decoder is not None and decoder.d_slot not in (None, model.d_output):
@@ -178,6 +180,7 @@ class SpeechRecipe(MemoryRecipe):
     @field_validator("generation")
     @classmethod
     def _check_search(cls, generation: GenerationConfig, info: ValidationInfo) -> GenerationConfig:
+        """Check that the search settings work with the model's CTC weight."""
         model = info.data.get("model")
         if model is not None and model.ctc_weight == 1 and isinstance(generation, SamplingConfig):
             raise config_error(

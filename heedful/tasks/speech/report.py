@@ -1,4 +1,4 @@
-"""How recognisers are told of."""
+"""Reports and comparisons of speech recognition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heedful.tasks.speech.evaluation import SpeechEvaluator, SpeechOutputs
 @final
 @dataclass(frozen=True, repr=False)
 class SpeechReport(EvaluationReport):
-    """Errors, each with its interval."""
+    """Report of error rates with confidence intervals."""
 
     digits: ClassVar = 2
 
@@ -22,10 +22,11 @@ class SpeechReport(EvaluationReport):
     answers: SpeechOutputs
 
     def format_text(self) -> str:
-        """A line for each metric."""
+        """Format a heading and one line per metric."""
         outputs = self.answers
         lines = [
-            f"{self.system.name}: {self.evaluator.part or self.evaluator.data_description}, {self.evaluator.size:,} recordings of "
+            f"{self.system.name}: {self.evaluator.part or self.evaluator.data_description}, {self.evaluator.size:,} "
+            "recordings of "
             f"{outputs.sound_seconds:,.0f} s together, heard in {outputs.decoding_seconds:.1f} s",
             "",
             f"{'metric':<16}  {'percent':>7}  95 % interval",
@@ -37,7 +38,7 @@ class SpeechReport(EvaluationReport):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The same."""
+        """Return the report's content."""
         return {
             "part": self.evaluator.part,
             "recordings": self.evaluator.size,
@@ -50,17 +51,20 @@ class SpeechReport(EvaluationReport):
 @final
 @dataclass(frozen=True, repr=False)
 class SpeechComparison(RunComparison):
-    """Errors of several runs."""
+    """Comparison of several runs' error rates."""
 
     reports: tuple[SpeechReport, ...]
 
     @property
     def heading(self) -> str:
-        """How many recordings."""
-        return f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} recordings of {self.exam.data_description}"
+        """Heading with the number of recordings."""
+        return (
+            f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} recordings of "
+            f"{self.exam.data_description}"
+        )
 
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Build the table with one row per run."""
         columns = ["run", "model", "parameters", "minutes", "heard in s"]
         for name in self.reports[0].metrics:
             columns += [name, "95 % interval", "p"]
@@ -80,7 +84,7 @@ class SpeechComparison(RunComparison):
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
-        """What the columns mean."""
+        """Return an explanation of the columns."""
         if len(self.reports) > 1:
             yield (
                 f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
@@ -88,15 +92,15 @@ class SpeechComparison(RunComparison):
             )
 
     def draw_plots(self) -> list[str]:
-        """How the runs learned."""
+        """Return plots of the learning curves."""
         return self.plot_loss_curves()
 
     def build_json_fields(self) -> dict[str, Any]:
-        """What was drawn."""
+        """Return the number of recordings and the resampling settings."""
         return {"recordings": self.exam.size, "samples": self.sampling.samples, "seed": self.sampling.seed}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """All metrics."""
+        """Return all metrics and tests of one run."""
         return {
             "metrics": {name: asdict(result) for name, result in report.intervals.items()},
             "against_first": {name: asdict(result) for name, result in report.tests.items()},

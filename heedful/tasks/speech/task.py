@@ -1,4 +1,4 @@
-"""What recognising speech makes of a recipe."""
+"""The speech recognition task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SpeechRun: TypeAlias = Run[SpeechRecipe, nn.Module]
 
 @final
 class SpeechTask(Task[SpeechRecipe, nn.Module]):
-    """What is said is learned from recordings and their texts."""
+    """Speech recognition, learned from recordings and their texts."""
 
     tokenizer_files: ClassVar = (WORDS,)
     unit_names: ClassVar = UnitNames(examples="recordings", corpus_examples="recordings", contents_side=TEXT)
@@ -48,7 +48,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
     comparison_class: ClassVar = SpeechComparison
 
     def learn_vocabularies(self, recipe: SpeechRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """That of the texts."""
+        """Learn the vocabulary of the texts."""
         return {
             WORDS: learn_or_reuse_tokenizer(
                 recipe, (utterance.text for utterance in recipe.data.reader("train")), existing=existing, generated=True
@@ -56,7 +56,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         }
 
     def build_encoding(self, run: SpeechRun) -> ExampleEncoder[Utterance]:
-        """Frames and texts."""
+        """Return the encoding of frames and texts."""
         data = run.recipe.data
         return build_speech_encoding(
             run.tokenizer,
@@ -67,7 +67,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         )
 
     def build_model(self, recipe: SpeechRecipe, sizes: VocabSizes) -> nn.Module:
-        """An encoder, and what writes from its memory."""
+        """Build the frame encoder with a CTC output, a decoder, or both."""
         config, data, vocabulary = recipe.model, recipe.data, sizes[WORDS]
         encoder = build_frame_encoder(config, bands=data.frames.bands, longest=data.max_slots)
         labels = CTCHead(build_xavier_linear(config.d_output, vocabulary))
@@ -82,7 +82,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
     def build_objective(
         self, run: SpeechRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> TrainingObjective[Any]:
-        """Likelihood, by one way or by both."""
+        """Build the objective: decoder likelihood, CTC, or both."""
         config, special = run.recipe.training, run.tokenizer.special
         score = _build_exact_match_score(run, validation) if config.monitor == "exact" else None
         shared_arguments: dict[str, Any] = {
@@ -102,7 +102,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return GenerationObjective(train, validation, collate_fn=collate, criterion=criterion, **shared_arguments)
 
     def build_evaluator(self, recipe: SpeechRecipe | None, options: EvaluatorOptions) -> SpeechEvaluator:
-        """The recordings that a user names, or the test part, or the validation part where there is no other."""
+        """Build the evaluator of the file that a user names, else of the test or validation part."""
         assert recipe is not None, "nothing but a run listens"
         if options.search is not None:
             options.search(recipe.generation)
@@ -115,7 +115,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return SpeechEvaluator(list(reader), text=str(getattr(recipe.data, part).path), part=part, options=options)
 
     def build_predictor(self, run: SpeechRun, model: nn.Module, *, step: int | None = None) -> SpeechRecognizer:
-        """Files of sound in, texts out."""
+        """Build the speech recogniser."""
         data, target = run.recipe.data, _build_target(run, model)
         return SpeechRecognizer(
             model,
@@ -131,15 +131,17 @@ TASK: Final = SpeechTask()
 
 
 def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
+    """Build the target side of a run."""
     device = next(model.parameters()).device
     return DecoderTarget(run.tokenizer, device=device, max_length=run.recipe.data.max_length)
 
 
 def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMetrics:
-    """The share of texts that greedy search finds without an error."""
+    """Build the score of texts that greedy search transcribes without an error."""
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:
+        """Decode the validation part greedily and return the share of exact matches."""
         target, num_correct = _build_target(run, model), 0
         decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):

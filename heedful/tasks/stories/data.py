@@ -1,4 +1,4 @@
-"""Stories, questions about them and the facts that answer these: bAbI's files, and JSON lines."""
+"""Stories with questions and answers: readers of bAbI's files and of JSON lines, and their encoding."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class StoryQuestion:
     """A question about a story.
 
     Attributes:
-        facts: what is told, sentence by sentence.
+        facts: the sentences of the story.
         question: about all of it.
         answer: a class: a word, or a list such as `milk,football`.
-        supporting: numbers of the facts that answer it, from 0; None where nobody says.
-        task: which of several kinds of questions it is.
-        location: where it stands (`file:line`).
+        supporting: indices of the facts that answer it, from 0; None if unknown.
+        task: name of the kind of question.
+        location: where it is written (`file:line`).
     """
 
     facts: tuple[str, ...]
@@ -50,16 +50,16 @@ class StoryQuestion:
 
 @final
 class BabiReader(ExampleReader[StoryQuestion]):
-    """bAbI's questions (Weston et al. 2015), versions 1.0 to 1.2, from a folder or a .tar.gz of its files.
+    """Reader of bAbI's questions (Weston et al. 2015), versions 1.0 to 1.2, from a folder or a .tar.gz of its files.
 
     Args:
         path: holds files such as `qa1_single-supporting-fact_train.txt` and `qa1_valid.txt`, at any depth.
         part: train, valid or test.
-        tasks: their numbers; all that there are if none is given.
-        folder: the name of the folder that holds the files, where there are several, as `en` and `en-10k`.
+        tasks: task numbers; all available ones if empty.
+        folder: name of the folder that holds the files, if there are several, as `en` and `en-10k`.
 
     Raises:
-        DataError: there are no such files, or a task's file stands in several folders.
+        DataError: there are no such files, or a task's file is in several folders.
     """
 
     def __init__(self, path: Path, *, part: str, tasks: Sequence[int] = (), folder: str | None = None) -> None:
@@ -83,7 +83,7 @@ class BabiReader(ExampleReader[StoryQuestion]):
 
     @cached_property
     def _archive_files(self) -> Mapping[str, str]:
-        """The files of an archive that may be bAbI's."""
+        """The text of each bAbI file in the archive, by name."""
         try:
             with tarfile.open(self._path) as archive:
                 members = [
@@ -97,6 +97,7 @@ class BabiReader(ExampleReader[StoryQuestion]):
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Path) -> str:
+    """Read a file of an archive as UTF-8; `DataError` if it is not."""
     file = archive.extractfile(member)
     assert file is not None  # it is a file
     try:
@@ -108,7 +109,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Pat
 def _select_task_files(
     names: Mapping[str, object], path: Path, part: str, tasks: Sequence[int], folder: str | None
 ) -> dict[int, str]:
-    """The file of each task, in the order of their numbers."""
+    """Return the file name of each wanted task, in the order of the task numbers."""
     names_by_task: dict[int, list[str]] = {}
     for name in names:
         match = _TASK_FILE_PATTERN.fullmatch(Path(name).name)
@@ -127,7 +128,10 @@ def _select_task_files(
 
 
 def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: str) -> Iterator[StoryQuestion]:
-    """The questions of one file; numbers begin again with each story, and supporting facts are told by them."""
+    """Yield the questions of one bAbI file.
+
+    Line numbers restart with each story; supporting facts are given by line number.
+    """
     facts: list[str] = []
     numbers: dict[str, int] = {}
     for line_number, line in enumerate(lines, 1):
@@ -159,11 +163,15 @@ def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: s
 
 
 def read_stories_jsonl(path: Path) -> ExampleReader[StoryQuestion]:
-    """Objects with `facts`, `question` and `answer`, and perhaps `supporting` (from 0) and `task`, one a line."""
+    """Read a file with a JSON object per line: `facts`, `question` and `answer`.
+
+    Optional fields are `supporting` (indices from 0) and `task`.
+    """
     return JsonRecordReader(path, lambda record: [_parse_question(record)])
 
 
 def _parse_question(record: JsonRecord) -> StoryQuestion:
+    """Return the question of a JSON record."""
     facts, supporting = record.get_texts("facts"), None
     if "supporting" in record:
         supporting = tuple(record.get_ints("supporting"))
@@ -179,13 +187,13 @@ def _parse_question(record: JsonRecord) -> StoryQuestion:
 @final
 @dataclass(frozen=True)
 class StoryEncoder:
-    """Words as ids: those that are an answer have its number, so that answers and words share embeddings.
+    """Converts words of stories into ids; answers and words share ids, and so embeddings.
 
     Attributes:
         tokenizer: of facts and questions.
-        answers: all that occurred.
-        max_facts: facts that are read, the last ones of a story.
-        max_words: words of a sentence at most.
+        answers: all known answers.
+        max_facts: number of facts that are read, the last ones of a story.
+        max_words: maximal number of words of a sentence.
     """
 
     tokenizer: Tokenizer
@@ -195,39 +203,43 @@ class StoryEncoder:
 
     @cached_property
     def _answer_ids(self) -> Mapping[str, int]:
+        """Number of each answer by its normalised words."""
         pairs = ((self.tokenizer.normalise(name), number) for number, name in enumerate(self.answers.names))
         return dict(reversed(list(pairs)))
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are."""
+        """Number of ids."""
         return self.answers.size + self.tokenizer.size
 
     def encode_sentence(self, sentence: str) -> list[int] | None:
-        """Of each word, without punctuation; -1 for one that was never seen, and where there is none at all.
+        """Return the id of each word without punctuation, -1 for unknown words; [-1] if there are no words.
 
-        None where they are more than `max_words`.
+        Returns None if there are more than `max_words` words.
         """
         ids = [number for _, number in self._iter_words(sentence)]
         return None if len(ids) > self.max_words else ids or [-1]
 
     def find_unknown_words(self, sentence: str) -> list[str]:
-        """The words that were never seen."""
+        """Return the words that training never saw."""
         return [word for word, number in self._iter_words(sentence) if number < 0]
 
     def _iter_words(self, sentence: str) -> Iterator[tuple[str, int]]:
+        """Yield each word of a sentence with its id, -1 if it is unknown."""
         unknown, offset = self.tokenizer.special.unk, self.answers.size
         for word, number in zip(self.tokenizer.get_surfaces(sentence), self.tokenizer.encode(sentence), strict=True):
             if any(map(str.isalnum, word)):
                 yield word, self._answer_ids.get(word, -1 if number == unknown else offset + number)
 
     def build_encoding(self) -> ExampleEncoder[StoryQuestion]:
-        """The words of all facts, how many each has, the question, and the answer; words count from 1, 0 is unknown.
+        """Return the encoding of a question: words of all facts, words per fact, question, and answer.
 
-        An answer that the training text lacks has a number that no model can say.
+        Word ids are shifted by 1; 0 is unknown. An answer that the training text lacks has a number that no model can
+        predict.
         """
 
         def encode(story_question: StoryQuestion) -> list[list[int] | None]:
+            """Return the four sides of a question; None where a sentence is too long."""
             facts = [self.encode_sentence(fact) for fact in story_question.facts[-self.max_facts :]]
             encoded_facts, question = (
                 [fact for fact in facts if fact is not None],
@@ -258,7 +270,7 @@ def build_story(
     *,
     min_width: int = 1,
 ) -> StoryInputs:
-    """Facts from the words of all of them: how many each has, and ids with 0 for unknown, -1 behind them."""
+    """Build a batch of stories from words per fact, word ids (0 for unknown, -1 for padding) and questions."""
     width = max(min_width, int(sizes.max(initial=1)))
     facts = np.full((*sizes.shape, width), -1)
     facts[np.arange(width) < sizes[..., None]] = words[words >= 0] - 1
@@ -269,14 +281,14 @@ def build_story(
 
 @dataclass(frozen=True)
 class StoryBatch:
-    """Stories with a question about each, and the number of the right answer."""
+    """A batch of stories with a question about each, and the number of the correct answer."""
 
     story: StoryInputs
     answers: Int[Tensor, " B"]
 
 
 def collate_stories(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> StoryBatch:
-    """The stories in `rows`."""
+    """Collate the stories in `rows`."""
     sizes, words, question = (corpus[side].collate_ids(rows) for side in ("sizes", "words", "question"))
     answers = corpus["answer"].collate_ids(rows)[:, 0]
     return StoryBatch(build_story(sizes, words, question), torch.from_numpy(answers))

@@ -1,4 +1,4 @@
-"""The forms of data that questions about stories are learned from."""
+"""Detection of stories with questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FACT_PATTERN: Final = re.compile(r"\d+ \S")
 
 
 def _is_babi(file: FileSniff) -> bool:
-    """Numbered lines that begin again, some with a question, an answer and what supports it between tabs."""
+    """Return whether a file has numbered lines, some with a question, an answer and supporting facts between tabs."""
     if not isinstance(file.shape, PlainLinesShape):
         return False
     lines = file.shape.lines
@@ -21,6 +21,7 @@ def _is_babi(file: FileSniff) -> bool:
 
 
 def _has_facts(file: FileSniff) -> bool:
+    """Return whether a file has JSON objects with `facts`."""
     return isinstance(file.shape, JsonObjectsShape) and "facts" in file.shape.nested
 
 

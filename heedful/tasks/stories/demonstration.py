@@ -1,4 +1,4 @@
-"""`heedful quickstart generate_questions`: a memory network learns where people and things are."""
+"""`heedful quickstart stories`: train a memory network to answer where people and things are."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _HELD_OUT = 500
 @final
 @dataclass(frozen=True, kw_only=True)
 class StoriesDemonstration(Demonstration):
-    """Train a memory network on made-up stories, and see which of their facts it looks at.
+    """Train a memory network on generated stories, and show which facts it attends to.
 
-    Everything needed is on this machine: people go to rooms, take things and give them to each other.
+    Nothing is downloaded: in the stories people go to rooms, take things and give them to each other.
     """
 
     output: Path = Path("runs/quickstart-stories")
@@ -65,7 +65,7 @@ class StoriesDemonstration(Demonstration):
 
     @cached_property
     def parts(self) -> dict[str, list[GeneratedQuestion]]:
-        """Questions to learn from, to validate and to test on, about stories of their own."""
+        """Generated questions of each part of the data; no two have the same story."""
         if self.size < 1 or self.steps < 1:
             raise RecipeError(f"--size {self.size} --steps {self.steps}: both must be at least 1")
         generated = list(generate_questions(seed=self.seed, size=self.size + 2 * _HELD_OUT))
@@ -76,7 +76,7 @@ class StoriesDemonstration(Demonstration):
         }
 
     def write_recipe(self) -> Path:
-        """JSON lines, and the recipe beside them."""
+        """Write the questions as JSON lines, one story as text, and the recipe; return the recipe's path."""
         recipe = self.output / "recipe.toml"
         texts = {
             f"{name}.jsonl": "".join(f"{json.dumps(generated.to_json())}\n" for generated in part)
@@ -97,7 +97,7 @@ class StoriesDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: StoryPredictor, run_folder: Path) -> None:
-        """Scores, some answers with what was looked at, and a page."""
+        """Print scores and some answers with the attended facts, and write a page of one story."""
         from heedful.inspection.page import write_page
         from heedful.inspection.web import render_viewer
 
@@ -123,7 +123,8 @@ class StoriesDemonstration(Demonstration):
             verdict = "" if prediction.answer == generated.answer else f"   (should be: {generated.answer})"
             looked = ", then ".join(str(index + 1) for index in prediction.looked)
             print_now(
-                f"  {generated.question} {prediction.answer} ({prediction.probability:.2f}); looked at {looked}{verdict}"
+                f"  {generated.question} {prediction.answer} ({prediction.probability:.2f}); looked at "
+                f"{looked}{verdict}"
             )
         shown, page = _select_two_fact_questions(test)[0], run_folder.parent / "looked.html"
         write_page(render_viewer(predictor.inspect(shown.facts, shown.question, supporting=shown.supporting)), page)
@@ -134,5 +135,5 @@ class StoriesDemonstration(Demonstration):
 
 
 def _select_two_fact_questions(questions: Sequence[GeneratedQuestion]) -> list[GeneratedQuestion]:
-    """Those that two facts answer."""
+    """Return the questions that need two facts."""
     return [generated for generated in questions if len(generated.supporting) > 1]

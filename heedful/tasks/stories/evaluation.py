@@ -1,4 +1,4 @@
-"""What readers of stories are asked, what their answers are worth, and whether they looked at the right facts."""
+"""Evaluation of story question answering, and of attention to the supporting facts."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ MAX_ERROR: Final = 0.05
 @final
 @dataclass(frozen=True)
 class FailedTasks(Metric):
-    """How many tasks have more than 5 % errors."""
+    """Number of tasks with an error above 5 %."""
 
     errors: tuple[RatioMetric, ...]
 
     @property
     def num_examples(self) -> int:
-        """Those of each task."""
+        """Number of examples."""
         return self.errors[0].num_examples
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """Numbers of tasks."""
+        """Count the failed tasks for each resampling."""
         return np.asarray(
             np.sum([error.compute_scores(weights) > MAX_ERROR for error in self.errors], axis=0), dtype=np.float64
         )
 
 
 def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable[StoryQuestion]) -> LabelEvaluator:
-    """Questions about stories; what is drawn are questions.
+    """Build the evaluator of questions about stories, resampled by questions.
 
-    Measured are the mean error of tasks, each counted once, how many tasks are failed, the accuracy of all answers, and
-    `facts`: the share of questions whose supporting facts are all among those that hops look at most, one each. `facts
-    of hop k` is how often the fact that this hop looks at most is one of them.
+    It measures the mean error of tasks, each weighted equally, the number of failed tasks, the accuracy of all answers,
+    and `facts`: the share of questions whose supporting facts are all among the facts with the largest weight of some
+    hop. `facts of hop k` is how often that fact of hop k is a supporting one.
 
     Raises:
         DataError: there are no questions.
@@ -61,6 +61,7 @@ def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable
     num_unknown = sum(question.answer not in counts for question in questions)
 
     def answer_questions(predictor: StoryPredictor) -> list[StoryAnswer]:
+        """Answer all questions with a predictor."""
         return predictor.answer([(question.facts, question.question) for question in questions])
 
     return LabelEvaluator(
@@ -80,7 +81,7 @@ def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable
 
 
 def compute_story_metrics(answers: Sequence[StoryAnswer], questions: Sequence[StoryQuestion]) -> dict[str, Metric]:
-    """See `build_story_evaluator`; without supporting facts nothing is said of them."""
+    """Compute the metrics of `build_story_evaluator`; without supporting facts those of facts are left out."""
     answer_accuracy = accuracy([each.answer for each in answers], [each.answer for each in questions])
     errors = tuple(
         RatioMetric((1 - answer_accuracy.numerators) * is_in_task, is_in_task)
@@ -95,12 +96,13 @@ def compute_story_metrics(answers: Sequence[StoryAnswer], questions: Sequence[St
 
 
 def _group_by_task(questions: Sequence[StoryQuestion]) -> dict[str, Float[np.ndarray, " N"]]:
-    """1 for the questions of each task."""
+    """Return, for each task, 1 for its questions and 0 for others."""
     tasks = np.array([question.task for question in questions])
     return {task: (tasks == task).astype(np.float64) for task in dict.fromkeys(question.task for question in questions)}
 
 
 def _compute_fact_metrics(answers: Sequence[StoryAnswer], questions: Sequence[StoryQuestion]) -> dict[str, Metric]:
+    """Return the shares of questions whose supporting facts are attended to, for all hops together and for each hop."""
     has_supporting = np.array([each.supporting is not None for each in questions], dtype=np.float64)
     if not has_supporting.any():
         return {}
@@ -122,10 +124,10 @@ def _compute_fact_metrics(answers: Sequence[StoryAnswer], questions: Sequence[St
 @final
 @dataclass(frozen=True, repr=False)
 class StoriesReport(LabelReport):
-    """What a reader of stories reaches, and in which tasks."""
+    """Report of story question answering, with the result of each task."""
 
     def format_text(self) -> str:
-        """Metrics of all tasks, and a line for each where there are several."""
+        """Format the overall metrics, and a line per task if there are several."""
         tasks = self._summarize_tasks()
         if len(tasks) == 1:
             return super().format_text()
@@ -136,11 +138,11 @@ class StoriesReport(LabelReport):
         return "\n".join((super().format_text(), "", *lines))
 
     def to_json(self) -> dict[str, Any]:
-        """With each task."""
+        """Return the report's content with the results of each task."""
         return {**super().to_json(), "tasks": self._summarize_tasks()}
 
     def _summarize_tasks(self) -> dict[str, dict[str, Any]]:
-        """Questions, error and facts of each."""
+        """Return number of questions, error and fact accuracy of each task."""
         tasks = np.array([task for task, *_ in cast("Sequence[tuple[str, ...]]", self.evaluator.inputs)])
         rows: dict[str, dict[str, Any]] = {}
         for task in dict.fromkeys(tasks.tolist()):

@@ -1,4 +1,4 @@
-"""Made-up stories: people who go to rooms, take things and give them to each other."""
+"""Generated stories: people go to rooms, take things and give them to each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIN_FACTS, MAX_FACTS = 3, 8
 
 @dataclass(frozen=True)
 class GeneratedQuestion:
-    """A question about a made-up story, with the numbers of the facts that answer it, from 0."""
+    """A question about a generated story, with the indices of the facts that answer it, from 0."""
 
     facts: tuple[str, ...]
     question: str
@@ -27,15 +27,15 @@ class GeneratedQuestion:
     task: str
 
     def to_json(self) -> dict[str, Any]:
-        """As a line of JSON has it."""
+        """Return the fields as a JSON object."""
         return asdict(self)
 
 
 def generate_questions(*, seed: int, size: int) -> Iterator[GeneratedQuestion]:
-    """Questions, `size` of them, each about a story of its own: no two stories have the same facts.
+    """Generate `size` questions, each about a story of its own; no two stories have the same facts.
 
-    A third asks where somebody is and a third who has a thing, which one fact answers; a third asks where a thing is,
-    which takes two: who has it, and where that one is.
+    A third asks where a person is, and a third who has a thing, which one fact answers; a third asks where a thing is,
+    which needs two facts: who has it, and where that person is.
     """
     rng, seen_stories = Random(seed), set[tuple[str, ...]]()
     question_makers: tuple[Callable[[_StoryWorld, Random], GeneratedQuestion | None], ...] = (
@@ -53,7 +53,7 @@ def generate_questions(*, seed: int, size: int) -> Iterator[GeneratedQuestion]:
 
 
 class _StoryWorld:
-    """What is told, and the number of the fact that says where each is, and who has what."""
+    """State of a story: facts, each person's room and each thing's holder, with the index of the fact that says so."""
 
     def __init__(self) -> None:
         self.facts: list[str] = []
@@ -62,7 +62,7 @@ class _StoryWorld:
 
     @classmethod
     def generate(cls, rng: Random) -> _StoryWorld:
-        """A story in which everybody is somewhere."""
+        """Generate a story in which every person is in some room."""
         world = cls()
         for person in rng.sample(PEOPLE, len(PEOPLE)):
             world.move_person(person, rng)
@@ -79,23 +79,23 @@ class _StoryWorld:
         return world
 
     def move_person(self, person: str, rng: Random) -> None:
-        """Somebody goes to another room."""
+        """Move a person to another room."""
         room = rng.choice([room for room in ROOMS if room != self.rooms.get(person, ("",))[0]])
         self.add_fact(f"{person} {rng.choice(MOVE_VERBS)} the {room}.")
         self.rooms[person] = (room, len(self.facts) - 1)
 
     def add_fact(self, fact: str) -> None:
-        """One more."""
+        """Append a fact."""
         self.facts.append(fact)
 
     def ask_person_room(self, rng: Random) -> GeneratedQuestion:
-        """Where somebody is."""
+        """Return the question where a random person is."""
         person = rng.choice(PEOPLE)
         room, fact = self.rooms[person]
         return GeneratedQuestion(tuple(self.facts), f"Where is {person}?", room, (fact,), "where is somebody")
 
     def ask_thing_holder(self, rng: Random) -> GeneratedQuestion | None:
-        """Who has a thing, if anybody has one."""
+        """Return the question who has a random thing, or None if nobody holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -103,7 +103,7 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Who has the {thing}?", person, (fact,), "who has a thing")
 
     def ask_thing_room(self, rng: Random) -> GeneratedQuestion | None:
-        """Where a thing is, if anybody has one."""
+        """Return the question where a random thing is, or None if nobody holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))

@@ -1,4 +1,4 @@
-"""Answering questions about stories as a task."""
+"""The objective of question answering about stories."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from heedful.tasks.stories.data import StoryBatch, collate_stories
 
 @dataclass(eq=False)
 class StoriesObjective(CorpusObjective[StoryBatch]):
-    """Learning p(answer | facts, question).
+    """Learn p(answer | facts, question).
 
     Attributes:
-        max_facts: what a story counts, of the `batch_tokens` of a batch: facts of the longest.
-        linear_updates: updates at first in which scores themselves are the weights of facts (linear start, 4.2).
-        noise: how probable an empty memory is before each fact (random noise, 4.1).
-        updates_done: that were done.
+        max_facts: facts of the longest story; a story counts as so many of a batch's `batch_tokens`.
+        linear_updates: number of initial updates in which scores are used as weights without a softmax (linear start,
+            4.2).
+        noise: probability of an empty memory before each fact (random noise, 4.1).
+        updates_done: number of updates so far.
     """
 
     _: KW_ONLY
@@ -36,35 +37,35 @@ class StoriesObjective(CorpusObjective[StoryBatch]):
     metric_names = frozenset({"loss", "accuracy"})
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> StoryBatch:
-        """Stories."""
+        """Collate stories."""
         return collate_stories(corpus, rows)
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-        """Facts, and as much for each, so that batches have as many stories, with about as many facts each."""
+        """Return the number of facts, and a constant size per story, so that all batches have equally many stories."""
         facts = corpus["sizes"].lengths
         return np.stack([facts, np.full_like(facts, self.max_facts)], axis=1)
 
     def loss(self, model: MemoryNetwork, batch: StoryBatch) -> Loss:
-        """Negative log-likelihood of the answers."""
+        """Compute the negative log-likelihood of the answers."""
         story = batch.story
         if self.noise:
             story = replace(story, ages=insert_empty_memories(story.ages, share=self.noise))
         return _compute_loss(model(story, linear=self.updates_done < self.linear_updates), batch)
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Counts."""
+        """Count the update."""
         self.updates_done += 1
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """How many updates there were."""
+        """Return the number of updates."""
         return {"done": torch.tensor(self.updates_done)}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """So that a linear start ends when it should."""
+        """Restore the number of updates, so that a linear start ends as planned."""
         self.updates_done = int(tensors["done"])
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per answer that is known) and accuracy of all answers, by the model as it will be used."""
+        """Compute the loss (nats per known answer) and the accuracy of all answers, with the model's softmax."""
         assert isinstance(model, MemoryNetwork)
         total, num_known, num_correct = 0.0, 0, 0
         for batch in self.validation_batches():
@@ -76,12 +77,13 @@ class StoriesObjective(CorpusObjective[StoryBatch]):
 
 
 def insert_empty_memories(ages: Int[Tensor, "B S"], *, share: float) -> Int[Tensor, "B S"]:
-    """Ages of facts among which empty memories were put: each fact is followed by one with this probability."""
+    """Increase the ages of facts as if empty memories were inserted, one behind each fact with probability `share`."""
     gaps = (torch.rand(ages.shape, device=ages.device) < share) & (ages >= 0)
     return torch.where(ages >= 0, ages + gaps.flip(1).cumsum(1).flip(1), ages)
 
 
 def _compute_loss(logits: Tensor, batch: StoryBatch) -> Loss:
+    """Return the summed cross-entropy of the known answers."""
     is_known = batch.answers < logits.size(1)
     total = functional.cross_entropy(logits[is_known].float(), batch.answers[is_known], reduction="sum")
     return Loss(total, int(is_known.sum()))

@@ -1,4 +1,4 @@
-"""The trained model as its users see it: a story and questions in, answers and what was looked at out."""
+"""The story predictor: a story and questions in, answers and attended facts out."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _FULL_SELECTION: Final = InspectionSelection()
 
 
 def split_sentences(text: str) -> list[str]:
-    """Those of a story: a line each, or up to `.`, `!` and `?` where it is one line; numbers from 1 are left out.
+    """Split a story into sentences: one per line, or at `.`, `!` and `?` if it is one line.
 
-    Lines of nothing but white space are none.
+    Line numbers from 1 are removed; lines of white space are skipped.
     """
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if len(lines) == 1:
@@ -50,7 +50,7 @@ def split_sentences(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class EncodedQuestion:
-    """A story and a question as ids; `first_fact` is the number of its first fact that is read."""
+    """A story and a question as ids; `first_fact` is the index of the first fact that is read."""
 
     facts: list[list[int]]
     question: list[int]
@@ -58,21 +58,21 @@ class EncodedQuestion:
 
     @property
     def size(self) -> int:
-        """Ids of facts, without padding."""
+        """Number of ids in the facts, without padding."""
         return max(1, sum(map(len, self.facts)))
 
 
 @final
 @dataclass(frozen=True)
 class StoryAnswer:
-    """What a model says of a question.
+    """The answer to a question about a story.
 
     Attributes:
-        answer: the most probable one.
-        probability: among all answers.
-        others: the next ones, and their probabilities.
-        looked: the number of the fact that each hop looks at most, from 0; none where there is no fact.
-        weights: of each hop, how much it looks at each fact that is read; the last ones of the story.
+        answer: the most probable answer.
+        probability: of it, among all answers.
+        others: the next answers and their probabilities.
+        looked: index of the fact with the largest weight for each hop, from 0; empty if there is no fact.
+        weights: attention of each hop to each fact that is read; these are the last facts of the story.
     """
 
     answer: str
@@ -85,7 +85,7 @@ class StoryAnswer:
 @keep_old_names(words="encoder", unknown="find_unknown_words")
 @final
 class StoryPredictor(Predictor):
-    """A memory network with its words."""
+    """A memory network with its word encoder; answers questions about stories."""
 
     def __init__(self, model: MemoryNetwork, encoder: StoryEncoder) -> None:
         self.model = model
@@ -93,36 +93,36 @@ class StoryPredictor(Predictor):
         self.device = model.sentences.weight.device
 
     def ask(self, story: str | Sequence[str], question: str) -> StoryAnswer:
-        """What the model answers; a story is a text, or its sentences.
+        """Answer one question about a story, given as a text or as its sentences.
 
         Raises:
-            DataError: a sentence has more words than the model was made for.
+            DataError: a sentence has more words than the model allows.
         """
         require_text(question, name="question")
         return self.answer([(split_sentences(story) if isinstance(story, str) else story, question)])[0]
 
     def answer(self, questions: Sequence[StoryInput], *, batch_tokens: int = 16384) -> list[StoryAnswer]:
-        """Of each question about a story what the model answers; `DataError` as `ask`.
+        """Answer questions, each about its own story; `DataError` as in `ask`.
 
         Args:
-            questions: sentences, and a question about them.
-            batch_tokens: words of facts that are read at a time.
+            questions: pairs of sentences and a question about them.
+            batch_tokens: words of facts per batch.
         """
         rows = [self._encode_question(facts, question) for facts, question in map(_check_question, count(), questions)]
         return run_batched(rows, self._answer_batch, size=lambda row: row.size, batch_tokens=batch_tokens)
 
     def find_unknown_words(self, sentences: Iterable[str]) -> tuple[str, ...]:
-        """Words that training never saw, which count for nothing."""
+        """Return the distinct words that training never saw; the model ignores them."""
         return tuple(
             dict.fromkeys(word for sentence in sentences for word in self.encoder.find_unknown_words(sentence))
         )
 
     def line_format(self) -> StoryLineFormat:
-        """A JSON object with `facts` and `question` a line."""
+        """Return the line format that reads a JSON object with `facts` and `question` per line."""
         return StoryLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> inspected.InspectionRecord:
-        """What each hop looks at; the question is --text, the story --pair."""
+        """Inspect the request: its text is the question, its second text the story."""
         if request.require_no_generation().target is None:
             raise RecipeError("--pair: the question of --text is about a story; give it, sentence by sentence")
         return self.inspect(request.target or "", request.source, scope=request.selection)
@@ -135,10 +135,10 @@ class StoryPredictor(Predictor):
         supporting: Sequence[int] = (),
         scope: InspectionSelection = _FULL_SELECTION,
     ) -> inspected.InspectionRecord:
-        """What each hop looks at, beside the facts that are known to answer the question, by their numbers from 0.
+        """Record the attention of each hop to the facts; `supporting` marks facts known to answer the question.
 
         Raises:
-            DataError: there is no fact to look at, or none of such a number.
+            DataError: there is no fact, or `supporting` names one that does not exist.
         """
         require_text(question, name="question")
         facts = split_sentences(story) if isinstance(story, str) else list(story)
@@ -172,12 +172,14 @@ class StoryPredictor(Predictor):
         return replace(record, model="memory network", axes=used_axes, answers=(best_answer,))
 
     def _encode_question(self, facts: Sequence[str], question: str) -> EncodedQuestion:
+        """Encode the last facts of a story and a question."""
         first = max(0, len(facts) - self.encoder.max_facts)
         return EncodedQuestion(
             [self._encode_sentence(fact) for fact in facts[first:]], self._encode_sentence(question), first
         )
 
     def _encode_sentence(self, sentence: str) -> list[int]:
+        """Encode a sentence; `DataError` if it has too many words."""
         ids = self.encoder.encode_sentence(sentence)
         if ids is None:
             raise DataError(
@@ -186,6 +188,7 @@ class StoryPredictor(Predictor):
         return ids
 
     def _build_story(self, rows: Sequence[EncodedQuestion]) -> StoryInputs:
+        """Build a batch of stories on the model's device."""
         sizes = pad_rows([[len(fact) for fact in row.facts] for row in rows])
         words = pad_rows([[number + 1 for fact in row.facts for number in fact] for row in rows])
         return move_to_device(
@@ -193,10 +196,12 @@ class StoryPredictor(Predictor):
         )
 
     def _compute_probabilities(self, story: StoryInputs) -> Float[Tensor, "B answers"]:
+        """Return the probabilities of all answers."""
         logits: Tensor = self.model(story)
         return logits.float().softmax(-1)
 
     def _answer_batch(self, rows: list[EncodedQuestion]) -> Iterator[StoryAnswer]:
+        """Answer a batch of questions, with the attention weights of the hops."""
         with watch_attention(self.model) as weights_by_path:
             probabilities = self._compute_probabilities(self._build_story(rows))
         weights = (
@@ -217,7 +222,7 @@ class StoryPredictor(Predictor):
 
 
 def _check_question(index: int, question: Any) -> StoryInput:
-    """Return a question with the sentences of its story; `DataError` names the place of what is none."""
+    """Return a question with its story's sentences; `DataError` names the index of an invalid one."""
     name = f"questions[{index}]"
     if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 2:
         raise DataError(
@@ -231,29 +236,29 @@ def _check_question(index: int, question: Any) -> StoryInput:
 @final
 @dataclass(frozen=True)
 class StoryLineFormat(LineFormat[StoryInput, tuple[StoryInput, StoryAnswer]]):
-    """Questions and answers with the facts that were looked at, a line each.
+    """Reads a story and a question per line; writes the answer, and optionally the attended facts.
 
     Attributes:
-        predictor: answers.
-        show_facts: whether the fact that each hop looks at most is told as well, on a line of its own.
+        predictor: answers the questions.
+        show_facts: whether the fact with the largest weight of each hop is written too, on a line of its own.
     """
 
     predictor: StoryPredictor
     show_facts: bool = False
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[StoryInput]:
-        """JSON objects with `facts` and `question`."""
+        """Parse JSON objects with `facts` and `question`."""
         for number, line in enumerate(lines, 1):
             if line.strip():
                 record = JsonRecord.from_line(line, location=f"{source_name}:{number}")
                 yield record.get_texts("facts"), record.get_text("question")
 
     def answer_inputs(self, inputs: Sequence[StoryInput], *, start: int) -> list[tuple[StoryInput, StoryAnswer]]:
-        """Each with its question."""
+        """Return each question with its answer."""
         return list(zip(inputs, self.predictor.answer(inputs), strict=True))
 
     def to_json(self, answer: tuple[StoryInput, StoryAnswer]) -> Any:
-        """With probabilities, and the weights of all facts."""
+        """Return the answer with probabilities and the weights of all facts as JSON."""
         (_, question), prediction = answer
         return {
             "question": question,
@@ -262,7 +267,7 @@ class StoryLineFormat(LineFormat[StoryInput, tuple[StoryInput, StoryAnswer]]):
         }
 
     def format_answer(self, answer: tuple[StoryInput, StoryAnswer]) -> str:
-        """An answer, and perhaps facts."""
+        """Format the answer, and the attended facts if wanted."""
         (facts, _), prediction = answer
         lines = [
             f"{escape_cell(prediction.answer)}\t{prediction.probability:.3f}"

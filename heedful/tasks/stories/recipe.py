@@ -1,4 +1,4 @@
-"""What a run of question answering by memory is, as data."""
+"""The recipe of a run that answers questions about stories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BabiConfig(FileConfig):
-    """bAbI's files of one part, of any version from 1.0 to 1.2: in a folder, or in a .tar.gz."""
+    """bAbI's files of one part, of versions 1.0 to 1.2, in a folder or a .tar.gz."""
 
     read_by: ClassVar = "heedful.tasks.stories.data:BabiReader"
 
@@ -41,7 +41,7 @@ class StoriesJsonlConfig(FileConfig):
 
 
 def _guess_stories_kind(table: Mapping[str, Any]) -> str:
-    """JSON lines by the file's name."""
+    """Guess the format from the file name: JSON lines or bAbI."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "babi"
 
 
@@ -65,13 +65,13 @@ class StoriesDataConfig(DataConfig):
     """longest sentence, in words; stories with longer ones are left out"""
 
     def reader(self, part: str) -> ExampleReader[StoryQuestion]:
-        """Questions about stories."""
+        """Build the reader of a part of the data."""
         config: FileConfig = getattr(self, part)
         return config.reader()
 
 
 class StoryWordsConfig(TokenizerConfig):
-    """Words between spaces and punctuation, which is left out."""
+    """Words between spaces and punctuation; punctuation is dropped."""
 
     kind: Literal["words"] = "words"
     """words"""
@@ -80,7 +80,7 @@ class StoryWordsConfig(TokenizerConfig):
 
 
 class StoriesTrainingConfig(TrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 32
     """stories in a batch, however long they are"""
@@ -97,7 +97,7 @@ class StoriesTrainingConfig(TrainingConfig):
 
 
 class StoriesRecipe(Recipe):
-    """Questions about stories are answered by looking at their sentences."""
+    """Questions about stories are answered by attending to their sentences."""
 
     made_by: ClassVar = "heedful.tasks.stories.task:TASK"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
@@ -117,6 +117,7 @@ class StoriesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_linear_start(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
+        """Check that a linear start is used only with hop attention."""
         model = info.data.get("model")
         if model is not None and model.attention != "hops" and training.linear_start:
             raise config_error(

@@ -1,4 +1,4 @@
-"""What question answering by memory makes of a recipe."""
+"""The story question answering task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StoriesRun: TypeAlias = Run[StoriesRecipe, MemoryNetwork]
 
 @final
 class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
-    """The answers to questions about stories are learned."""
+    """Question answering about stories."""
 
     tokenizer_files: ClassVar = (WORDS,)
     output_noun: ClassVar = "answers"
@@ -42,7 +42,7 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: StoriesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Words, and answers as wholes."""
+        """Learn the word vocabulary, and collect the answers."""
         train = recipe.data.reader("train")
         tokenizer = learn_or_reuse_tokenizer(
             recipe, (text for question in train for text in (*question.facts, question.question)), existing=existing
@@ -50,22 +50,22 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
         return {WORDS: tokenizer, ANSWERS: LabelVocabulary.learn(question.answer for question in train)}
 
     def load_vocabularies(self, recipe: StoriesRecipe, folder: Path) -> Vocabularies:
-        """Both."""
+        """Load the word vocabulary and the answers."""
         return {WORDS: load_tokenizer(folder / WORDS), ANSWERS: LabelVocabulary.load(folder / ANSWERS)}
 
     def build_encoding(self, run: StoriesRun) -> ExampleEncoder[StoryQuestion]:
-        """Words of facts and questions."""
+        """Return the encoding of stories, questions and answers."""
         return _build_encoder(run).build_encoding()
 
     def build_model(self, recipe: StoriesRecipe, sizes: VocabSizes) -> MemoryNetwork:
-        """Embeddings and hops."""
+        """Build the memory network."""
         vocabulary, answers = sizes[WORDS] + sizes[ANSWERS], sizes[ANSWERS]
         return build_memory_network(recipe.model, vocabulary=vocabulary, answers=answers, facts=recipe.data.memory)
 
     def build_objective(
         self, run: StoriesRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> StoriesObjective:
-        """Likelihood of the answers."""
+        """Build the objective of the answers."""
         config = run.recipe.training
         objective = StoriesObjective(
             train,
@@ -80,7 +80,7 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
         return objective
 
     def build_evaluator(self, recipe: StoriesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """The test part, or the validation part where there is no other."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "nothing but a run answers questions about stories"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -89,7 +89,7 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
         return evaluator.with_location(part, " and ".join(map(str, reader.paths[:1])), table="data")
 
     def build_predictor(self, run: StoriesRun, model: MemoryNetwork, *, step: int | None = None) -> StoryPredictor:
-        """Stories and questions in, answers out."""
+        """Build the story predictor."""
         return StoryPredictor(model, _build_encoder(run))
 
 
@@ -97,5 +97,6 @@ TASK: Final = StoriesTask()
 
 
 def _build_encoder(run: StoriesRun) -> StoryEncoder:
+    """Build the word encoder of a run."""
     data = run.recipe.data
     return StoryEncoder(run.tokenizer, run.get_vocabulary(ANSWERS, LabelVocabulary), data.memory, data.max_length)

@@ -1,4 +1,4 @@
-"""The model and the rates that suit so many tagged sentences and so much time, from measurements (docs/tagging.md)."""
+"""Model and training settings for an amount of tagged text and a training budget (docs/tagging.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS_PER_PIECE: Final = 25
 @final
 @dataclass(frozen=True)
 class TaggedTextSize:
-    """How much tagged text there is: sentences, words, and whether tags tell of entities."""
+    """Size of a tagged text: sentences, words, and the set of tags."""
 
     sentences: int
     words: int
@@ -33,7 +33,7 @@ class TaggedTextSize:
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[TaggedSentence]) -> TaggedTextSize:
-        """Of all that is read; `DataError` where that is nothing."""
+        """Count the sentences, words and tags that are read; `DataError` if there are none."""
         count, words, tags = 0, 0, set[str]()
         for sentence in sentences:
             count += 1
@@ -45,11 +45,11 @@ class TaggedTextSize:
 
     @property
     def training_amount(self) -> TrainingAmount:
-        """What is learned from."""
+        """The amount of training data in examples and tokens."""
         return TrainingAmount(self.sentences, self.words * _TOKENS_PER_WORD + 2 * self.sentences, max_batch_tokens=2048)
 
     def choose_scratch_settings(self) -> Settings:
-        """A vocabulary that such a text teaches, and recurrent layers, which need less of it than attention."""
+        """Choose a vocabulary size and a recurrent model, which needs less text than attention."""
         low, high = _VOCAB_SIZE_LIMITS
         return {
             "tokenizer": {"kind": "bpe", "size": max(low, min(high, 500 * round(self.words / _WORDS_PER_PIECE / 500)))},

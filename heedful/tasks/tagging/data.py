@@ -1,4 +1,4 @@
-"""Sentences whose words have tags."""
+"""Tagged sentences: encoding, windows over long sentences, and metrics."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _PLACEHOLDER_TAGS = tuple(f"{prefix}-\0" for prefix in _PREFIXES)
 
 @dataclass(frozen=True)
 class TaggedBatch:
-    """Sentences, and the tag of each word at its first token; -1 where there is none.
+    """A batch of sentences, with the tag of each word at its first token and -1 elsewhere.
 
-    A tag that the training text lacks has a number that no model can say.
+    A tag that the training text lacks has a number that no model can predict.
     """
 
     tokens: Tokens
@@ -37,7 +37,10 @@ class TaggedBatch:
 
 
 def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int], list[int]]:
-    """The ids of words that are cut one by one, and where each begins; what has no piece is unknown."""
+    """Encode words one by one; return the ids, and the index of each word's first id.
+
+    Words without ids become the unknown token.
+    """
     unknown = tokenizer.special.eos if tokenizer.special.unk is None else tokenizer.special.unk
     ids: list[int] = []
     word_starts: list[int] = []
@@ -48,7 +51,7 @@ def encode_words(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[list[int],
 
 
 def encode_framed_words(tokenizer: Tokenizer, words: Sequence[str], *, framed: bool) -> tuple[list[int], list[int]]:
-    """As `encode_words`, between a begin and an end where the model reads them."""
+    """Encode words as `encode_words`, with start and end tokens around them if `framed`."""
     ids, word_starts = encode_words(tokenizer, words)
     if not framed:
         return ids, word_starts
@@ -58,21 +61,21 @@ def encode_framed_words(tokenizer: Tokenizer, words: Sequence[str], *, framed: b
 
 @dataclass(frozen=True)
 class WordWindow:
-    """Words of a long sentence that are read together, and those of them whose tags are taken from this reading."""
+    """Words of a long sentence that are read together, and those of them whose tags are kept."""
 
     words: range
     kept: range
 
 
 def make_overlapping_windows(sizes: Sequence[int], *, max_ids: int) -> list[WordWindow]:
-    """Words with at most `max_ids` ids each time, so that every word is taken once, with context on both sides.
+    """Cut a sentence into windows of at most `max_ids` ids so that each word is kept once, with context around it.
 
-    Stretches overlap by half; in what two of them share, each gives the tags of its own half. A word that has more ids
-    than there is room for is read alone.
+    Consecutive windows overlap by half; each keeps the tags of its own half of the overlap. A word that has more than
+    `max_ids` ids is read alone.
 
     Args:
-        sizes: ids of each word, at least 1.
-        max_ids: ids that are read at a time, at least 1.
+        sizes: number of ids of each word, at least 1.
+        max_ids: ids per window, at least 1.
     """
     ends = np.cumsum(sizes)
     if not len(ends) or ends[-1] <= max_ids:
@@ -91,23 +94,23 @@ def make_overlapping_windows(sizes: Sequence[int], *, max_ids: int) -> list[Word
 
 
 def get_placeholder_tag(tag: str) -> str:
-    """What stands for a tag that the training text lacks: the same part of an entity of a type that no file holds."""
+    """Return the placeholder for an unknown tag: the same prefix with an entity type that no file has."""
     prefix = tag.partition("-")[0]
     return _PLACEHOLDER_TAGS[_PREFIXES.index(prefix) if prefix in _PREFIXES else 0]
 
 
 def list_tags_with_placeholders(tags: LabelVocabulary) -> tuple[str, ...]:
-    """The names that `TaggedBatch.tags` counts: the known ones, then those of tags that the training text lacks."""
+    """Return the names that `TaggedBatch.tags` numbers: the known tags, then the placeholders."""
     return (*tags.names, *_PLACEHOLDER_TAGS)
 
 
 def compute_tag_metrics(
     predictions: Sequence[Sequence[str]], golds: Sequence[Sequence[str]], *, entities: bool
 ) -> dict[str, Metric]:
-    """The share of words whose tag is right, and where `entities` their precision, recall and F1; weighs sentences.
+    """Return tag accuracy and, if `entities`, entity precision, recall and F1, resampled by sentences.
 
     Raises:
-        DataError: sentences or tags that do not match in number.
+        DataError: the numbers of sentences or tags do not match.
     """
     num_correct = np.array(
         [float(match_labels(predicted, tags).sum()) for predicted, tags in zip(predictions, golds, strict=True)]
@@ -119,17 +122,20 @@ def compute_tag_metrics(
 def build_tagging_encoding(
     tokenizer: Tokenizer, tags: LabelVocabulary, *, max_length: int, framed: bool = False
 ) -> ExampleEncoder[TaggedSentence]:
-    """Tokens, and the label of each: one more than the tag's number in `list_tags_with_placeholders`, or 0 where there is none.
+    """Return the encoding of tokens and labels: one more than the tag's number, or 0 for tokens without a tag.
+
+    Tags are numbered as in `list_tags_with_placeholders`.
 
     Args:
         tokenizer: of the words.
-        tags: their names.
-        max_length: ids of a sentence at most.
-        framed: whether it is read between a begin and an end.
+        tags: the tag names.
+        max_length: maximal number of ids of a sentence.
+        framed: whether it is read between start and end tokens.
     """
     numbers = {name: number for number, name in enumerate(list_tags_with_placeholders(tags), 1)}
 
     def encode(sentence: TaggedSentence) -> tuple[list[int] | None, list[int] | None]:
+        """Return the ids and labels of a sentence, or None for both if it is too long."""
         ids, word_starts = encode_framed_words(tokenizer, sentence.words, framed=framed)
         if len(ids) > max_length:
             return None, None
@@ -143,6 +149,6 @@ def build_tagging_encoding(
 
 
 def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:
-    """The sentences in `rows`, padded on the right."""
+    """Collate the sentences in `rows`, padded on the right."""
     tags = np.maximum(corpus["tags"].collate_ids(rows) - 1, -1)
     return TaggedBatch(to_tokens(corpus["tokens"].collate_ids(rows)), torch.from_numpy(tags))

@@ -1,4 +1,4 @@
-"""The forms of data that tags are learned from."""
+"""Detection of tagging data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What taggers are asked, and what their answers are worth."""
+"""Evaluation of taggers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from heedful.tasks.tagging.predictor import Tagger
 
 
 def build_tag_evaluator(sentences: Sequence[TaggedSentence], *, train: Iterable[TaggedSentence]) -> LabelEvaluator:
-    """Sentences whose words have tags; sentences are what is drawn, answers the tags of their words.
+    """Build the evaluator of tagged sentences; answers are the tags of their words, resampled by sentences.
 
-    Measured is the share of right tags, and precision, recall and F1 of entities where tags are of entities.
+    It measures accuracy, and precision, recall and F1 of entities if tags mark entities.
 
     Args:
-        sentences: what is asked. A tag that the training text lacks can only be got wrong.
-        train: sentences that tell which tags there are, and which is most frequent.
+        sentences: the sentences to tag; a tag that the training text lacks always counts as wrong.
+        train: training sentences, which tell the known tags and the most frequent one.
 
     Raises:
         DataError: there are no sentences.
@@ -42,6 +42,7 @@ def build_tag_evaluator(sentences: Sequence[TaggedSentence], *, train: Iterable[
     warning = f"{unknown.total():,} words have a tag that the training text lacks ({tag_list}), and count as wrong"
 
     def tag_sentences(tagger: Tagger) -> list[list[str]]:
+        """Return the predicted tags of all sentences."""
         return [[tag.name for tag in tags] for tags in tagger.tag(words)]
 
     return LabelEvaluator(

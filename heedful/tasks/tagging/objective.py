@@ -1,4 +1,4 @@
-"""Tagging as a task: each word of a sentence has a label."""
+"""The objective of tagging: each word of a sentence has a label."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from heedful.tasks.tagging.data import TaggedBatch, collate_tagged, compute_tag_
 
 @dataclass(eq=False)
 class TaggingObjective(CorpusObjective[TaggedBatch]):
-    """Learning p(tag | sentence) at the first token of each word.
+    """Learn p(tag | sentence) at the first token of each word.
 
     Attributes:
-        smoothing: of the labels, over all tags.
-        tags: their names.
+        smoothing: label smoothing over all tags.
+        tags: the tag names.
     """
 
     _: KW_ONLY
@@ -36,17 +36,17 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
         self.metric_names = frozenset({"loss", "accuracy", *(("f1",) if self.has_entities else ())})
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> TaggedBatch:
-        """Sentences."""
+        """Collate sentences."""
         return collate_tagged(corpus, rows)
 
     def loss(self, model: TokenClassifier, batch: TaggedBatch) -> Loss:
-        """Label-smoothed negative log-likelihood of the tags."""
+        """Compute the label-smoothed negative log-likelihood of the tags."""
         hidden, labels = _select_tagged(model, batch)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
         return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Loss (nats per word whose tag is known), accuracy of all words, and F1 of entities where tags are of some."""
+        """Compute the loss (nats per word with a known tag), tag accuracy, and F1 of entities if tags mark them."""
         assert isinstance(model, TokenClassifier)
         names = list_tags_with_placeholders(self.tags)
         total, count = 0.0, 0
@@ -66,12 +66,12 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
 
 
 def _split_by_sentence(numbers: Tensor, words: Sequence[int], names: Sequence[str]) -> list[list[str]]:
-    """The tags of each sentence's words."""
+    """Split flat tag numbers into lists of tag names, one list per sentence."""
     return [[names[number] for number in part.tolist()] for part in torch.split(numbers, list(words))]
 
 
 def _select_tagged(model: TokenClassifier, batch: TaggedBatch) -> tuple[Tensor, Tensor]:
-    """What the model says of the tokens that have a tag, and those tags."""
+    """Return the hidden states of tokens that have a tag, and those tags."""
     indices = (batch.tags >= 0).flatten().nonzero().squeeze(1)
     hidden: Tensor = model(batch.tokens)
     return hidden.flatten(0, 1).index_select(0, indices), batch.tags.flatten().index_select(0, indices)

@@ -1,4 +1,4 @@
-"""A trained tagger as its user sees it: sentences in, tags out."""
+"""The tagging predictor: sentences in, tags out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from heedful.tensors import Tokens, move_to_device
 
 @dataclass(frozen=True)
 class TaggedWord:
-    """The tag of a word, and its probability."""
+    """A word with its tag and the tag's probability."""
 
     word: str
     name: str
@@ -46,14 +46,14 @@ class TaggedWord:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tagger(Predictor):
-    """A model with the tokenizer and the tags it was trained with.
+    """A token classification model with its tokenizer and tags.
 
     Attributes:
         model: in evaluation mode.
         tokenizer: of the words.
-        tags: their names.
-        framed: whether words are read between a begin and an end.
-        max_length: tokens that are read at a time, longer sentences in several stretches; None where there is no end.
+        tags: the tag names.
+        framed: whether words are read between start and end tokens.
+        max_length: maximal number of input tokens, longer sentences are read in windows; None if there is no limit.
     """
 
     model: TokenClassifier
@@ -64,11 +64,11 @@ class Tagger(Predictor):
     max_length: int | None = None
 
     def tag(self, sentences: Sequence[Sequence[str]], *, batch_tokens: int | None = None) -> list[list[TaggedWord]]:
-        """The most probable tag of each word of each sentence; a sentence without words has none.
+        """Return the most probable tag of each word of each sentence; a sentence without words gives an empty list.
 
         Args:
-            sentences: lists of words, or strings with spaces between their words; a single string is a list of one.
-            batch_tokens: tokens with padding that are read at one time; see `default_batch_tokens`.
+            sentences: lists of words, or strings with spaces between words; a single string is a list of one.
+            batch_tokens: padded tokens per batch; see `default_batch_tokens`.
 
         Raises:
             DataError: a sentence is neither, or a word is not a string.
@@ -92,25 +92,25 @@ class Tagger(Predictor):
         return tagged
 
     def line_format(self) -> TagLineFormat:
-        """Sentences with spaces between their words."""
+        """Return the line format that reads sentences with spaces between words."""
         return TagLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; words have spaces between them."""
+        """Inspect the request's sentence, with spaces between words."""
         return self.inspect(
             request.require_no_generation().require_single_text("a tagger's").split(), scope=request.selection
         )
 
     def inspect(self, words: Sequence[str], *, scope: InspectionSelection | None = None) -> InspectionRecord:
-        """Everything the model attends to while it reads a sentence, and the most probable tags of each word.
+        """Record the attention of the model while it reads a sentence, and the most probable tags of each word.
 
         Args:
             words: of the sentence, or a string with spaces between them.
-            scope: layers, heads and details that are kept; all unless given.
+            scope: which layers, heads and details are recorded; all unless given.
 
         Raises:
-            DataError: no words, or more than the model reads at a time.
-            RecipeError: no such layer or head.
+            DataError: there are no words, or more than the model reads at once.
+            RecipeError: there is no such layer or head.
         """
         [words] = to_word_lists([words], name="words")
         scope, windows = scope or InspectionSelection(), self._split_words(words)
@@ -118,7 +118,8 @@ class Tagger(Predictor):
             raise DataError("no words to look at: give a sentence")
         if len(windows) > 1:
             raise DataError(
-                f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} tokens "
+                f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} "
+                "tokens "
                 "at a time; look at a shorter one"
             )
         ids, word_starts = self._encode_window(words, windows[0])
@@ -145,6 +146,7 @@ class Tagger(Predictor):
         best = probabilities[word_starts].argmax(-1)
 
         def score_answers(rows: int) -> Tensor:
+            """Return the log-probability of each best tag in `rows` copies of the input."""
             logits = self.model.output(self.model(repeat_rows(scope.pad_tokens(self._collate([ids])), rows)))
             return gather_log_probs(logits[:, word_starts], best)
 
@@ -153,30 +155,34 @@ class Tagger(Predictor):
         )
 
     def _predict_one(self, tokens: Tokens) -> Tensor:
-        """Of each token of one sentence the probabilities of all tags."""
+        """Return the tag probabilities of each token of one sentence."""
         return self._compute_probabilities(tokens)[0]
 
     def _compute_probabilities(self, tokens: Tokens) -> Tensor:
+        """Return the tag probabilities of each token."""
         probabilities: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)
         return probabilities
 
     def _collate(self, rows: Sequence[list[int]]) -> Tokens:
+        """Collate ids on the model's device."""
         return move_to_device(to_tokens(pad_rows(rows)), next(self.model.parameters()).device)
 
     def _split_words(self, words: Sequence[str]) -> list[WordWindow]:
+        """Cut a sentence into windows that fit the model."""
         if self.max_length is None:
             return [WordWindow(range(len(words)), range(len(words)))] if words else []
         sizes = [len(encode_words(self.tokenizer, [word])[0]) for word in words]
         return make_overlapping_windows(sizes, max_ids=self.max_length - 2 * self.framed)
 
     def _encode_window(self, words: Sequence[str], window: WordWindow) -> tuple[list[int], list[int]]:
+        """Return the ids of a window, and the index of each word's first id."""
         window_words = [words[word] for word in window.words]
         ids, word_starts = encode_framed_words(self.tokenizer, window_words, framed=self.framed)
         # of a word that is too long by itself the end is not read; its tag stands at its first token
         return ids[: self.max_length], word_starts
 
     def _predict_batch(self, rows: list[list[int]]) -> Iterator[tuple[list[int], list[float]]]:
-        """Of each token of each row the most probable tag, and its probability."""
+        """Return the most probable tag number and its probability for each token of each row."""
         best = self._compute_probabilities(self._collate(rows)).max(-1)
         return zip(best.indices.tolist(), best.values.tolist(), strict=True)
 
@@ -184,22 +190,22 @@ class Tagger(Predictor):
 @final
 @dataclass(frozen=True)
 class TagLineFormat(LineFormat[list[str], list[TaggedWord]]):
-    """A sentence a line; a word and its tag between tabs on each line, and an empty line after each sentence."""
+    """Reads a sentence per line; writes tab-separated words and tags, and an empty line after each sentence."""
 
     tagger: Tagger
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[list[str]]:
-        """Words."""
+        """Split the lines into words."""
         return (line.split() for line in lines)
 
     def answer_inputs(self, inputs: Sequence[list[str]], *, start: int) -> list[list[TaggedWord]]:
-        """Tags."""
+        """Tag the sentences."""
         return self.tagger.tag(inputs)
 
     def to_json(self, answer: list[TaggedWord]) -> Any:
-        """With probabilities."""
+        """Return words, tags and probabilities as JSON."""
         return [asdict(tag) for tag in answer]
 
     def format_answer(self, answer: list[TaggedWord]) -> str:
-        """Two columns."""
+        """Format words and tags as two columns."""
         return "".join(f"{escape_cell(tag.word)}\t{escape_cell(tag.name)}\n" for tag in answer) + "\n"

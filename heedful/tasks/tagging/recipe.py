@@ -1,4 +1,4 @@
-"""What a tagging run is, as data."""
+"""The recipe of a tagging run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ColumnsConfig(FileConfig):
-    """One word a line with its tag in another column, an empty line between sentences; plain or gzipped."""
+    """A file with one word and its tag per line in columns, and an empty line between sentences; plain or gzipped."""
 
     read_by: ClassVar = "heedful.data.tagged:TaggedColumnsReader"
 
@@ -36,13 +36,14 @@ class ColumnsConfig(FileConfig):
     @field_validator("tag_column")
     @classmethod
     def _check_columns_differ(cls, tag_column: int, info: ValidationInfo) -> int:
+        """Check that words and tags are in different columns."""
         if tag_column == info.data.get("word_column"):
             raise ValueError("must be another column than word_column")
         return tag_column
 
 
 class ConlluConfig(FileConfig):
-    """Universal Dependencies' CoNLL-U, plain or gzipped; ranges and empty nodes are left out."""
+    """A CoNLL-U file of Universal Dependencies, plain or gzipped; ranges and empty nodes are skipped."""
 
     read_by: ClassVar = "heedful.data.tagged:ConlluReader"
 
@@ -52,7 +53,7 @@ class ConlluConfig(FileConfig):
 
 
 def _guess_tagged_kind(table: Mapping[str, Any]) -> str:
-    """CoNLL-U by the file's name."""
+    """Guess the format from the file name: CoNLL-U or columns."""
     return "conllu" if str(table.get("path", "")).removesuffix(".gz").endswith(".conllu") else "columns"
 
 
@@ -62,7 +63,7 @@ TaggedTextConfig = Annotated[
 
 
 class TaggingDataConfig(FineTuningDataConfig):
-    """Tagged text to train on, to choose the best checkpoint by, and to report an accuracy of."""
+    """Tagged text for training, for choosing the best checkpoint, and for evaluation."""
 
     train: TaggedTextConfig
     """the tagged text to learn from"""
@@ -78,13 +79,13 @@ class TaggingDataConfig(FineTuningDataConfig):
     ones are left out of training"""
 
     def reader(self, part: str) -> ExampleReader[TaggedSentence]:
-        """Tagged sentences."""
+        """Build the reader of a part of the data."""
         config: TaggedTextConfig = getattr(self, part)
         return config.reader()
 
 
 class TaggingTrainingConfig(FineTuningTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right tag and spread over all"""

@@ -1,4 +1,4 @@
-"""What tagging makes of a recipe."""
+"""The tagging task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TaggingRun: TypeAlias = Run[TaggingRecipe, TokenClassifier]
 
 @final
 class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
-    """The tags of words are learned; those of the whole training text, whatever is learned from."""
+    """Tagging of words; the tags are those of the whole training text, even if only a part of it is learned from."""
 
     tokenizer_files: ClassVar = (WORDS,)
     output_noun: ClassVar = "tags"
@@ -45,7 +45,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     default_example_command: ClassVar = 'tag RUN --text "..."'
 
     def choose_settings(self, recipe: TaggingRecipe, budget: ComputeBudget) -> Settings:
-        """Recurrent layers and what suits them, or what suits the encoder that training begins with."""
+        """Choose a recurrent model and its settings, or the settings for the given encoder."""
         train_size, validation_size = (
             TaggedTextSize.from_sentences(read_examples(recipe, part)) for part in ("train", "validation")
         )
@@ -69,7 +69,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         }
 
     def load_labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
-        """Tags."""
+        """Load the tags of a run folder, or collect those of the training text."""
         if folder is not None:
             return {TAGS_FILE: LabelVocabulary.load(folder / TAGS_FILE)}
         return {
@@ -77,16 +77,16 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         }
 
     def iter_texts(self, recipe: TaggingRecipe) -> Iterator[str]:
-        """Each sentence, its words with spaces between them."""
+        """Yield each sentence with spaces between its words."""
         return (" ".join(sentence.words) for sentence in read_examples(recipe, "train"))
 
     def build_encoding(self, run: TaggingRun) -> ExampleEncoder[TaggedSentence]:
-        """Words and their tags."""
+        """Return the encoding of words and tags."""
         length, framed = run.recipe.data.max_length, run.recipe.model.adds_special_tokens
         return build_tagging_encoding(run.tokenizer, _get_tags(run), max_length=length, framed=framed)
 
     def data_warnings(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
-        """How many tags can only be got wrong, and that there is nothing to tell apart."""
+        """Return a warning about unknown tags, or if there is only one tag."""
         if _get_tags(run).size == 1:
             return (f"warning: all words have the tag {_get_tags(run).names[0]!r}, so there is nothing to tell apart",)
         num_unknown = int((corpus["tags"].stream > _get_tags(run).size).sum())
@@ -99,7 +99,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     def build_encoder_with_head(
         self, recipe: TaggingRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TokenClassifier:
-        """An encoder and a classifier."""
+        """Build an encoder with a token classifier."""
         longest = recipe.data.max_length
         return build_tagger(
             recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS_FILE], longest=longest, encoder=encoder
@@ -108,7 +108,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     def build_objective(
         self, run: TaggingRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> TaggingObjective:
-        """Likelihood of the tags."""
+        """Build the tagging objective."""
         config = run.recipe.training
         return TaggingObjective(
             train,
@@ -121,21 +121,21 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         )
 
     def build_part_evaluator(self, recipe: TaggingRecipe, part: str) -> LabelEvaluator:
-        """The tags of sentences."""
+        """Build the evaluator of a part of the data."""
         return build_tag_evaluator(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
 
     def primary_metric(self, run: TaggingRun) -> str:
-        """F1 where tags tell of entities, else accuracy."""
+        """Return "f1" if tags mark entities, else "accuracy"."""
         return "f1" if are_entity_tags(_get_tags(run).names) else "accuracy"
 
     def output_head(self, run: TaggingRun) -> OutputHead:
-        """A tag of each token."""
+        """Return the head that predicts a tag for each token."""
         return OutputHead(
             "token", _get_tags(run).names, settings=InferenceSettings(max_length=run.recipe.data.max_length)
         )
 
     def build_predictor(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
-        """Sentences in, tags out."""
+        """Build the tagger."""
         framed = run.recipe.model.adds_special_tokens
         return Tagger(
             model,
@@ -151,4 +151,5 @@ TASK: Final = TaggingTask()
 
 
 def _get_tags(run: TaggingRun) -> LabelVocabulary:
+    """Return the tags of a run."""
     return run.get_vocabulary(TAGS_FILE, LabelVocabulary)

@@ -1,4 +1,4 @@
-"""What translations must have right: terms, numbers, and what contrasts ask; counted, not judged."""
+"""Accuracy of terms, numbers and contrasts in translations."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONTRAST_ACCURACY: Final = "contrasts"
 @final
 @dataclass(frozen=True)
 class AccuracyCounts:
-    """How many of some things are right, example by example.
+    """Counts of correct items for each example.
 
     Attributes:
-        correct: of each example that has some, how many are right.
-        total: how many there are.
+        correct: number of correct items of each example that has any.
+        total: number of its items.
     """
 
     correct: Float[np.ndarray, " N"]
@@ -41,22 +41,22 @@ class AccuracyCounts:
 
     @property
     def metric(self) -> Metric:
-        """In percent of all of them."""
+        """Accuracy over all examples in percent."""
         return RatioMetric(100 * self.correct, self.total)
 
 
 def count_accuracies(
     sources: Sequence[str], texts: Sequence[str], *, glossary: TermGlossary | None, lowercase: bool = False
 ) -> dict[str, AccuracyCounts]:
-    """Terms of a glossary and numbers that stand in sources, and how many of them their translations have.
+    """Count the terms of a glossary and the numbers in sources, and how many of them the translations contain.
 
-    What no source has is left out.
+    Items that no source contains are left out.
 
     Args:
         sources: sentences.
         texts: a translation of each.
-        glossary: what terms become; None where nobody asks.
-        lowercase: whether case is left aside; otherwise a target term that has a capital is found as it is written.
+        glossary: translations of terms; None to skip terms.
+        lowercase: whether case is ignored; otherwise a target term with a capital must be written exactly so.
     """
     counts = {NUMBER_ACCURACY: [count_kept_numbers(source, text) for source, text in zip(sources, texts, strict=True)]}
     if glossary is not None:
@@ -81,9 +81,9 @@ def count_accuracies(
 def count_contrasts(
     contrasts: Sequence[ContrastiveExample], answers: Sequence[bool | None]
 ) -> dict[str, AccuracyCounts]:
-    """How many contrasts a model tells apart, in all and of each kind where there are several.
+    """Count the contrasts in which a model prefers the right text, in total and for each kind if there are several.
 
-    What it cannot read (None) does not count.
+    Contrasts that it cannot read (None) do not count.
     """
     is_right = np.array([answer is True for answer in answers], dtype=np.float64)
     is_read = np.array([answer is not None for answer in answers], dtype=np.float64)
@@ -101,9 +101,9 @@ def count_contrasts(
 
 
 def prefers_first(scores: Sequence[ForcedScore | UnreadableInput]) -> bool | None:
-    """Whether the first text is more probable than all others, as wholes (Sennrich 2017); None where one is unread.
+    """Return whether the first text is more probable than all others (Sennrich 2017); None if one cannot be read.
 
-    Texts that are cut into the same pieces are not told apart.
+    Texts that are tokenized into the same pieces are not distinguished.
     """
     readable = [score for score in scores if not isinstance(score, UnreadableInput)]
     if len(readable) < len(scores):
@@ -113,9 +113,12 @@ def prefers_first(scores: Sequence[ForcedScore | UnreadableInput]) -> bool | Non
 
 
 def _count_terms(terms: Mapping[str, int], text: str, *, lowercase: bool) -> tuple[int, int]:
-    """How many terms a text holds as they are, and with other endings too; none stands where another one is counted."""
+    """Count the terms that a text contains exactly, and those that it contains exactly or inflected; occurrences do
+    not overlap.
+    """
 
     def find_exact(term: str) -> Iterator[range]:
+        """Yield the spans of exact occurrences of a term."""
         normalise = to_lowercase_same_length if lowercase or term == term.lower() else str
         return (range(start, start + len(term)) for start in find_term(normalise(term), normalise(text)))
 

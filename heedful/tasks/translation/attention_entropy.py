@@ -1,4 +1,4 @@
-"""How far the attention of a translation is from anything in its source."""
+"""Entropy of a translation's attention to its source."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from jaxtyping import Float
 
 
 def attention_entropy(weights: Float[np.ndarray, "T S"]) -> float:
-    """How evenly the tokens of a translation looked at all of the source, from 0 (each at one token) to 1.
+    """Return the normalised mean entropy of attention over the source, from 0 (each token attends to one) to 1.
 
-    The mean entropy of what a token looked at (Rikters and Fishel 2017, the absentmindedness penalty), as a share of
-    the most that so many tokens of source may have.
+    The mean entropy of the attention of each token (Rikters and Fishel 2017, the absentmindedness penalty), divided by
+    the
+    maximum for this number of source tokens.
 
     Args:
-        weights: what each token, the end included, looked at; rows need not sum to 1.
+        weights: attention of each target token, end included (T), to the source tokens (S); rows need not sum to 1.
     """
     if weights.shape[1] < 2:
         return 0.0

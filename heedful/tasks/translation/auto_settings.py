@@ -1,4 +1,6 @@
-"""The model and the rates that suit so much parallel text and so much time, from measurements (docs/numbers.md)."""
+"""Automatic choice of model size and training settings for an amount of text and a time budget, from measurements
+(docs/numbers.md).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True)
 class TransformerShape:
-    """A size of the Transformer.
+    """Size of a Transformer.
 
     Attributes:
-        d_model: its width.
-        d_ff: inside its feed-forward blocks.
-        layers: of the encoder, and of the decoder.
+        d_model: model width.
+        d_ff: width of the feed-forward layers.
+        layers: number of encoder and decoder layers.
     """
 
     d_model: int
@@ -35,12 +37,12 @@ class TransformerShape:
 
     @classmethod
     def from_config(cls, model: TransformerConfig) -> TransformerShape:
-        """That of a recipe which says it."""
+        """Return the shape that a recipe defines."""
         return cls(model.d_model, model.d_ff, (model.encoder_layers, model.decoder_layers))
 
     @property
     def settings(self) -> Settings:
-        """As a recipe has them."""
+        """Recipe keys and values of the shape."""
         encoder, decoder = self.layers
         return {
             "model.d_model": self.d_model,
@@ -51,7 +53,7 @@ class TransformerShape:
         }
 
     def estimate_speed(self, vocabulary: int) -> float:
-        """Tokens of the target that one core learns from in a second."""
+        """Estimate the number of target tokens that one core trains on per second."""
         encoder, decoder = self.layers
         width, feed_forward_weights = self.d_model, 2 * self.d_model * self.d_ff
         layers = encoder * (4 * width**2 + feed_forward_weights) + decoder * (8 * width**2 + feed_forward_weights)
@@ -59,7 +61,7 @@ class TransformerShape:
 
     @property
     def peak_learning_rate(self) -> float:
-        """The learning rate at its peak: lower for what is wider or deeper."""
+        """Peak learning rate, which is lower for wider or deeper models."""
         return _BASE_LEARNING_RATE * math.pow(128 / self.d_model, 1.25) * math.sqrt(2 / max(2, *self.layers))
 
 
@@ -69,37 +71,37 @@ _SHAPES: Final = (
     (TransformerShape(128, 512, (4, 4)), 10_000, 120.0, 2.4e7),
     (TransformerShape(256, 1024, (4, 4)), 60_000, 80.0, 6e7),
 )
-"""From small to large; of so many pairs, from so many passes over them or so many tokens learned from on, each is not
-worse than the one before. Measured of the second; of the third that a third of it is too little; else estimated."""
+"""Shapes from small to large, with the number of pairs, of passes over them and of training tokens from which each is
+at least as good as the one before; measured for the second, in part for the third, else estimated."""
 _WEIGHTS_PER_SECOND: Final = 8e9
-"""Weights times tokens that one core learns from in a second."""
+"""Number of weights times tokens that one core trains on per second."""
 _BASE_LEARNING_RATE: Final = 5e-3
-"""Of a width of 128 and two layers."""
+"""Learning rate of a width of 128 and two layers."""
 _MAX_POST_NORM_RATE: Final = 2e-3
-"""The highest of a width of 128 that normalisation behind each sublayer stands."""
+"""Highest stable learning rate of a post-norm model of width 128."""
 _CONTINUED_RATE_SHARE: Final = 0.3
-"""Share of the rate of a model that begins, with which one that was trained learns on if its vocabulary stays."""
+"""Share of the initial learning rate for continued training with the same vocabulary."""
 _DEFAULT_PASSES: Final = 5
-"""Over the text, where nobody says how many."""
+"""Default number of passes over the text in continued training."""
 _OTHER_LEARNING_RATE: Final = 1e-3
-"""The rate of a width of 128 of families that nothing was measured of."""
+"""Learning rate of a width of 128 for model families without measurements."""
 _LETTERS_PER_PIECE: Final = 3.5
-"""Letters of a piece."""
+"""Mean number of letters of a piece."""
 _DROPOUT: Final = ((15.0, 0.1), (50.0, 0.2), (math.inf, 0.3))
-"""By the passes over the text until which each suits."""
+"""Dropout by the maximum number of passes over the text."""
 _BATCH_TOKENS: Final = ((6e6, 1024), (4e7, 2048), (math.inf, 4096))
-"""Tokens of a batch, by the tokens that are learned from in all."""
+"""Tokens of a batch by the maximum total number of training tokens."""
 
 
 @final
 @dataclass(frozen=True)
 class CorpusSize:
-    """How much parallel text there is.
+    """Size of a parallel corpus.
 
     Attributes:
-        pairs: of sentences.
-        letters: of both sides together.
-        alphabet: how many different ones.
+        pairs: number of sentence pairs.
+        letters: number of letters of both sides.
+        alphabet: number of different letters.
     """
 
     pairs: int
@@ -108,7 +110,7 @@ class CorpusSize:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[SentencePair]) -> CorpusSize:
-        """Of all that is read; `DataError` where that is nothing."""
+        """Count all pairs; raise DataError if there is no text."""
         count, letters, alphabet = 0, 0, set[str]()
         for pair in pairs:
             count += 1
@@ -120,23 +122,25 @@ class CorpusSize:
 
     @property
     def num_tokens(self) -> float:
-        """About how many pieces one side has."""
+        """Estimated number of pieces of one side."""
         return self.letters / 2 / _LETTERS_PER_PIECE + self.pairs
 
     @property
     def vocabulary_size(self) -> int:
-        """Two pieces for three pairs of few, fewer for each of many, and always more than letters."""
+        """Suitable vocabulary size: two pieces for three pairs in small corpora, fewer per pair in large ones, and
+        always more than letters.
+        """
         maximum = min(16_000, 8000 * math.sqrt(max(1.0, self.pairs / 100_000)))
         return max(2000, 500 * round(min(self.pairs / 1.5, maximum) / 500)) + 500 * (self.alphabet // 500)
 
 
 def choose_settings(corpus_size: CorpusSize, budget: ComputeBudget, *, recipe: TranslationRecipe) -> Settings:
-    """What suits them: a vocabulary and a Transformer, where nobody says how large it is, and how it learns.
+    """Choose vocabulary size, Transformer shape (if the recipe does not define it) and training settings.
 
     Args:
-        corpus_size: what there is to learn from.
-        budget: what training may take.
-        recipe: which may say some of it.
+        corpus_size: size of the training text.
+        budget: budget of the training.
+        recipe: may define some settings itself.
     """
     model, tokenizer = recipe.model, recipe.tokenizer
     assert isinstance(model, TransformerConfig), "nothing was measured for other families"
@@ -166,13 +170,13 @@ def choose_settings(corpus_size: CorpusSize, budget: ComputeBudget, *, recipe: T
 def choose_continued_settings(
     corpus_size: CorpusSize, *, recipe: TranslationRecipe, total_size: CorpusSize
 ) -> Settings:
-    """What suits a model that is there already and learns on: batches as of one that begins, and a rate as of one
-    where most pieces of the vocabulary are new, else a lower one (docs/going-on.md).
+    """Choose settings for continued training of an existing model: batches as for a new one, and a learning rate that
+    is lower if the vocabulary stays (docs/going-on.md).
 
     Args:
-        corpus_size: of an epoch's own text.
+        corpus_size: size of an epoch's own text.
         recipe: with the architecture of its `init`.
-        total_size: of all text that a vocabulary is learned from, what is rehearsed included.
+        total_size: size of all text that a vocabulary is learned from, rehearsed text included.
     """
     model, training, tokenizer = recipe.model, recipe.training, recipe.tokenizer
     num_passes = min(_iter_pass_limits(corpus_size, training), default=_DEFAULT_PASSES)
@@ -195,11 +199,12 @@ def choose_continued_settings(
 
 
 def _is_post_norm(model: TransformerConfig) -> bool:
-    """Whether somebody wants it so, or says how large it is and leaves that as the paper has it."""
+    """Return whether the recipe sets post-norm, or defines the size and leaves the default."""
     return model.residual == "post_norm" and (model.has_size or "residual" in model.model_fields_set)
 
 
 def _model_settings(shape: TransformerShape, num_passes: float) -> Settings:
+    """Return the settings of a model with this shape."""
     return {
         **shape.settings,
         "model.dropout": _lookup_bound(_DROPOUT, num_passes),
@@ -211,7 +216,7 @@ def _model_settings(shape: TransformerShape, num_passes: float) -> Settings:
 @final
 @dataclass(frozen=True)
 class _TrainingPlan:
-    """So much text, cut into pieces of so large a vocabulary, for so much time."""
+    """A corpus with its vocabulary size and the training budget."""
 
     amount: CorpusSize
     vocabulary: int
@@ -219,9 +224,10 @@ class _TrainingPlan:
 
     @property
     def best_shape(self) -> TransformerShape:
-        """The largest that is worth its time, which has no end where the clock does not end training."""
+        """Largest shape that is worthwhile within the time budget."""
 
         def is_worthwhile(shape: TransformerShape, pairs: int, passes: float, tokens: float) -> bool:
+            """Return whether text and time suffice for a shape."""
             return self.amount.pairs >= pairs and self._passes_in_time(shape) >= min(
                 passes, tokens / self.amount.num_tokens
             )
@@ -229,18 +235,19 @@ class _TrainingPlan:
         return [row[0] for row in _SHAPES if is_worthwhile(*row)][-1]
 
     def count_passes(self, shape: TransformerShape, training: TrainingConfig) -> float:
-        """How often the text is read until training ends."""
+        """Estimate how often the text is read until training ends."""
         limits = [self._passes_in_time(shape), *_iter_pass_limits(self.amount, training)]
         return min(limits)
 
     def _passes_in_time(self, shape: TransformerShape) -> float:
+        """Estimate how often the text can be read within the time budget."""
         if self.budget.seconds is None:
             return math.inf
         return self.budget.seconds * shape.estimate_speed(self.vocabulary) / self.amount.num_tokens
 
 
 def _iter_pass_limits(corpus_size: CorpusSize, training: TrainingConfig) -> Iterator[float]:
-    """How often the text is read until each of the limits that are given, but for that of the clock."""
+    """Yield the number of passes until each limit of the recipe, except the time limit."""
     if training.epochs is not None:
         yield training.epochs
     if training.steps is not None:
@@ -248,7 +255,7 @@ def _iter_pass_limits(corpus_size: CorpusSize, training: TrainingConfig) -> Iter
 
 
 def _get_batch_tokens(training: TrainingConfig) -> int:
-    """Tokens of a batch where the number of updates is given."""
+    """Return the tokens of a batch if the number of updates is given."""
     if "batch_tokens" in training.model_fields_set:
         return training.batch_tokens
     updates = (training.steps or 0) * training.accumulate
@@ -256,5 +263,5 @@ def _get_batch_tokens(training: TrainingConfig) -> int:
 
 
 def _lookup_bound(table: Iterable[tuple[float, T]], value: float) -> T:
-    """What a table has for the first bound that a value does not pass."""
+    """Return the entry of a table for the first bound that is at least `value`."""
     return next(entry for bound, entry in table if value <= bound)

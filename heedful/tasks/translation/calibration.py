@@ -1,4 +1,4 @@
-"""What a model's own probabilities say of how good its translations are, learned from some with references."""
+"""Calibration of quality estimation: learns the expected chrF from a model's own probabilities."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from heedful.tasks.translation.translations import Translation
 from heedful.tasks.translation.translator import Translator
 
 MIN_SENTENCES: Final = 50
-"""Sentences that a curve is learned from, at least."""
+"""Minimum number of sentences for calibration."""
 _FOLDS: Final = 5
 _BINS: Final = 5
 _SIGN_SHARE: Final = 0.01
-"""Share of the translations that signs stand at."""
+"""Share of the translations that get a warning sign."""
 
 
 @dataclass(frozen=True)
 class CalibrationResult:
-    """What was learned, and how far it can be trusted.
+    """A calibration and measures of its reliability.
 
     Attributes:
         confidence: learned from all sentences.
-        expected: of each sentence, by a curve that was learned from the others (five folds).
+        expected: expected chrF of each sentence, by a curve that was learned from the others (five folds).
         actual: its chrF, from 0 to 1.
-        mismatched: of translations that are read beside other sources, the share whose attention is more scattered than
-            `ConfidenceCurve.widest`; None where the model has no attention.
+        mismatched: share of translations, read with the sources of others, whose attention is more scattered than
+            `Confidence.widest`; None if the model has no attention.
     """
 
     confidence: ConfidenceCurve
@@ -49,11 +49,11 @@ class CalibrationResult:
 
     @property
     def correlation(self) -> float:
-        """Pearson's r between both."""
+        """Pearson's r between expected and actual chrF."""
         return CorrelationMetric(self.expected, self.actual).value
 
     def to_table(self) -> PageTable:
-        """Sentences by what was expected of them, and what came; in fifths."""
+        """Build a table of expected and actual chrF, by fifths of the sentences."""
         order = np.argsort(self.expected, kind="stable")
         expected, actual = np.asarray(self.expected)[order], np.asarray(self.actual)[order]
         size = ceil(len(order) / _BINS)
@@ -66,7 +66,8 @@ class CalibrationResult:
         error = np.abs(expected - actual).mean()
         baseline_error = np.abs(actual.mean() - actual).mean()
         notes = [
-            f"correlation {self.correlation:.3f}; mean error {error:.3f}, and {baseline_error:.3f} where all are expected to be "
+            f"correlation {self.correlation:.3f}; mean error {error:.3f}, and {baseline_error:.3f} where all are "
+            "expected to be "
             "like the mean"
         ]
         if self.confidence.widest is not None and self.mismatched is not None:
@@ -80,16 +81,16 @@ class CalibrationResult:
 def calibrate(
     translator: Translator, pairs: Sequence[SentencePair], *, weights: str, batch_tokens: int = 4096
 ) -> CalibrationResult:
-    """Translates sentences whose translations are known, and learns from their chrF.
+    """Translate sentences with known references and learn the expected chrF from the model's certainty.
 
     Args:
         translator: of one run.
         pairs: sentences and their translations.
         weights: digest of the model's file.
-        batch_tokens: padded source tokens that are translated at one time.
+        batch_tokens: padded source tokens of a batch.
 
     Raises:
-        DataError: there are too few.
+        DataError: there are too few sentences.
     """
     from sacrebleu.metrics.chrf import CHRF
 
@@ -97,6 +98,7 @@ def calibrate(
         raise DataError(f"{len(pairs)} sentences are too few to learn from; give at least {MIN_SENTENCES}")
 
     def translate_pairs(translator: Translator, group: Sequence[SentencePair]) -> Sequence[Translation]:
+        """Translate the sources of pairs."""
         return translator.translate([get_source_with_context(pair) for pair in group], batch_tokens=batch_tokens)
 
     translations = run_by_tags(translator, pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)
@@ -137,15 +139,15 @@ def calibrate(
 
 
 def _list_read_parts(translation: Translation) -> list[Translation]:
-    """What was read at one time."""
+    """Return the parts of a translation that the model read separately."""
     return [part for part in translation.parts or (translation,) if part.source_tokens]
 
 
 def _compute_scatter(
     translator: Translator, rows: Sequence[tuple[SentencePair, Translation]]
 ) -> list[tuple[list[float], list[float]]]:
-    """Of each translation how scattered the attention of its parts is, and what that of the translation before it is
-    beside its source.
+    """Return for each translation the attention entropy of its parts, with their own sources and with those of the
+    next translation.
     """
     parts = [(part, number) for number, (_, translation) in enumerate(rows) for part in _list_read_parts(translation)]
     scatters: list[tuple[list[float], list[float]]] = [([], []) for _ in rows]

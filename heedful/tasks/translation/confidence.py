@@ -1,4 +1,4 @@
-"""How good a translation probably is, by how probable the model finds it, as it was on text with references."""
+"""Calibrated quality estimation: expected chrF of a translation from the model's certainty."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ CONFIDENCE_FILE: Final = "confidence.json"
 
 
 class ConfidenceCurve(BaseModel, extra="forbid", allow_inf_nan=False):
-    """Mean log-probability of a token, in nats, to the chrF (0 to 1) that such translations had.
+    """A curve from the mean log-probability of a token, in nats, to the expected chrF (0 to 1).
 
     Attributes:
-        weights: digest of the model's file; of other weights it says nothing.
+        weights: digest of the model's file, for which alone the curve is valid.
         points: of the curve.
-        least: of which 99 in 100 of these translations the model was surer, in nats a token; None where nobody asked.
-        widest: the attention of as many was less scattered (`attention_entropy`); None also where the model has none.
+        least: log-probability in nats per token that 99 in 100 calibration translations exceed; None if not computed.
+        widest: attention entropy (`attention_entropy`) below which 99 in 100 are; None also if the model has no
+            attention.
     """
 
     format: Literal[1] = 1
@@ -33,11 +34,11 @@ class ConfidenceCurve(BaseModel, extra="forbid", allow_inf_nan=False):
     widest: float | None = None
 
     def predict_chrf(self, candidate: TextCandidate) -> float:
-        """What chrF to expect of a translation, from 0 to 1."""
+        """Return the expected chrF of a translation, from 0 to 1."""
         return MonotoneCurve(self.points)(get_certainty(candidate))
 
     def find_doubts(self, candidate: TextCandidate, weights: Float[np.ndarray, "T S"] | None) -> tuple[str, ...]:
-        """Signs of a translation, by how sure the model is of it and by what its tokens looked at."""
+        """Return warning signs of a translation, by the model's certainty and its attention weights."""
         signs = [UNSURE_SIGN] if self.least is not None and get_certainty(candidate) < self.least else []
         if self.widest is not None and weights is not None and attention_entropy(weights) > self.widest:
             signs.append(SCATTERED_SIGN)
@@ -45,5 +46,5 @@ class ConfidenceCurve(BaseModel, extra="forbid", allow_inf_nan=False):
 
 
 def get_certainty(candidate: TextCandidate) -> float:
-    """The mean log-probability of a token, the end included."""
+    """Return the mean log-probability of a token, the end included."""
     return candidate.log_probability / (len(candidate.ids) + 1)

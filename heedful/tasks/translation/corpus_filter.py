@@ -1,4 +1,4 @@
-"""A corpus of pairs judged: which are kept, which rule turned the others away, and a page about it."""
+"""Filtering of parallel corpora by rules and model scores, with a report page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from heedful.inspection.plots import PlotLine, draw_line_plot
 
 KEPT_NUMBER: Final = -1
 _CHUNK_SIZE: Final = 2048
-"""Pairs that are scored between two lines of progress."""
+"""Number of pairs between two progress reports."""
 _BARS: Final = 40
 _MAX_SHOWN: Final = 12
-"""Pairs of each reason on a page."""
+"""Maximum number of pairs of each reason on a page."""
 
 TextPair: TypeAlias = tuple[str, str]
 PairScorer: TypeAlias = Callable[[Sequence[TextPair]], Sequence[float | None]]
@@ -27,7 +27,7 @@ PairScorer: TypeAlias = Callable[[Sequence[TextPair]], Sequence[float | None]]
 
 @dataclass(frozen=True)
 class RejectionReason:
-    """Why pairs are turned away: a word, and what follows "pairs"."""
+    """Why pairs are rejected: a name, and a phrase that follows "pairs"."""
 
     name: str
     description: str
@@ -35,11 +35,11 @@ class RejectionReason:
 
 @dataclass(frozen=True)
 class ScoreThreshold:
-    """What scores must reach.
+    """Threshold of scores.
 
     Attributes:
-        share: of the pairs that have one, how many are kept, the best ones; None for no such share.
-        min_score: the lowest score that is kept.
+        share: share of the scored pairs to keep, best first; None for no limit.
+        least: lowest score that is kept.
     """
 
     share: float | None = None
@@ -48,13 +48,13 @@ class ScoreThreshold:
 
 @dataclass(frozen=True)
 class FilterResult:
-    """What was found of each pair, in order.
+    """Result of filtering a corpus, pair by pair.
 
     Attributes:
-        reasons: by number.
-        reason_numbers: that of each pair, `KEPT_NUMBER` for those that stay.
-        scores: of each pair; not a number where it has none. Empty where nothing was scored.
-        threshold: the score that was asked for in the end.
+        reasons: rejection reasons by number.
+        numbers: reason number of each pair, `KEPT_NUMBER` for those that are kept.
+        scores: of each pair, NaN if it has none; empty if pairs were not scored.
+        threshold: score threshold that was finally used.
     """
 
     reasons: Sequence[RejectionReason]
@@ -64,20 +64,20 @@ class FilterResult:
 
     @property
     def num_kept(self) -> int:
-        """How many stay."""
+        """Number of pairs that are kept."""
         return self.reason_numbers.count(KEPT_NUMBER)
 
     @property
     def rejection_counts(self) -> Sequence[int]:
-        """How many each reason turned away."""
+        """Number of pairs that each reason rejected."""
         return [self.reason_numbers.count(number) for number in range(len(self.reasons))]
 
     def format_score(self, index: int) -> str:
-        """That of a pair, in digits; empty where it has none."""
+        """Return the score of a pair as text; empty if it has none."""
         return f"{self.scores[index]:.3f}" if self.scores and not isnan(self.scores[index]) else ""
 
     def to_table(self) -> PageTable:
-        """How many are kept, and why others are not."""
+        """Build a table of kept and rejected pairs."""
         total = len(self.reason_numbers)
         rows = [["kept", f"{self.num_kept:,}", format_percent(self.num_kept, total)]]
         for reason, count in zip(self.reasons, self.rejection_counts, strict=True):
@@ -86,7 +86,7 @@ class FilterResult:
         return PageTable("", ["", "pairs", ""], rows)
 
     def plot_scores(self) -> str | None:
-        """How scores are spread; None where there are none."""
+        """Plot the distribution of scores; None if there are none."""
         scored = [score for score in self.scores if not isnan(score)]
         if not scored:
             return None
@@ -111,14 +111,14 @@ def filter_pairs(
     threshold: ScoreThreshold = ScoreThreshold(),
     on_progress: Callable[[int, int], None] = lambda _, __: None,
 ) -> FilterResult:
-    """Asks the rules in order, and models about what has passed them.
+    """Filter pairs by rules in order, then by the scores of models.
 
     Args:
-        pairs: reads the corpus from its start.
-        rules: the first that turns a pair away is its reason.
-        score: from 0 to 1 for pairs, None for those that cannot be scored.
-        threshold: what scores must reach.
-        on_progress: is told how many pairs were judged, and of how many.
+        pairs: opens the corpus from its start.
+        rules: the first that rejects a pair is its reason.
+        score: returns scores from 0 to 1, None for pairs that cannot be scored.
+        threshold: score threshold.
+        on_progress: called with the number of filtered pairs, and of all pairs.
     """
     total = 0
     for source, target in pairs():
@@ -143,13 +143,14 @@ def filter_pairs(
 
 
 def _find_rejecting_rule(rules: Sequence[PairFilter], source: str, target: str) -> int:
+    """Return the number of the first rule that rejects a pair, or `KEPT_NUMBER`."""
     return next((number for number, rule in enumerate(rules) if rule.should_reject(source, target)), KEPT_NUMBER)
 
 
 def _apply_threshold(
     reasons: Sequence[RejectionReason], numbers: array[int], scores: array[float], threshold: ScoreThreshold
 ) -> FilterResult:
-    """What has passed the rules, judged by its scores."""
+    """Reject the pairs below the threshold, and those without a score."""
     known_scores = sorted((score for score in scores if not isnan(score)), reverse=True)
     min_score = threshold.min_score
     if threshold.share is not None and known_scores:
@@ -166,11 +167,11 @@ def _apply_threshold(
 
 
 def build_filter_page(result: FilterResult, pairs: Iterable[tuple[str, TextPair]], *, title: str) -> str:
-    """What was kept and what was not, with some pairs of each reason, spread over the corpus, and the scores.
+    """Build a page with scores and sample pairs of each reason, spread over the corpus.
 
     Args:
-        result: of the pairs.
-        pairs: the place and the texts of each.
+        result: result of the filter.
+        pairs: location and texts of each pair.
         title: of the page.
     """
     counts = {KEPT_NUMBER: result.num_kept, **dict(enumerate(result.rejection_counts))}

@@ -1,4 +1,4 @@
-"""The forms of data that translations are learned from."""
+"""Data formats for translation training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`heedful quickstart`: a Transformer learns to translate dates, times and numbers in words."""
+"""`heedful quickstart`: train a Transformer to translate dates, times and numbers in words."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ kind = "greedy"
 @final
 @dataclass(frozen=True, kw_only=True)
 class TranslationDemonstration(PhrasebookDemonstration):
-    """Train a small Transformer on dates, times and numbers in words, and see what it learned.
+    """Train a small Transformer on dates, times and numbers in words, and show what it learned.
 
     Everything needed is on this machine: the sentences are written by Babel and num2words.
     """
@@ -71,7 +71,7 @@ class TranslationDemonstration(PhrasebookDemonstration):
     """list the languages there are, and stop"""
 
     def write_recipe(self) -> Path | None:
-        """The text as TSV files and the recipe beside them, as a user would have them."""
+        """Write the text as TSV files, with a recipe beside them."""
         if self.languages:
             print(" ".join(list_languages()))
             return None
@@ -87,7 +87,7 @@ class TranslationDemonstration(PhrasebookDemonstration):
         return recipe
 
     def show_results(self, predictor: Translator, run_folder: Path) -> None:
-        """Scores, some translations, and an alignment."""
+        """Print scores, some translations, and the path of an alignment plot."""
         from heedful.metrics.translation import bleu, exact_match
 
         pairs = self.sentence_pairs.test
@@ -95,7 +95,8 @@ class TranslationDemonstration(PhrasebookDemonstration):
         translations = [item.text for item in predictor.translate(sources)]
         print_now(f"\n{len(sources)} sentences about dates, times and numbers that were never in the training text:")
         print_now(
-            f"  exact match {exact_match(translations, references).value:.1f} %   BLEU {bleu(translations, references).value:.1f}\n"
+            f"  exact match {exact_match(translations, references).value:.1f} %   BLEU "
+            f"{bleu(translations, references).value:.1f}\n"
         )
         for source, translation, reference in list(zip(sources, translations, references, strict=True))[:6]:
             note = "" if translation == reference else f"   (should be: {reference})"
@@ -109,7 +110,7 @@ class TranslationDemonstration(PhrasebookDemonstration):
 
 
 def _draw_alignment(translator: Translator, sources: list[str], folder: Path) -> Path:
-    """The alignment of one sentence that is neither the shortest nor too long to be read."""
+    """Draw the alignment of one sentence of medium length and return the path of the file."""
     from heedful.inspection.heatmap import draw_alignment_svg
 
     source = next((sentence for sentence in sources if 5 <= len(sentence.split()) <= 9), sources[0])

@@ -1,4 +1,4 @@
-"""Which languages a translator writes, and sentences of several directions in one call."""
+"""Target languages of a translator, and calls with sentences of several directions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ AnswerT = TypeVar("AnswerT")
 
 
 def parse_language_tag(tag: str) -> str | None:
-    """The language that a tag asks for, or a piece of somebody else's model that is read as one, `>>fra<<`."""
+    """Return the target language of a tag, also of a foreign model's tag such as `>>fra<<`; None if it is not a
+    language tag.
+    """
     match = _LANGUAGE_TAG.fullmatch(tag) or _FOREIGN_LANGUAGE_TAG.fullmatch(tag)
     return None if match is None else match[1]
 
 
 def list_tag_languages(tags: Iterable[str]) -> tuple[str, ...]:
-    """The languages that tags ask for; other tags ask for none."""
+    """Return the languages that tags ask for; other tags are ignored."""
     return tuple(match[1] for tag in tags if (match := _LANGUAGE_TAG.fullmatch(tag)))
 
 
@@ -35,15 +37,16 @@ def run_by_tags(
     tags: Callable[[ExampleT], tuple[str, ...]],
     run_group: Callable[[Translator, list[ExampleT]], Sequence[AnswerT]],
 ) -> list[AnswerT]:
-    """What translators say of examples, in their order; those with the same tags are asked together.
+    """Answer examples in their order, grouped by tags; the translator is given the tags of each group.
 
-    A translator that writes one language alone is asked for none, so that it can be measured beside one of several.
+    A translator with a single target language ignores language tags, so that it can be compared with a multilingual
+    one.
 
     Args:
-        translator: is given the tags of each group.
+        translator: gets the tags of each group.
         examples: of any directions.
-        tags: that stand before the source of an example.
-        run_group: an answer for each of some examples.
+        tags: returns the tags before the source of an example.
+        run_group: answers the examples of a group.
     """
     groups = defaultdict[tuple[str, ...], list[int]](list)
     for index, example in enumerate(examples):
@@ -57,4 +60,5 @@ def run_by_tags(
 
 
 def _drop_language_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags that do not ask for a language."""
     return tuple(tag for tag in tags if not _LANGUAGE_TAG.fullmatch(tag))

@@ -1,4 +1,4 @@
-"""How well two models of opposite directions agree on pairs: what tells translations from other text."""
+"""Dual conditional cross-entropy: agreement of two models of opposite directions on pairs, to filter corpora."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from heedful.tasks.translation.translator import Translator
 def dual_agreement(
     forward: Translator, backward: Translator, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096
 ) -> list[float | None]:
-    """From 0 to 1 for each pair, 1 where both models find the other side certain.
+    """Score each pair from 0 to 1, where 1 means that both models find the other side certain.
 
-    exp(-(|H_f - H_b| + (H_f + H_b) / 2)), the adequacy of dual conditional cross-entropy (Junczys-Dowmunt 2018,
-    section 2.1), where H is the cross-entropy in nats for each token, the end included. A pair that one model finds
-    likely and the other does not is as suspicious as one that both find unlikely.
+    exp(-(|H_f - H_b| + (H_f + H_b) / 2)), the adequacy of dual conditional cross-entropy (Junczys-Dowmunt 2018, section
+    2.1), where H is the cross-entropy in nats for each token, the end included. A pair that one model finds likely and
+    the
+    other does not is as suspicious as one that both find unlikely.
 
     Args:
         forward: translates sources to targets.
         backward: translates targets to sources.
         pairs: sources and targets.
-        batch_tokens: of what is scored at one time.
+        batch_tokens: number of tokens of a batch.
 
     Returns:
-        None for pairs that are too long for one of the models.
+        The scores; None for pairs that are too long for one of the models.
     """
     reversed_pairs = [(target, source) for source, target in pairs]
     unreadable = {*forward.unread(pairs), *backward.unread(reversed_pairs)}

@@ -1,4 +1,4 @@
-"""Which translations of a measured text are worth reading: the worst, misjudged, too short or long, odd ones."""
+"""Selection of translations that deserve attention: worst, unexpected, too short or long, suspicious."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from heedful.tasks.translation.hallucination_signs import find_text_signs
 
 _NUM_WORST: Final = 20
 _MAX_OTHERS: Final = 10
-"""Sentences of each kind, at most."""
+"""Maximum number of sentences of each other kind."""
 _MIN_LENGTH_RATIO, _MAX_LENGTH_RATIO = 0.75, 1.33
 """Letters of a translation for each of the reference, beyond which it is told of."""
 _MIN_SURPRISE: Final = 0.1
-"""How far from what was expected, likewise."""
+"""Minimum difference from the expectation."""
 
 
 @final
 @dataclass(frozen=True)
 class ErrorCase:
-    """A sentence and what a system made of it.
+    """A sentence with its reference and a system's translation.
 
     Attributes:
         number: of the sentence, from 1.
         pair: the sentence and its reference.
         text: the translation.
         score: its chrF, from 0 to 100.
-        stats: what else is known of it, where a model made it.
+        stats: statistics of the translation, if a model made it.
     """
 
     number: int
@@ -45,22 +45,22 @@ class ErrorCase:
 
     @property
     def warning_signs(self) -> tuple[str, ...]:
-        """What is suspicious of the translation."""
+        """Signs that the translation may be wrong."""
         return find_text_signs(self.pair.source, self.text) if self.stats is None else self.stats.signs
 
     @property
     def length_ratio(self) -> float:
-        """Letters of the translation for each of the reference."""
+        """Number of letters of the translation divided by that of the reference."""
         return len("".join(self.text.split())) / max(1, len("".join(self.pair.target.split())))
 
 
 @final
 @dataclass(frozen=True)
 class ErrorCases:
-    """All sentences of a measured text.
+    """All sentences of an evaluation, and those that deserve attention.
 
     Attributes:
-        evaluator: the text.
+        evaluator: of the text.
         answers: its translations.
     """
 
@@ -75,17 +75,18 @@ class ErrorCases:
 
     @cached_property
     def all_cases(self) -> list[ErrorCase]:
-        """In their order."""
+        """All sentences in order."""
         stats: Sequence[TranslationStats | None] = self.answers.stats or [None] * self.evaluator.size
         rows = zip(self.evaluator.pairs, self.answers.texts, self.scores.tolist(), stats, strict=True)
         return [ErrorCase(number, *row) for number, row in enumerate(rows, 1)]
 
     @cached_property
     def surprise(self) -> Float[np.ndarray, " N"] | None:
-        """How much better (above 0) or worse each translation is than its model was sure of, from -1 to 1.
+        """How much better (above 0) or worse each translation is than its model was certain, from -1 to 1.
 
-        That is chrF less the confidence, where the model was calibrated; else the share of sentences with less chrF,
-        less that of sentences of which the model was less sure. None where no model made the translations.
+        This is chrF minus the expected chrF if the model was calibrated; otherwise the share of sentences with lower
+        chrF minus
+        the share with lower certainty. None if no model made the translations.
         """
         if not self.answers.stats:
             return None
@@ -98,12 +99,12 @@ class ErrorCases:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether models told what chrF to expect."""
+        """Whether all translations have an expected chrF."""
         return bool(self.answers.stats) and all(stats.expected is not None for stats in self.answers.stats)
 
     @cached_property
     def selected_cases(self) -> Mapping[str, list[ErrorCase]]:
-        """By what is the matter with them, those first that it is the matter most with; no kind without any."""
+        """Selected sentences by kind of problem, most severe first; kinds without sentences are left out."""
         surprise = np.zeros(self.evaluator.size) if self.surprise is None else self.surprise
         ratios = np.array([case.length_ratio for case in self.all_cases])
         signs = np.array([len(case.warning_signs) for case in self.all_cases])
@@ -123,13 +124,13 @@ class ErrorCases:
         return {name: cases for name, cases in selected.items() if cases}
 
     def _select_most_severe(self, severity: Float[np.ndarray, " N"], count: int) -> list[ErrorCase]:
-        """Those of which it is more than nothing, the most first."""
+        """Return the sentences with the highest severity above 0."""
         order = np.argsort(-severity, kind="stable")[:count]
         return [self.all_cases[index] for index in order if severity[index] > 0]
 
 
 def _rank_shares(values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """The share of values that each exceeds; half of those that are the same count."""
+    """Return the share of values that each value exceeds; equal values count half."""
     order = np.sort(values)
     below, below_or_equal = (np.searchsorted(order, values, side=side) for side in ("left", "right"))
     return np.asarray((below + below_or_equal) / 2 / len(values))

@@ -1,4 +1,4 @@
-"""A page of the translations that are worth reading, each beside its reference, its attention and text like it."""
+"""HTML page of translations that deserve attention, with references, attention and similar training text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heedful.tasks.translation.error_cases import ErrorCase, ErrorCases
 from heedful.tasks.translation.translations import TokenAlignment
 
 _MAX_RARE_COUNT: Final = 3
-"""How often a word stands in the text for training at most, to be called rare."""
+"""Maximum count of a rare word in the training text."""
 _BARS: Final = 20
 _CHECKED: Final = ' checked="checked"'
 _STYLE: Final = (
@@ -53,14 +53,14 @@ def build_error_page(
     training: SimilarityReport | None = None,
     notes: Sequence[str] = (),
 ) -> str:
-    """The page, which needs nothing but a browser, and no scripts.
+    """Build the page, which needs no scripts.
 
     Args:
-        cases: the sentences, of which the chosen ones are shown.
+        cases: the sentences, of which the selected ones are shown.
         title: of the page.
         scores: of all sentences.
-        training: what the text for training has of the chosen ones, each once and in their order (`list_shown_cases`).
-        notes: what else is to be known.
+        training: similar training text of the selected sentences, each once and in their order (`list_shown_cases`).
+        notes: further notes.
     """
     nearest = dict(
         zip((case.number for case in list_shown_cases(cases)), training.similar_pairs if training else (), strict=False)
@@ -76,7 +76,7 @@ def build_error_page(
 
 
 def list_shown_cases(cases: ErrorCases) -> list[ErrorCase]:
-    """The chosen sentences, each once."""
+    """Return the selected sentences, each once."""
     return list(
         {case.number: case for cases_of_kind in cases.selected_cases.values() for case in cases_of_kind}.values()
     )
@@ -85,7 +85,7 @@ def list_shown_cases(cases: ErrorCases) -> list[ErrorCase]:
 @final
 @dataclass(frozen=True)
 class _CaseTabs:
-    """Sentences of one kind at a time: radio buttons choose, and styles hide the others."""
+    """Sentences of one kind at a time: radio buttons select, and styles hide the others."""
 
     case_views: Mapping[str, Sequence[_CaseView]]
     legend: Sequence[str]
@@ -110,7 +110,7 @@ class _CaseTabs:
 @final
 @dataclass(frozen=True)
 class _CaseView:
-    """A sentence with all that is said of it."""
+    """View of one sentence with everything that is known of it."""
 
     case: ErrorCase
     nearest: Sequence[SimilarPair]
@@ -118,7 +118,7 @@ class _CaseView:
     lowercase: bool
 
     def to_html(self) -> str:
-        """Well-formed elements."""
+        """Render the sentence as well-formed HTML."""
         case = self.case
         reference, text = _mark_differences(case.pair.target, case.text, lowercase=self.lowercase)
         rows = {"source": self._render_source(), "reference": reference, "translation": text}
@@ -138,6 +138,7 @@ class _CaseView:
         )
 
     def _iter_facts(self) -> Iterator[str]:
+        """Yield scores, certainty and lengths."""
         case = self.case
         yield f"chrF {case.score:.1f}"
         if case.stats is not None:
@@ -148,7 +149,7 @@ class _CaseView:
         yield "words: {} in the source, {} in the reference, {} in the translation".format(*lengths)
 
     def _render_source(self) -> str:
-        """With the words marked that the text for training hardly has."""
+        """Render the source with rare words marked."""
         text = self.case.pair.source
         if self.training is None:
             return escape_page_text(text)
@@ -165,6 +166,7 @@ class _CaseView:
         return "".join([*fragments, _escape_text(text[position:])])
 
     def _render_similar_text(self) -> Iterator[str]:
+        """Yield the unseen and rare words, and similar training text."""
         if self.training is None:
             return
         counts = {word: self.training.counts[word] for word in dict.fromkeys(split_words(self.case.pair.source))}
@@ -192,13 +194,15 @@ class _CaseView:
 
 
 def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterator[str]:
+    """Yield the lines of the legend."""
     yield (
         'Marked are <mark class="lacks">words of the reference that a translation lacks</mark>, '
         '<mark class="odd">words of a translation that the reference lacks</mark>'
         + (
             "."
             if training is None
-            else f', and <mark class="strange">words of the source</mark> that stand at most {_MAX_RARE_COUNT} times in the '
+            else f', and <mark class="strange">words of the source</mark> that stand at most {_MAX_RARE_COUNT} '
+            f"times in the "
             f"{training.num_pairs:,} pairs for training."
         )
     )
@@ -213,7 +217,7 @@ def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterat
 
 
 def _mark_differences(reference: str, text: str, *, lowercase: bool) -> tuple[str, str]:
-    """Both as elements, the words marked that only one of them has in this order."""
+    """Render reference and translation with the words marked that only one of them contains in this order."""
     sides = [_find_tokens(reference), _find_tokens(text)]
     keys = [
         [side[span.start : span.stop] for span in spans] for side, spans in zip((reference, text), sides, strict=True)
@@ -229,7 +233,7 @@ def _mark_differences(reference: str, text: str, *, lowercase: bool) -> tuple[st
 
 
 def _find_tokens(text: str) -> list[range]:
-    """Words, and each other character that is no space."""
+    """Return the spans of words and of other characters that are not spaces."""
     word_spans = find_word_ranges(text)
     covered = {position for span in word_spans for position in span}
     sign_spans = [
@@ -241,7 +245,7 @@ def _find_tokens(text: str) -> list[range]:
 
 
 def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: str) -> str:
-    """Neighbours that are marked become one mark."""
+    """Render a text with these spans marked; adjacent ones share a mark."""
     if not text:
         return "∅"
     fragments, position, index = [], 0, 0
@@ -260,7 +264,7 @@ def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: 
 
 
 def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
-    """With the words in bold that a sentence has too."""
+    """Render a text with the words in bold that a sentence contains too."""
     fragments, position = [], 0
     for span in find_word_ranges(text):
         word = text[span.start : span.stop]
@@ -271,17 +275,19 @@ def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """As a page may hold it; white space, and nothing at all, stay what they are."""
+    """Escape a text for HTML; white space stays as it is."""
     return escape_page_text(text) if text.strip() else text
 
 
 def _render_attention(alignment: TokenAlignment) -> str:
+    """Render the attention of a part as a picture."""
     weights = np.clip(list(alignment.weights.values())[-1], 0, 1)
     drawing = draw_alignment_svg(alignment.source_tokens, alignment.target_tokens, weights)
     return f"<details><summary>what each token looked at</summary><figure>{drawing}</figure></details>"
 
 
 def _plot_score_histogram(cases: ErrorCases) -> str:
+    """Plot the distribution of sentence scores."""
     heights, edges = np.histogram(cases.scores, bins=_BARS, range=(0, 100))
     middles = (edges[1:] + edges[:-1]) / 2
     line = PlotLine("sentences", tuple(zip(middles.tolist(), heights.tolist(), strict=True)))

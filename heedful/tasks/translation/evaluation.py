@@ -1,4 +1,4 @@
-"""What translators are asked, and what their translations are worth."""
+"""The evaluator of translations: test pairs, predictions and metrics."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from heedful.tasks.translation.translations import TokenAlignment, Translation
 from heedful.tasks.translation.translator import Translator
 
 DOCUMENT_METRIC: Final = "document BLEU"
-"""The metric of documents, each read as one long sentence."""
+"""Name of the metric that scores each document as one long sentence."""
 _UNREAD_NOTE: Final = "longer than the model reads, themselves or their references, not in the perplexity"
 _CUT_NOTE: Final = "longer than the judge reads, themselves or their references, the end not read"
 _NUM_WARMUP: Final = 8
-"""Sentences that are translated before the clock runs."""
+"""Number of sentences that are translated before timing begins."""
 
 
 @dataclass(frozen=True)
 class TranslationStats:
-    """What is known of a translation that a model made.
+    """Statistics of a translation by a model.
 
     Attributes:
         certainty: mean log-probability of a token, in nats.
-        expected: what chrF to expect, from 0 to 1, where the model was calibrated.
-        signs: what is suspicious (`signs`).
-        alignments: what each part that was read looked at; none where a model has no attention.
+        expected: expected chrF, from 0 to 1, if the model was calibrated.
+        signs: warning signs (`hallucination_signs`).
+        alignments: attention of each part that was read; empty if a model has no attention.
     """
 
     certainty: float
@@ -63,18 +63,18 @@ class TranslationStats:
 
 @dataclass(frozen=True)
 class TranslationOutputs:
-    """The text as a system translates it.
+    """The translations of the test text by one system.
 
     Attributes:
         texts: the translations.
-        tokens: theirs, ends included; 0 where nobody knows them.
-        seconds: how long that took; None where they come from a file.
-        perplexity: of the references, where a model made the translations.
-        folds: whether the system writes lowercase alone.
-        notes: how sentences were read otherwise than given (`Lines.notes`), and how many.
-        stats: what is known of each besides its text, where a page is to tell it.
-        contrasts: whether a model tells each contrast apart; None of what it cannot read.
-        judgement: what the judge says of each, where there is one.
+        tokens: total number of their tokens, ends included; 0 if unknown.
+        seconds: duration; None for translations from a file.
+        perplexity: of the references, if a model made the translations.
+        folds: whether the system writes lowercase only.
+        notes: notes on how sentences were read (`LineFormat.input_notes`), with their counts.
+        stats: statistics of each translation, if a page is to show them.
+        contrasts: whether the model prefers the right side of each contrast; None if it cannot read it.
+        judgement: scores of a learned metric, if there is one.
     """
 
     texts: tuple[str, ...]
@@ -89,7 +89,7 @@ class TranslationOutputs:
 
     @property
     def all_notes(self) -> Mapping[str, int]:
-        """The notes, and what the judge did not read."""
+        """Notes, with the number of sentences that the learned metric truncated."""
         return {
             **self.notes,
             **({_CUT_NOTE: self.judgement.num_truncated} if self.judgement and self.judgement.num_truncated else {}),
@@ -98,21 +98,21 @@ class TranslationOutputs:
 
 @final
 class TranslationEvaluator(Evaluator):
-    """Pairs of sentences; those with an empty side tell nothing about a system, and are left out.
+    """Test pairs of sentences for translation systems; pairs with an empty side are excluded.
 
     Args:
         pairs: sentences and their translations.
-        data_description: the files that they are from, in words.
-        part: of the data; empty where a text was named.
-        options: what of it there is for translations.
-        texts: the names of the texts that the pairs are from, where there are several, and how many pairs each has.
+        text: description of their files.
+        part: of the recipe's data; empty if the user named a text.
+        asking: evaluation options.
+        texts: names of the texts that the pairs are from, if there are several, with the number of pairs of each.
 
     Attributes:
-        documents: the number of the document of each pair that is not left out.
-        tokenize: how BLEU cuts words.
+        documents: document number of each pair that is not excluded.
+        tokenize: tokenizer of BLEU.
 
     Raises:
-        DataError: there are no pairs, none of the terms stands in their sources, or there are no contrasts.
+        DataError: there are no pairs, none of the terms occurs in their sources, or there are no contrasts.
         MissingExtraError: the Japanese or Korean tokenizer is not installed.
         RecipeError: there is no such BLEU tokenizer.
     """
@@ -161,11 +161,12 @@ class TranslationEvaluator(Evaluator):
             raise DataError(f"{options.contrasts.paths[0]}: no contrasts; write source, right and wrong, tabs between")
 
     def predict(self, predictor: Translator, recipe: Recipe) -> TranslationOutputs:
-        """One pass over the text, after a first batch that does not count."""
+        """Translate the test text once, after an untimed first batch."""
         config = predictor.generation if self.options.search is None else self.options.search(predictor.generation)
         search, length = build_search(config, predictor.target), build_length_limits(config)
 
         def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
+            """Translate the sources of pairs."""
             return translator.translate([get_source_with_context(pair) for pair in pairs], search=search, length=length)
 
         pairs = self._add_context(predictor.context)
@@ -189,6 +190,7 @@ class TranslationEvaluator(Evaluator):
         )
 
     def _score_with_judge(self, texts: Sequence[str]) -> JudgeScores | None:
+        """Score translations with the learned metric, if there is one."""
         if self.options.judge is None:
             return None
         normalise = str.lower if self.options.lowercase else str
@@ -198,6 +200,7 @@ class TranslationEvaluator(Evaluator):
         return self.options.judge.score_translations(sources=sources, candidates=candidates, references=references)
 
     def _evaluate_contrasts(self, translator: Translator) -> Sequence[bool | None]:
+        """Return for each contrast whether the model prefers the right text."""
         pairs = [
             SentencePair(contrast.source, text, contrast.location, contrast.tags)
             for contrast in self.contrasts
@@ -207,6 +210,7 @@ class TranslationEvaluator(Evaluator):
         return [prefers_first(list(islice(scores, 1 + len(example.wrong)))) for example in self.contrasts]
 
     def _collect_stats(self, translator: Translator, translations: Sequence[Translation]) -> Sequence[TranslationStats]:
+        """Collect the statistics of all translations."""
         rows = list(zip(self.pairs, translations, strict=True))
         return run_by_tags(
             translator,
@@ -218,14 +222,14 @@ class TranslationEvaluator(Evaluator):
         )
 
     def _add_context(self, num_sentences: int) -> list[SentencePair]:
-        """The pairs with what a translator reads before each, whatever the run reads that the text is of."""
+        """Return the complete pairs with the previous sentences that a translator reads."""
         rows = zip(add_context(self._all_pairs, max_sentences=num_sentences), self._is_complete, strict=True)
         return [pair for pair, is_complete in rows if is_complete]
 
     def _compute_perplexity(
         self, translator: Translator, pairs: Sequence[SentencePair]
     ) -> tuple[Perplexity | None, int]:
-        """Of the references, and how many pairs are too long for it; these weigh nothing."""
+        """Return the perplexity of the references, and the number of pairs that are too long and excluded from it."""
         scored = run_by_tags(translator, pairs, tags=_get_tags, run_group=_score_pairs)
         num_unread = sum(isinstance(score, UnreadableInput) for score in scored)
         if num_unread == len(scored):
@@ -238,8 +242,8 @@ class TranslationEvaluator(Evaluator):
         return Perplexity(nats, counts), num_unread
 
     def compute_metrics(self, answers: TranslationOutputs) -> Mapping[str, Metric]:
-        """In percent; perplexity of the references, per token, where a model answered; BLEU of documents (Liu et al.
-        2020, section 4.2: d-BLEU) where an empty source, or a name, tells them apart, and some have several sentences.
+        """Compute all metrics: percentages, perplexity of the references per token if a model answered, and
+        document BLEU (d-BLEU, Liu et al. 2020, section 4.2) if there are documents of several sentences.
         """
         sides, lowercase = (answers.texts, self.references), self.options.lowercase
         normalised = [[*map(str.lower, side)] if lowercase else side for side in sides]
@@ -265,27 +269,28 @@ class TranslationEvaluator(Evaluator):
         return metrics | {name: share.metric for name, share in self.compute_accuracy(answers).items()}
 
     def compute_accuracy(self, answers: TranslationOutputs) -> Mapping[str, AccuracyCounts]:
-        """What of terms, numbers and contrasts is right; what there is none of is left out."""
+        """Compute the accuracy of terms, numbers and contrasts, as far as there are any."""
         contrasts = count_contrasts(self.contrasts, answers.contrasts) if answers.contrasts else {}
         return {**self._compute_text_accuracy(answers.texts), **contrasts}
 
     @cached_property
     def reference_accuracy(self) -> Mapping[str, AccuracyCounts]:
-        """The same of terms and numbers in the references."""
+        """Accuracy of terms and numbers in the references."""
         return self._compute_text_accuracy(self.references)
 
     def _compute_text_accuracy(self, texts: Sequence[str]) -> Mapping[str, AccuracyCounts]:
+        """Compute the accuracy of terms and numbers in texts."""
         return count_accuracies(self.sources, texts, glossary=self.glossary, lowercase=self.options.lowercase)
 
     def _join_documents(self, texts: Sequence[str]) -> list[str]:
-        """The sentences of each document as one."""
+        """Join the sentences of each document."""
         sentences_of = defaultdict[int, list[str]](list)
         for number, text in zip(self.documents, texts, strict=True):
             sentences_of[number].append(text)
         return list(map(" ".join, sentences_of.values()))
 
     def read_answers(self, path: Path) -> TranslationOutputs:
-        """A translation on each line, also of pairs that are left out."""
+        """Read translations from a file with one line for each pair, excluded ones too."""
         lines = list(read_lines(path))
         if len(lines) != len(self._is_complete):
             raise DataError(
@@ -295,18 +300,18 @@ class TranslationEvaluator(Evaluator):
         return TranslationOutputs(texts, judgement=self._score_with_judge(texts))
 
     def format_answers(self, answers: TranslationOutputs) -> Iterator[str]:
-        """The translations; a line that is empty for each pair that is left out, as `read_answers` has it."""
+        """Return the translations as lines, empty for each excluded pair."""
         texts = iter(answers.texts)
         return (next(texts) if is_complete else "" for is_complete in self._is_complete)
 
     def list_judge_scores(self, answers: TranslationOutputs) -> list[float | None]:
-        """What the judge says of each of these lines; None for each pair that is left out."""
+        """Return the learned metric's score of each line; None for each excluded pair."""
         assert answers.judgement is not None, "there is a judge"
         scores = iter(answers.judgement.scores)
         return [next(scores) if is_complete else None for is_complete in self._is_complete]
 
     def describe_difference(self, other: Evaluator) -> str | None:
-        """Names the text."""
+        """Describe how the test text differs from that of another evaluator."""
         if self.inputs != other.inputs:
             return f"is tested on another text ({self.data_description}) than"
         return (
@@ -317,16 +322,18 @@ class TranslationEvaluator(Evaluator):
 
 
 def _get_tags(pair: SentencePair) -> tuple[str, ...]:
+    """Return the tags of a pair."""
     return pair.tags
 
 
 def _score_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[ForcedScore | UnreadableInput]:
+    """Score the references of pairs that are not too long."""
     texts = [(get_source_with_context(pair), pair.target) for pair in pairs]
     return answer_readable(texts, translator.unread(texts), translator.score)
 
 
 def _compute_stats(translator: Translator, translations: Sequence[Translation]) -> list[TranslationStats]:
-    """Of each translation; the models read all of them once more to say where they look."""
+    """Compute statistics of translations; the models read all of them again for their attention."""
     parts = [
         [part for part in translation.parts or (translation,) if part.source_tokens] for translation in translations
     ]

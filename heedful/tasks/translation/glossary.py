@@ -1,4 +1,4 @@
-"""Terms that translations must hold: given with a sentence, or by a glossary where their source stands in it."""
+"""Required terms of translations, given with a sentence or taken from a glossary."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from heedful.errors import DataError
 @final
 @dataclass(frozen=True)
 class TargetTerm:
-    """What a translation must hold, as it is written there.
+    """A term that a translation must contain.
 
     Attributes:
-        text: of the translation.
-        source: what it translates; of a sentence that is read in parts, the part that holds it gets the term. Empty
-            where nobody says so; then it is looked for as it stands, and the first part gets what is in none.
+        text: the term in the translation.
+        source: the source term; the part of a split sentence that contains it gets the term. If empty, `text` itself is
+            searched in the source, and the first part gets the term if no part contains it.
     """
 
     text: str
     source: str = ""
 
     def encode(self, tokenizer: Tokenizer) -> tuple[int, ...]:
-        """Those of the tokenizer's own cutting; none where a piece of it is unknown, so that it cannot be written.
+        """Return the ids of the term in the middle of a text; empty if one of its pieces is unknown, so that it cannot
+        be generated.
 
-        Cut as it is in the middle of a text, where vocabularies of characters have a space before it if they know one.
+        Encoded after another word, because character vocabularies may have a space before it.
         """
         before = tokenizer.encode("a")
         after_text = tokenizer.encode(f"a {self.text}")
@@ -46,18 +47,19 @@ class TargetTerm:
         )
 
     def is_in(self, text: str, tokenizer: Tokenizer) -> bool:
-        """Whether a translation holds it, as words of its own."""
+        """Return whether a translation contains the term as whole words."""
         return any(True for _ in find_term(tokenizer.normalise(self.text).strip(), text))
 
 
 @final
 class TermGlossary:
-    """Terms by what they translate.
+    """Target terms by source term.
 
     Args:
-        entries: source and target terms, and the line of each. A source in lower case is meant in any case, one with a
-            capital as it is written.
-        path: where they stand, for messages.
+        entries: line number, source and target term. A lowercase source term matches any case, one with a capital only
+            as
+            it is written.
+        place: name of the file, for messages.
 
     Raises:
         DataError: an entry has an empty side, or a source has two targets.
@@ -75,10 +77,10 @@ class TermGlossary:
 
     @classmethod
     def from_file(cls, path: Path) -> TermGlossary:
-        """Lines of source term, tab, target term; empty lines are none, what stands behind a second tab is a note.
+        """Read lines of source term, tab, target term; empty lines are skipped, and text after a second tab is a note.
 
         Raises:
-            DataError: a line has no tab, or see above.
+            DataError: a line has no tab, an empty side, or a second target for the same source.
         """
         entries = []
         for number, line in enumerate(read_lines(path), 1):
@@ -90,16 +92,16 @@ class TermGlossary:
         return cls(entries, path=str(path))
 
     def find_terms(self, sentence: str) -> tuple[TargetTerm, ...]:
-        """Those whose source stands in a sentence as words of its own; of those that overlap, the longest."""
+        """Return the terms whose source occurs in a sentence as whole words; of overlapping ones the longest."""
         sources = dict.fromkeys(source for _, source in self._select_occurrences(sentence))
         return tuple(TargetTerm(self.entries[source], source) for source in sources)
 
     def find_occurrences(self, sentence: str) -> list[tuple[int, str]]:
-        """Where the sources of these terms begin in a sentence, from left to right, each as often as it is there."""
+        """Return position and source term of all occurrences in a sentence, from left to right."""
         return sorted(self._select_occurrences(sentence))
 
     def _select_occurrences(self, sentence: str) -> Iterator[tuple[int, str]]:
-        """Places and sources that do not overlap, the longest first."""
+        """Yield occurrences that do not overlap, longest first."""
         spans: list[range] = []
         for position, source in sorted(
             self._iter_occurrences(sentence), key=lambda occurrence: (-len(occurrence[1]), occurrence[0])
@@ -110,6 +112,7 @@ class TermGlossary:
                 yield position, source
 
     def _iter_occurrences(self, sentence: str) -> Iterator[tuple[int, str]]:
+        """Yield all occurrences of source terms."""
         folded = sentence.lower()
         folded = folded if len(folded) == len(sentence) else sentence
         for source in self.entries:
@@ -118,9 +121,10 @@ class TermGlossary:
 
 
 def assign_terms(terms: Sequence[TargetTerm], parts: Sequence[str]) -> list[tuple[TargetTerm, ...]]:
-    """Which part of a sentence is to hold which terms: that which holds their source; otherwise the first."""
+    """Assign terms to the parts of a sentence: to the part that contains their source, otherwise to the first."""
 
     def find_part(term: TargetTerm) -> int:
+        """Return the number of the part that contains a term."""
         searched = (term.source or term.text).lower()
         return next((number for number, text in enumerate(parts) if searched in text.lower()), 0)
 

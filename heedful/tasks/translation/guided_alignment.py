@@ -1,4 +1,4 @@
-"""Guided alignment: one attention learns to look where links of words say that it should."""
+"""Guided alignment: training of one attention with word alignments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MIN_WEIGHT: Final = torch.finfo(torch.float32).tiny
 @final
 @dataclass(frozen=True)
 class GuidedAttention:
-    """The attention that is guided.
+    """The attention that is trained with word alignments.
 
     Attributes:
         path: of the attention in its model.
-        head: of it; None for the mean of all.
+        head: its head; None for the mean of all heads.
     """
 
     path: str
@@ -40,7 +40,7 @@ class GuidedAttention:
 
     @classmethod
     def from_config(cls, model: nn.Module, config: GuidedConfig) -> GuidedAttention:
-        """What a recipe asks for, in a model.
+        """Find the attention of a model that a configuration names.
 
         Raises:
             RecipeError: the model has no such attention, or none to its source at all.
@@ -66,36 +66,42 @@ class GuidedAttention:
         return cls(path, head)
 
     def get_weights(self, attention_calls: Sequence[Tensor]) -> Float[Tensor, "B T S"]:
-        """Its weights, of all calls one after the other."""
+        """Return the weights of the guided head from all calls, concatenated."""
         return select_head(attention_calls, self.head)
 
 
 def select_head(attention_calls: Sequence[Tensor], head: int | None) -> Float[Tensor, "B T S"]:
-    """The weights of one head, or the mean over all; recurrent models attend in one call for each token."""
+    """Return the weights of one head, or the mean over all, concatenated over calls (recurrent models make one call
+    per token).
+    """
     return torch.cat([_select_head(call, head) for call in attention_calls], 1)
 
 
 def _select_head(weights: Tensor, head: int | None) -> Float[Tensor, "B T S"]:
+    """Return the weights of one head, or the mean of all, of one call."""
     if weights.dim() == 3:
         return weights
     return weights.mean(1) if head is None else weights[:, head]
 
 
 def _is_source_attention(attention_look: AttentionRole) -> bool:
+    """Return whether an attention reads the source."""
     return attention_look.kind == "cross" and attention_look.keys == SOURCE_AXIS
 
 
 @final
 class GuidedCriterion(Criterion):
-    """Another criterion, and the cross entropy of one attention with the links of pieces (Chen et al. 2016).
+    """Another criterion plus the cross-entropy of one attention with piece alignments (Chen et al. 2016).
 
     With G_ti = 1 / (links of t) where the target's piece t is linked with the source's piece i, and 0 elsewhere, and A
-    the weights while t is written, it adds -weight sum_ti G_ti log A_ti. Pieces without links do not count. The part
+    the
+    attention weights while t is generated, it adds -weight sum_ti G_ti log A_ti. Pieces without links do not count. The
+    part
     `guided` is the sum without the weight, for each piece that has links.
 
     Args:
-        base: what is minimised besides.
-        config: which attention, and the weight.
+        other: the criterion to which it is added.
+        config: selects the attention, and the weight.
     """
 
     def __init__(self, base: Criterion, config: GuidedConfig) -> None:
@@ -104,7 +110,7 @@ class GuidedCriterion(Criterion):
         self.part_names = base.part_names | {"guided"}
 
     def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
-        """The sum of both."""
+        """Compute the loss of the base criterion plus the alignment loss."""
         assert isinstance(batch, AlignedBatch), "what is guided has links"
         guided = GuidedAttention.from_config(model, self.config)
         with watch_attention(model, detach=False, paths={guided.path}) as recorded:
@@ -119,13 +125,13 @@ class GuidedCriterion(Criterion):
         )
 
     def on_update(self, nll: float) -> None:
-        """Passed on."""
+        """Forward to the base criterion."""
         self.base.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """The other's."""
+        """Return the state tensors of the base criterion."""
         return self.base.state_dict()
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Passed on."""
+        """Restore the state of the base criterion."""
         self.base.load_state_dict(tensors)

@@ -1,4 +1,4 @@
-"""The heads of a translation model over many sentences: where they look, how well they align, what they are worth."""
+"""Statistics of a translation model's attention heads: where they attend, alignment quality and importance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from heedful.tasks.translation.translator import Translator
 
 @dataclass(frozen=True)
 class AttentionHead:
-    """Which head of a model, counted from 0; `path` leads to its attention."""
+    """A head of a model, counted from 0; `path` is that of its attention."""
 
     path: str
     role: AttentionKind
@@ -32,19 +32,20 @@ class AttentionHead:
 
     @property
     def title(self) -> str:
-        """As people call it."""
+        """Display name, such as `cross 2.0`."""
         return f"{self.role} {self.layer}.{self.number}"
 
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """Where a head looks, on average over queries.
+    """Where a head attends, averaged over queries.
 
     Attributes:
-        head: which.
-        averages: of its measures; see `HeadMeasureSums.averages`.
-        error_rate: of its alignments against those of people; None for heads that do not look at the source, or where
-            there is no gold.
+        head: the head.
+        averages: of its measures; see `Sums.averages`.
+        error_rate: of its alignments against human ones; None for heads that do not attend to the source, or without
+            human
+            alignments.
     """
 
     head: AttentionHead
@@ -54,12 +55,12 @@ class HeadStatistics:
 
 @dataclass(frozen=True)
 class HeadImportance:
-    """What a model loses without a head.
+    """Loss of quality without a head.
 
     Attributes:
-        head: which.
-        bleu: points of BLEU that are lost; below 0 where it translates better.
-        nats: log-probability of the references that is lost, in nats for each token.
+        head: the head.
+        bleu: loss in BLEU points; negative if the model translates better without it.
+        nats: loss in log-probability of the references, in nats for each token.
     """
 
     head: AttentionHead
@@ -69,7 +70,7 @@ class HeadImportance:
 
 @dataclass(frozen=True)
 class ModelImportance:
-    """What each head is worth, and the BLEU and the nats for each token of the whole model."""
+    """Importance of all heads, with BLEU and nats per token of the whole model."""
 
     bleu: float
     nats: float
@@ -84,14 +85,14 @@ def collect_head_statistics(
     selection: InspectionSelection | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[HeadStatistics, ...]:
-    """The habits of every head while a model reads given translations.
+    """Collect the statistics of all heads while a model reads given translations.
 
     Args:
-        translator: its first model is asked.
-        pairs: sentences and their translations; pairs with an empty side are passed over.
-        gold: alignments by people, one for each pair.
-        selection: layers and heads that are asked.
-        on_progress: told of each pair that is done.
+        translator: whose first model is used.
+        pairs: sentences and their translations; pairs with an empty side are skipped.
+        gold: human alignments, one for each pair.
+        selection: layers and heads to include.
+        on_progress: called after each pair.
 
     Raises:
         DataError: a sentence is longer than the model can read.
@@ -136,19 +137,20 @@ def measure_head_importance(
     lowercase: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> ModelImportance:
-    """What every head is worth: BLEU and log-probability without it, one head at a time (Michel et al. 2019, 3.2).
+    """Measure BLEU and log-probability without each head, one at a time (Michel et al. 2019, 3.2).
 
     Args:
-        translator: of one model; its heads are silenced in turn.
+        translator: of one model; its heads are disabled in turn.
         pairs: sentences and their references.
-        search: how translations are looked for.
+        search: for the translations.
         lowercase: for BLEU.
-        on_progress: told of each head that is done.
+        on_progress: called after each head.
     """
     assert len(translator.models) == 1, "heads belong to one model"
     model = translator.models[0]
 
     def evaluate_model() -> tuple[float, float]:
+        """Return BLEU and mean log-probability of the model."""
         texts = [item.text for item in translator.translate([source for source, _ in pairs], search=search)]
         scores = translator.score(pairs)
         nats = sum(item.log_probability for item in scores) / sum(item.count for item in scores)
@@ -167,7 +169,7 @@ def measure_head_importance(
 
 
 def list_heads(translator: Translator) -> tuple[AttentionHead, ...]:
-    """Every head of a translator's first model, in the order of its layers."""
+    """List all heads of a translator's first model, in the order of its layers."""
     model = translator.models[0]
     return tuple(
         AttentionHead(path, info.declaration.kind, info.layer, number)
@@ -177,6 +179,7 @@ def list_heads(translator: Translator) -> tuple[AttentionHead, ...]:
 
 
 def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
+    """List the heads of an attention map."""
     return [
         AttentionHead(attention_map.path, attention_map.role, attention_map.layer, number)
         for number in attention_map.heads
@@ -184,6 +187,7 @@ def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
 
 
 def _add_measures(attention_map: AttentionMap, sums: dict[AttentionHead, HeadMeasureSums]) -> None:
+    """Add the measures of an attention map to the sums of its heads."""
     measured = measure_map(attention_map)
     for index, head in enumerate(_list_map_heads(attention_map)):
         previous = sums.get(head)

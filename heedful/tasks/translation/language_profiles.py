@@ -1,4 +1,4 @@
-"""The languages that a translation run has learned from: what it keeps of them, and texts told apart by that."""
+"""Language profiles of a translation run, and language identification with them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ PROFILES_FILE: Final = "languages.safetensors"
 
 
 def learn_profiles(texts: Sequence[tuple[TranslationDirection, Iterable[SentencePair]]]) -> LanguageIdentifier | None:
-    """Of both sides of texts with their directions; None where there are none."""
+    """Learn language profiles from both sides of texts with known directions; None if there are none."""
 
     def iter_sides() -> Iterator[tuple[str, str]]:
+        """Yield language and text of both sides."""
         for direction, pairs in texts:
             assert direction.source is not None
             assert direction.target is not None
@@ -37,10 +38,10 @@ def learn_profiles(texts: Sequence[tuple[TranslationDirection, Iterable[Sentence
 
 
 def load_run_profiles(run: Path) -> LanguageIdentifier:
-    """Those that a run has kept.
+    """Load the language profiles of a run.
 
     Raises:
-        RunError: it is no run, or has kept none.
+        RunError: the folder is not a run, or contains no profiles.
     """
     read_manifest(run)
     if not (run / PROFILES_FILE).exists():
@@ -54,7 +55,7 @@ def load_run_profiles(run: Path) -> LanguageIdentifier:
 @final
 @dataclass(frozen=True)
 class LanguageLineFormat(TextLineFormat[LanguagePrediction | None]):
-    """Texts in, languages out.
+    """One text per line; its language and probability.
 
     Attributes:
         profiles: of the languages.
@@ -63,14 +64,14 @@ class LanguageLineFormat(TextLineFormat[LanguagePrediction | None]):
     profiles: LanguageIdentifier
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> Sequence[LanguagePrediction | None]:
-        """One of each."""
+        """Identify the language of each text."""
         return [self.profiles.identify(text) for text in inputs]
 
     def to_json(self, answer: LanguagePrediction | None) -> Any:
-        """Language and probability; nulls where there is no letter."""
+        """Return language and probability; nulls if a text has no letters."""
         language, probability = answer or (None, None)
         return {"language": language, "probability": probability}
 
     def format_answer(self, answer: LanguagePrediction | None) -> str:
-        """Two columns."""
+        """Format language and probability as two columns."""
         return "\t\n" if answer is None else f"{answer.language}\t{answer.probability:.4f}\n"

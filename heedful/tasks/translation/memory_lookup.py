@@ -1,4 +1,4 @@
-"""Translation memories: files of approved translations, read, and asked before a model is."""
+"""Reading of translation memory files, and lookup before a model translates."""
 
 from __future__ import annotations
 
@@ -33,32 +33,33 @@ from heedful.tasks.translation.translations import TranslationInput
 EXACT_MATCH: Final = "taken from the memory"
 SIMILAR_MATCH: Final = "similar to a text of the memory"
 NO_MATCH: Final = "like no text of the memory"
-"""What is told of a sentence (`LineFormat.input_notes`)."""
+"""Note on a sentence without a match (see `LineFormat.input_notes`)."""
 
 
 def load_translation_memory(
     paths: Sequence[Path], *, languages: DocumentLanguages, min_similarity: float
 ) -> TranslationMemory:
-    """The approved translations of files, as one memory.
+    """Load the approved translations of files as one translation memory.
 
-    A TMX, PO or XLIFF gives what is finished in it, as `ConfirmedTranslations` does but with all its placeholders; a table or lines
-    of JSON two columns of text; of plain text two files follow each other, the source first. What is in the language
-    of another region (`pt-BR` for `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), is shown and never
-    taken.
+    A TMX, PO or XLIFF gives its finished translations with all placeholders; a table or JSON lines two text columns;
+    two
+    plain text files follow each other, the source first. Translations in the language of another region (`pt-BR` for
+    `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), are suggested but never used as finished.
 
     Args:
         paths: of the files, the most trusted first.
-        languages: of what is translated, as far as they are known; a TMX needs both unless it has two languages.
-        min_similarity: how similar a text must be, from 0 to 1; see `TranslationMemory`.
+        languages: of the text to translate, as far as known; a TMX needs both unless it has two languages.
+        min_similarity: minimum similarity of a match, from 0 to 1; see `TranslationMemory`.
 
     Raises:
-        DataError: a file is missing or damaged, has no pairs, or is of other languages.
+        DataError: a file is missing or damaged, has no pairs, or has other languages.
         MissingExtraError: rapidfuzz is not installed.
     """
     return TranslationMemory(_iter_entries(paths, languages), min_similarity=min_similarity)
 
 
 def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
+    """Yield the entries of all files."""
     pending = list(map(sniff_file, paths))
     while pending:
         file = pending.pop(0)
@@ -78,7 +79,7 @@ def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterat
 def _iter_document_entries(
     file: FileSniff, shape: TranslationFileShape, languages: DocumentLanguages
 ) -> Iterator[MemoryEntry]:
-    """What is finished in a file of translators."""
+    """Yield the finished translations of a document."""
     description = ""
     if get_suffix(file.path) == ".tmx":
         languages = _choose_tmx_languages(file.path, shape.languages, languages)
@@ -117,7 +118,7 @@ def _iter_document_entries(
 
 
 def _choose_tmx_languages(path: Path, available: Sequence[str], languages: DocumentLanguages) -> DocumentLanguages:
-    """The languages of a TMX that are meant; of two, one tells the other."""
+    """Choose source and target language of a TMX; with two languages, one determines the other."""
     source, target = languages.source, languages.target
     other_languages = [language for language in available if not has_same_language(language, source or target or "")]
     if len(available) == 2 and len(other_languages) == 1:
@@ -134,7 +135,7 @@ def _choose_tmx_languages(path: Path, available: Sequence[str], languages: Docum
 
 
 def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
-    """Two columns, or two files of lines."""
+    """Yield the pairs of two text columns, or of two files of lines."""
     dataset = propose_datasets(files, task="translation", columns=_find_text_columns(files[0].shape))[0].dataset
     assert isinstance(dataset, DetectedParallelText), "nothing else is translated"
     part = dataset.present_parts[0]
@@ -156,7 +157,7 @@ def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages)
 
 
 def _find_text_columns(shape: FileShape) -> Sequence[str]:
-    """Those that hold source and target, where nothing else can be meant."""
+    """Return the names of source and target column, if they are unambiguous."""
     if not isinstance(shape, TableShape | JsonObjectsShape):
         return ()
     names = [column.name for column in shape.columns]
@@ -168,12 +169,12 @@ def _find_text_columns(shape: FileShape) -> Sequence[str]:
 @final
 @dataclass(frozen=True)
 class MemoryAnswer:
-    """What became of a sentence.
+    """A sentence with its translation memory match and the model's answer.
 
     Attributes:
-        sentence: that was given.
-        match: what the memory has for it.
-        answer: the model's, where the memory has no translation.
+        sentence: the input.
+        match: its match in the memory, if there is one.
+        answer: of the model, if the memory has no exact translation.
     """
 
     sentence: TranslationInput
@@ -184,12 +185,12 @@ class MemoryAnswer:
 @final
 @dataclass(frozen=True)
 class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
-    """A sentence a line; a memory has its translation, or a model makes one.
+    """One sentence per line, translated by a translation memory or else by a model.
 
     Attributes:
-        inner: how the model answers.
-        memory: that is asked first.
-        accelerators: whether a sign before a letter may choose a text from a menu.
+        inner: line format of the model.
+        memory: is searched first.
+        accelerators: whether a sign before a letter may be a menu accelerator.
     """
 
     inner: LineFormat[TranslationInput, Any]
@@ -197,11 +198,11 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
     accelerators: bool = False
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput]:
-        """Sentences whose translations may be as they like."""
+        """Convert lines to sentences without prefix and required terms."""
         return map(TranslationInput, lines)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[MemoryAnswer | UnreadableInput]:
-        """What the memory has, and what the model says of all others."""
+        """Look up each sentence, and let the model translate those without an exact match."""
         matches = [self.memory.find_match((input_.text,), accelerators=self.accelerators) for input_ in inputs]
         unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]
         model_answers = iter(self.inner.answer_inputs(unmatched, start=start))
@@ -212,7 +213,7 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return results
 
     def to_json(self, answer: MemoryAnswer) -> Any:
-        """With the text that was found, its translation, and how similar it is."""
+        """Convert an answer to JSON data, with the matched text, its translation and similarity."""
         match = answer.match
         if match is None:
             return self.inner.to_json(answer.answer)
@@ -228,13 +229,13 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return {**record, "match": match_json}
 
     def format_answer(self, answer: MemoryAnswer) -> str:
-        """The translation."""
+        """Format the translation as a line."""
         if answer.match is not None and _is_exact(answer.match):
             return f"{_format_line(answer.match)}\n"
         return self.inner.format_answer(answer.answer)
 
     def input_notes(self, answer: MemoryAnswer) -> Iterator[str]:
-        """What the memory had, and what is told of the model's answer."""
+        """Return the kind of match, and the notes of the model's answer."""
         if _is_exact(answer.match):
             yield EXACT_MATCH
             return
@@ -243,9 +244,10 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
 
 
 def _is_exact(match: MemoryMatch | None) -> bool:
+    """Return whether a match provides an exact translation."""
     return match is not None and match.exact_target is not None
 
 
 def _format_line(match: MemoryMatch) -> str:
-    """What was taken, in one line."""
+    """Return an exact translation as one line."""
     return " ".join("".join(part if isinstance(part, str) else part.raw for part in match.exact_target or ()).split())

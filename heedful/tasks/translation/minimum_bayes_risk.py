@@ -1,4 +1,4 @@
-"""Minimum Bayes risk among translations that are there."""
+"""Minimum Bayes risk selection among existing candidates."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from heedful.tasks.translation.translations import Translation, join_translation
 def select_minimum_risk(
     translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
 ) -> Translation:
-    """The `keep` candidates of greatest expected utility, which becomes their score; see `rank_by_expected_utility`.
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score; see `rank_by_expected_utility`.
 
-    A sentence that was read in parts is chosen part by part.
+    Each part of a split sentence is selected separately.
 
     Args:
         translation: with all its candidates.
-        utility: what they are compared by.
-        keep: how many stay.
-        weighted: whether each counts by its probability, as what a beam found must; samples count alike.
+        utility: compares two candidates.
+        keep: number of candidates to keep.
+        weighted: whether candidates are weighted by their probability, as needed for beam search; samples count
+            equally.
     """
     if translation.parts:
         parts = [select_minimum_risk(part, utility=utility, keep=keep, weighted=weighted) for part in translation.parts]

@@ -1,4 +1,4 @@
-"""Candidates ranked by a noisy channel: one model found them, another translates back, a third knows the language."""
+"""Noisy channel reranking of translation candidates with a reverse translation model and a language model."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from heedful.tasks.translation.translations import Translation, TranslationInput
 from heedful.tasks.translation.translator import Translator
 
 UNRANKED: Final = "longer than a model that judges reads, left in the order in which they came"
-"""What is told of a sentence (`LineFormat.input_notes`)."""
+"""Note on a sentence whose candidates kept their order, because one is too long for a scoring model."""
 
 TextScorer: TypeAlias = Callable[[Sequence[str]], Sequence[float]]
-"""Of texts, ends included, in nats."""
+"""Returns the log-probabilities of texts, ends included, in nats."""
 
 
 class ChannelWeights(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
-    """What counts beside the log-probability of the model that translates, whose weight is 1.
+    """Weights of the noisy channel features relative to the translation model's log-probability, whose weight is 1.
 
     Attributes:
         reverse: of log p(source | translation).
         language: of log p(translation).
-        length: of the translation's tokens, its end included: probabilities favour short ones, the more of them there
-            are.
+        length: of the number of tokens, end included: probabilities favour short translations, the more so the more
+            features
+            are added.
     """
 
     format: Literal[1] = 1
@@ -41,11 +42,11 @@ class ChannelWeights(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False
 
 
 DEFAULT_WEIGHTS: Final = ChannelWeights(reverse=1.0, language=0.5, length=0.5)
-"""Where nobody says others."""
+"""Default weights."""
 
 
 def read_channel_weights(path: Path) -> ChannelWeights:
-    """What `heedful rerank --tune` wrote.
+    """Read the weights that `heedful rerank --tune` wrote.
 
     Raises:
         RecipeError: the file holds something else, or cannot be read.
@@ -63,12 +64,12 @@ def read_channel_weights(path: Path) -> ChannelWeights:
 @final
 @dataclass(frozen=True)
 class ScoredCandidate:
-    """A candidate, and what others say of it.
+    """A candidate with the scores of the reverse model and the language model.
 
     Attributes:
         candidate: as it was found.
-        reverse: log p(source | candidate) in nats; None where nobody says it.
-        language: log p(candidate), likewise.
+        reverse: log p(source | candidate) in nats; None without a reverse model.
+        language: log p(candidate) in nats; None without a language model.
     """
 
     candidate: TextCandidate
@@ -77,11 +78,11 @@ class ScoredCandidate:
 
     @property
     def features(self) -> tuple[float, float, float]:
-        """What `ChannelWeights` are of, in their order."""
+        """Feature values in the order of `ChannelWeights`."""
         return self.reverse or 0.0, self.language or 0.0, float(len(self.candidate.tokens) + self.candidate.finished)
 
     def compute_score(self, weights: ChannelWeights) -> float:
-        """log p(y|x) + a log p(x|y) + b log p(y) + c |y|."""
+        """Return the weighted sum log p(y|x) + a log p(x|y) + b log p(y) + c |y|."""
         weight_values = (weights.reverse, weights.language, weights.length)
         return self.candidate.log_probability + sum(
             weight * feature for weight, feature in zip(weight_values, self.features, strict=True)
@@ -91,12 +92,12 @@ class ScoredCandidate:
 @final
 @dataclass(frozen=True)
 class NoisyChannel:
-    """Judges translations by p(x|y) p(y) as well (Yu et al. 2017, section 3; Yee, Dauphin and Auli 2019, section 2).
+    """Scores translations by p(x|y) p(y) too (Yu et al. 2017, section 3; Yee, Dauphin and Auli 2019, section 2).
 
     Attributes:
-        reverse: translates translations back to sources; None if nobody does.
-        language: knows the language of translations, likewise.
-        batch_tokens: that are read at one time, padding included.
+        reverse: translates from the target to the source language; None to skip this feature.
+        language: language model of the target language; None to skip this feature.
+        batch_tokens: number of tokens of a batch, padding included.
     """
 
     reverse: Translator | None = None
@@ -104,7 +105,7 @@ class NoisyChannel:
     batch_tokens: int = 4096
 
     def score_candidates(self, translations: Sequence[Translation]) -> list[tuple[ScoredCandidate, ...] | None]:
-        """Of each sentence its candidates, in their order; None where one is longer than the reverse model reads."""
+        """Score the candidates of each sentence, in order; None if one is too long for the reverse model."""
         pairs = list(
             dict.fromkeys(
                 (candidate.text, translation.source)
@@ -130,7 +131,9 @@ class NoisyChannel:
         ]
 
     def rerank(self, translations: Sequence[Translation], weights: ChannelWeights) -> list[Translation]:
-        """With candidates by the weighted sums, their scores then; as they came where `score_candidates` says None."""
+        """Sort the candidates of each sentence by the weighted sum, which becomes their score; unchanged if
+        `score_candidates` returned None.
+        """
         return [
             translation if scored is None else _with_candidates(translation, rank_candidates(scored, weights), weights)
             for translation, scored in zip(translations, self.score_candidates(translations), strict=True)
@@ -139,7 +142,7 @@ class NoisyChannel:
     def _score_reverse(
         self, pairs: Sequence[tuple[str, str]]
     ) -> tuple[Mapping[tuple[str, str], float], set[tuple[str, str]]]:
-        """log p(source | text) of pairs of a text and its source, and the pairs that are too long."""
+        """Return log p(source | text) for pairs of text and source, and the pairs that are too long."""
         if self.reverse is None:
             return {}, set()
         unread = {pairs[index] for index in self.reverse.unread(pairs)}
@@ -149,24 +152,25 @@ class NoisyChannel:
 
 
 def rank_candidates(candidates: Sequence[ScoredCandidate], weights: ChannelWeights) -> list[ScoredCandidate]:
-    """The best first; equal ones as they came."""
+    """Sort candidates by score, best first; ties keep their order."""
     return sorted(candidates, key=lambda candidate: -candidate.compute_score(weights))
 
 
 def _with_candidates(
     translation: Translation, ranking: Sequence[ScoredCandidate], weights: ChannelWeights
 ) -> Translation:
+    """Return a translation with these candidates and their new scores."""
     candidates = tuple(replace(candidate.candidate, score=candidate.compute_score(weights)) for candidate in ranking)
     return replace(translation, candidates=candidates, doubts=())
 
 
 def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Translation]:
-    """What `heedful translate --n-best N --format jsonl` wrote: objects with `source` and `candidates`, one a line.
+    """Parse the JSON lines of `heedful translate --n-best N --format jsonl`: objects with `source` and `candidates`.
 
-    Of a candidate `text`, `log_probability` and `tokens` are read, and `finished` and `score` if they are there.
+    Of a candidate, `text`, `log_probability` and `tokens` are required, `finished` and `score` optional.
 
     Raises:
-        DataError: a line is none; `name` says in the message where it is from.
+        DataError: a line is not valid; the message contains `name`, the name of the input.
     """
     for number, line in enumerate(lines, 1):
         location = f"{name}:{number}"
@@ -176,7 +180,8 @@ def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Transla
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("source"), str):
             raise DataError(
-                f"{location}: no translations; give lines of heedful translate RUN --n-best 10 --format jsonl, or a run "
+                f"{location}: no translations; give lines of heedful translate RUN --n-best 10 --format jsonl, or a "
+                "run "
                 "that translates sentences"
             )
         candidates = record.get("candidates")
@@ -188,6 +193,7 @@ def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Transla
 
 
 def _parse_candidate(record: object, location: str) -> TextCandidate:
+    """Parse one candidate; raise DataError if a field is missing or wrong."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise DataError(f'{location}: a candidate has no "text"; mend it')
     number: Any = record.get("log_probability")
@@ -203,13 +209,14 @@ def _parse_candidate(record: object, location: str) -> TextCandidate:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether a value is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @final
 @dataclass(frozen=True)
 class RerankedTranslation:
-    """A translation whose candidates were ranked anew, and what others say of them; None if it was left as it came."""
+    """A translation with reranked candidates and their scores; None if the order was kept."""
 
     translation: Translation
     scored: tuple[ScoredCandidate, ...] | None
@@ -218,13 +225,13 @@ class RerankedTranslation:
 @final
 @dataclass(frozen=True)
 class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, RerankedTranslation]]):
-    """Translations a line in JSON, or sentences a line that are translated first; the best one, or several.
+    """Translations as JSON lines, or sentences that are translated first; the best candidate, or several.
 
     Attributes:
-        channel: who judges.
-        weights: of what is said.
-        translate: finds candidates of sentences; None where lines have them.
-        num_candidates: candidates that are told.
+        channel: scores the candidates.
+        weights: of the features.
+        translate: translates sentences; None if the lines contain candidates.
+        keep: number of candidates to write.
     """
 
     channel: NoisyChannel
@@ -233,7 +240,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
     num_candidates: int = 1
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput | Translation]:
-        """Sentences, or translations."""
+        """Parse sentences, or translations with candidates."""
         return (
             read_candidate_lists(lines, name=source_name)
             if self.translate is None
@@ -241,7 +248,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         )
 
     def get_translations(self, inputs: Sequence[TranslationInput | Translation], *, start: int) -> list[Translation]:
-        """The translations among which is chosen."""
+        """Return the translations whose candidates are reranked, translating sentences first."""
         if self.translate is None:
             return [item for item in inputs if isinstance(item, Translation)]
         sentences = [item for item in inputs if isinstance(item, TranslationInput)]
@@ -250,7 +257,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
     def answer_inputs(
         self, inputs: Sequence[TranslationInput | Translation], *, start: int
     ) -> list[tuple[int, RerankedTranslation]]:
-        """Numbers and translations."""
+        """Rerank the candidates of each input and number the results."""
         translations = self.get_translations(inputs, start=start)
         answers = []
         for translation, scored in zip(translations, self.channel.score_candidates(translations), strict=True):
@@ -262,7 +269,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         return list(enumerate(answers, start))
 
     def to_json(self, answer: tuple[int, RerankedTranslation]) -> Any:
-        """Candidates with their new scores, and the log-probabilities that these are made of."""
+        """Return the candidates with their new scores and feature values."""
         translation = answer[1].translation
         records = [candidate.json_record for candidate in translation.candidates]
         for record, scored in zip(records, answer[1].scored or (), strict=False):
@@ -271,7 +278,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         return {"source": translation.source, "translation": translation.text, "candidates": records}
 
     def format_answer(self, answer: tuple[int, RerankedTranslation]) -> str:
-        """The best one, or a line for each."""
+        """Format the best candidate, or one line for each."""
         number, translation = answer[0], answer[1].translation
         if self.num_candidates == 1:
             return f"{translation.text}\n"
@@ -280,7 +287,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         )
 
     def input_notes(self, answer: tuple[int, RerankedTranslation]) -> Iterator[str]:
-        """Of sentences that were left as they came, and what translating them told."""
+        """Return a note on sentences that kept their order, and the notes of the translation."""
         if answer[1].scored is None:
             yield UNRANKED
         yield from answer[1].translation.notes

@@ -1,4 +1,4 @@
-"""Weights of a noisy channel, found on translations whose references are known."""
+"""Tuning of noisy channel weights on translations with references."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _NAMES: Final = {"bleu": "BLEU", "chrf": "chrF2"}
 _STARTS: Final = ((0.0, 0.0, 0.0), (0.5, 0.25, 0.5), (1.0, 1.0, 1.0))
 _STEPS: Final = (0.2, 0.05, 0.01)
 _SEARCH_RADIUS: Final = 10
-"""Steps that are tried on both sides of a weight."""
+"""Number of steps that are tried on both sides of a weight."""
 
 
 @dataclass(frozen=True)
 class TuningResult:
-    """Weights, and what they are worth.
+    """Tuned weights and their quality.
 
     Attributes:
-        weights: learned from all sentences.
-        sentences: how many these are.
-        metric: by which was chosen, as people call it.
-        before: of the candidates that came first, in percent.
-        direct: of those that the translating model finds most probable.
-        after: of those that the weights choose.
-        held_out: of those that weights choose which were learned from the other half of the sentences.
+        weights: tuned on all sentences.
+        sentences: number of sentences.
+        metric: display name of the metric.
+        before: score of the first candidates, in percent.
+        direct: score of the candidates that the translation model finds most probable.
+        after: score of the candidates that the weights select.
+        held_out: score with two-fold cross-validation.
     """
 
     weights: ChannelWeights
@@ -46,7 +46,7 @@ class TuningResult:
     held_out: float
 
     def to_table(self) -> PageTable:
-        """The values, one below the other."""
+        """Build a table of the scores."""
         rows = [
             ["as they came", self.before],
             ["most probable", self.direct],
@@ -58,12 +58,12 @@ class TuningResult:
 
 
 class _CandidateLists:
-    """Lists of candidates as arrays, shorter ones padded with such as nobody chooses.
+    """Candidate lists as arrays, padded with candidates that are never selected.
 
     Args:
-        candidates: of each sentence, not empty.
+        judged: scored candidates of each sentence, not empty.
         references: of each sentence.
-        metric: what they are measured by.
+        metric: by which candidates are scored.
     """
 
     def __init__(
@@ -97,27 +97,28 @@ class _CandidateLists:
         ]
 
     def score_first(self, mask: slice) -> float:
-        """Of those that came first."""
+        """Return the score of the first candidates."""
         return float(self._metric.score_sums(self._counts[mask, 0].sum(0, keepdims=True))[0])
 
     def score_weights(self, weights: Float[np.ndarray, "W 3"], mask: slice) -> Float[np.ndarray, " W"]:
-        """Of those that each of some weights choose, among the sentences of a mask."""
+        """Return the score of the candidates that each row of weights (W, 3) selects, in the sentences of a slice."""
         return self._metric.score_sums(self._sum_counts(weights, mask))
 
     def score_combined(self, parts: Sequence[tuple[slice, Float[np.ndarray, " 3"]]]) -> float:
-        """Of a corpus whose parts are chosen by weights of their own."""
+        """Return the score of a corpus whose parts use different weights."""
         sums = sum(self._sum_counts(weights[None], mask) for mask, weights in parts)
         assert isinstance(sums, np.ndarray)
         return float(self._metric.score_sums(sums)[0])
 
     def _sum_counts(self, weights: Float[np.ndarray, "W 3"], mask: slice) -> Float[np.ndarray, "W counts"]:
+        """Return the summed metric counts (W, counts) of the candidates that each row of weights selects."""
         counts = self._counts[mask]
         scores = self._log_probabilities[mask] + np.tensordot(weights, self._features[mask], (1, 2))
         best_candidates, rows = scores.argmax(2), np.arange(len(counts))
         return np.stack([counts[rows, selected].sum(0) for selected in best_candidates])
 
     def optimize_weights(self, axes: Sequence[int], mask: slice) -> Float[np.ndarray, " 3"]:
-        """The best weights that coordinate ascent finds from a few starts; those that are not free stay 0."""
+        """Find the best weights by coordinate ascent from a few starts; axes that are not free stay 0."""
         optima = []
         for start in _STARTS:
             weights = np.array([number if axis in axes else 0.0 for axis, number in enumerate(start)])
@@ -129,7 +130,9 @@ class _CandidateLists:
     def _climb(
         self, weights: Float[np.ndarray, " 3"], axes: Sequence[int], mask: slice, *, step: float
     ) -> Float[np.ndarray, " 3"]:
-        """Along one axis after the other, until no step is upwards; of equal ones the nearest."""
+        """Ascend along one axis after the other until no step improves the score; among equal ones the nearest is
+        taken.
+        """
         value = float(self.score_weights(weights[None], mask)[0])
         while True:
             previous = value
@@ -148,13 +151,14 @@ class _CandidateLists:
 def tune_weights(
     candidates: Sequence[Sequence[ScoredCandidate] | None], references: Sequence[str], *, metric: MetricName = "bleu"
 ) -> TuningResult:
-    """The weights with which the chosen candidates are nearest to the references, as a corpus.
+    """Find the weights whose selected candidates are closest to the references, as a corpus.
 
-    Coordinate ascent by steps that become smaller, from three starts; nothing is drawn, so the same candidates give the
-    same weights. A model that said nothing gets the weight 0, and sentences that were not judged are left out.
+    Coordinate ascent with decreasing steps from three starts; it is deterministic. A missing model gets the weight 0,
+    and
+    sentences without scores are left out.
 
     Raises:
-        DataError: not as many references as sentences, or fewer than two sentences that were judged.
+        DataError: the numbers of references and sentences differ, or fewer than two sentences have scores.
     """
     if len(candidates) != len(references):
         raise DataError(f"{len(candidates):,} sentences, and {len(references):,} references; give one for each")

@@ -1,4 +1,4 @@
-"""What a translation run is, as data."""
+"""Configuration of translation runs."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ if TYPE_CHECKING:
 
 
 class DocumentContextConfig(Config):
-    """Sentences before a source in its document are read with it (Tiedemann and Scherrer 2017); an empty line ends a
-    document, in both files where there are two, and so does another name in `document_column` or `document_field`."""
+    """Read previous sentences of the document with each source (Tiedemann and Scherrer 2017); an empty line ends a
+    document, in both files if there are two, and so does another name in `document_column` or `document_field`.
+    """
 
     sentences: PositiveInt = 1
     """how many of them at most; they are cut at the far end where all would be longer than `data.max_length`"""
 
 
 class TranslationDataConfig(DataConfig):
-    """Parallel text to train on, to choose the best checkpoint by, and to report a score of."""
+    """Parallel text for training, validation and testing."""
 
     train: DirectedTextConfig
     """the parallel text to learn from"""
@@ -60,12 +61,14 @@ class TranslationDataConfig(DataConfig):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Each sentence was read by itself."""
+        """Migrate older recipes, in which each sentence was read by itself."""
         return {"context": None}
 
     @model_validator(mode="after")
     def _check_languages(self) -> Self:
-        """All texts that are learned from say their languages if one does; others want nothing that is not learned."""
+        """Check that all training texts name their languages if one does, and that other texts use only trained
+        languages and tags.
+        """
         target_languages, tags = (
             _list_target_languages(self._training_texts.values()),
             _list_tags(self._training_texts.values()),
@@ -92,7 +95,7 @@ class TranslationDataConfig(DataConfig):
 
     @model_validator(mode="after")
     def _check_separator(self) -> Self:
-        """What stands between sentences is nobody's tag."""
+        """Check that no tag equals the separator of context sentences."""
         for key, text in self._training_texts.items():
             if conflicts := set(self._separators).intersection(text.tags):
                 problem = (
@@ -103,18 +106,18 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def context_size(self) -> int:
-        """How many before a source are read with it, at most."""
+        """Maximum number of previous sentences that are read with a source."""
         return 0 if self.context is None else self.context.sentences
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Those that a model is asked for by a tag; none where there is at most one to be written."""
+        """Target languages that are chosen by a tag; empty if there is at most one."""
         target_languages = _list_target_languages(self._training_texts.values())
         return target_languages if len(target_languages) > 1 else ()
 
     @property
     def directed_readers(self) -> Sequence[tuple[TranslationDirection, ExampleReader[SentencePair]]]:
-        """What is learned from of which both languages are named."""
+        """Training texts whose languages are both named."""
         texts = [
             (text.directions[0], text.build_readers(key, add_language_tag=False))
             for key, text in self._training_texts.items()
@@ -127,7 +130,7 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """All pieces that may stand before a source, those that ask for languages first; what parts sentences last."""
+        """All tags that may stand before a source: language tags first, the separator of context sentences last."""
         return (
             *map(format_language_tag, self.languages),
             *_list_tags(self._training_texts.values()),
@@ -136,34 +139,34 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def has_alignments(self) -> bool:
-        """Whether links of words are known of some of what is learned from."""
+        """Whether some training text has word alignments."""
         return any(text.alignments is not None for text in self._training_texts.values())
 
     @property
     def labelled_keys(self) -> Sequence[str]:
-        """The keys of texts whose source words have labels in a file."""
+        """Keys of texts whose source words have labels in a file."""
         tables = {**self.get_tables("train"), "validation": self.validation, "test": self.test}
         texts = (list_texts(table, key).items() for key, table in tables.items())
         return [key for key, text in chain.from_iterable(texts) if text.factors is not None]
 
     def get_tables(self, part: str) -> Mapping[str, TranslationTextConfig | SeveralTextsConfig]:
-        """With what is rehearsed, of the training text."""
+        """Return the texts of a part, with the rehearsed text for training."""
         tables = {part: getattr(self, part)}
         return tables if part != "train" or self.rehearse is None else {**tables, "rehearse": self.rehearse}
 
     def reader(self, part: str) -> ExampleReader[SentencePair]:
-        """All texts of a part, without what is rehearsed."""
+        """Return a reader of all texts of a part, without rehearsed text."""
         from heedful.data.reader_transforms import ConcatenatedReader
 
         readers = list(self._build_readers({part: getattr(self, part)}).values())
         return readers[0] if len(readers) == 1 else ConcatenatedReader(readers)
 
     def readers(self, part: str) -> Mapping[str, ExampleReader[SentencePair]]:
-        """Every text of a part in each of its directions, and what is rehearsed."""
+        """Return readers of every text of a part in each direction, rehearsed text included."""
         return self._build_readers(self.get_tables(part))
 
     def compute_epoch_tokens(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
-        """As weights and temperature say, and as much as is to be rehearsed on top."""
+        """Return the amount of each text in an epoch by weights and temperature, plus the rehearsed share."""
         num_rehearsed = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
         own_tokens, rehearsed = tokens[: len(tokens) - num_rehearsed], tokens[len(tokens) - num_rehearsed :]
         amounts = list(compute_epoch_tokens(getattr(self, part), own_tokens))
@@ -173,7 +176,7 @@ class TranslationDataConfig(DataConfig):
         return amounts
 
     def list_settings(self, part: str) -> Sequence[str]:
-        """Those of each text, and what the texts of all parts together decide: whether languages are asked for; with
+        """Return the settings that the encoding of a part depends on: those of its texts, the target languages and
         the context.
         """
         texts_of_tables = (list_texts(table, key) for key, table in self.get_tables(part).items())
@@ -186,7 +189,7 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def _separators(self) -> tuple[str, ...]:
-        """The piece that parts a sentence from those before it, where these are read."""
+        """Separator of context sentences, if they are read."""
         if self.context is None:
             return ()
         from heedful.data.context import CONTEXT_SEPARATOR
@@ -195,13 +198,14 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def _training_texts(self) -> Mapping[str, TranslationTextConfig]:
-        """The texts that are learned from, by the keys of their tables."""
+        """Training texts by the keys of their tables."""
         tables = self.get_tables("train")
         return dict(chain.from_iterable(list_texts(table, key).items() for key, table in tables.items()))
 
     def _build_readers(
         self, tables: Mapping[str, TranslationTextConfig | SeveralTextsConfig]
     ) -> Mapping[str, ExampleReader[SentencePair]]:
+        """Build the readers of tables by key."""
         tags_languages = bool(self.languages)
         readers: dict[str, ExampleReader[SentencePair]] = {}
         for name, table in tables.items():
@@ -211,7 +215,7 @@ class TranslationDataConfig(DataConfig):
 
 
 def _list_target_languages(texts: Iterable[TranslationTextConfig]) -> tuple[str, ...]:
-    """The languages that texts are translated into, each once, in their order."""
+    """List the target languages of texts, each once, in their order."""
     return tuple(
         dict.fromkeys(
             direction.target for text in texts for direction in text.directions if direction.target is not None
@@ -220,19 +224,22 @@ def _list_target_languages(texts: Iterable[TranslationTextConfig]) -> tuple[str,
 
 
 def _list_tags(texts: Iterable[TranslationTextConfig]) -> tuple[str, ...]:
+    """List the tags of texts, each once."""
     return tuple(dict.fromkeys(tag for text in texts for tag in text.tags))
 
 
 class CaseFactorConfig(Config):
-    """The case of each run of letters, lower, Title, UPPER or mixed, beside its pieces; sources are read in lower case,
-    so that "The" and "the" share theirs."""
+    """Factor for the case of each run of letters (lower, Title, UPPER or mixed); sources are lowercased, so that
+    "The" and "the" share their pieces.
+    """
 
     kind: Literal["case"] = "case"
 
 
 class GivenFactorConfig(Config):
-    """A label beside each source word, such as its part of speech: in a file of its own (`data.train.factors`), or
-    behind the word with U+FFE8 between."""
+    """Factor for a label of each source word, such as its part of speech, given in a separate file
+    (`data.train.factors`) or after the word with U+FFE8 between.
+    """
 
     kind: Literal["given"] = "given"
 
@@ -244,8 +251,9 @@ FactorConfig = Annotated[
 
 
 class GuidedConfig(Config):
-    """One attention learns to look where links of words say (Chen et al. 2016; one head of a Transformer: Garg et al.
-    2019); the training text has a file of them, `data.train.alignments`."""
+    """Training of one attention with word alignments (Chen et al. 2016; one head of a Transformer: Garg et al.
+    2019) from the file `data.train.alignments`.
+    """
 
     weight: PositiveFloat = 0.1
     """of the cross entropy between the attention and the links, beside the likelihood of the targets"""
@@ -256,7 +264,7 @@ class GuidedConfig(Config):
 
 
 class PairTokenizerConfig(TokenizerConfig):
-    """How both languages are cut into tokens; learned from the training text, always the same way."""
+    """Tokenization of both languages, learned from the training text deterministically."""
 
     target: TokenizerConfig | None = None
     """how the language that is written is cut, where it is otherwise: letters that become phonemes between spaces"""
@@ -266,13 +274,14 @@ class PairTokenizerConfig(TokenizerConfig):
     @field_validator("joint")
     @classmethod
     def _check_joint(cls, joint: bool, info: ValidationInfo) -> bool:
+        """Check that a joint vocabulary has no separate target tokenizer."""
         if joint and info.data.get("target") is not None:
             raise ValueError("must be false where tokenizer.target cuts one of the languages in another way")
         return joint
 
     @property
     def target_config(self) -> TokenizerConfig:
-        """How the target is cut."""
+        """Tokenizer configuration of the target."""
         return self.target or self
 
 
@@ -282,7 +291,7 @@ VocabulariesConfig = Annotated[
 
 
 class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop, which ends at the first of `steps`, `epochs` and `minutes`; at least one is required."""
 
     stacks: ClassVar = ("encoder", "decoder")
 
@@ -296,7 +305,7 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
 
 
 class TranslationRecipe(FineTunableRecipe):
-    """Sentences become other sentences."""
+    """Recipe of a translation model."""
 
     made_by: ClassVar = "heedful.tasks.translation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
@@ -333,29 +342,32 @@ class TranslationRecipe(FineTunableRecipe):
 
     @property
     def needs_fitting(self) -> bool:
-        """Where a Transformer is to be trained, and nobody says how large it is, or how fast it learns; of a model that
-        is there already the latter alone, whatever its family."""
+        """Whether model size or learning rate are left to be chosen: of a new Transformer both, of a given model
+        the rate only.
+        """
         if self.init is not None:
             return not self.training.has_schedule
         return isinstance(self.model, TransformerConfig) and not (self.model.has_size and self.training.has_schedule)
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:
-        """With any encoder and decoder."""
+        """Return whether training can start from a model: any encoder-decoder."""
         return isinstance(model, TranslationArchitecture)
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """New pieces that may not learn."""
+        """Warn about new vocabulary pieces that are frozen."""
         new_vocabulary = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
         if self.init is not None and new_vocabulary and self.training.freeze:
             yield (
-                f"{prefix}training.freeze = {toml.format_value(self.training.freeze)} keeps new pieces of the vocabulary as "
+                f"{prefix}training.freeze = {toml.format_value(self.training.freeze)} keeps new pieces of the "
+                "vocabulary as "
                 f"they begin; leave it away, or the table [{prefix}tokenizer]"
             )
 
     @field_validator("factors")
     @classmethod
     def _check_factors(cls, factors: Mapping[str, FactorConfig], info: ValidationInfo) -> Mapping[str, FactorConfig]:
+        """Check the names of factors, and that the model and the data support them."""
         model, data = info.data.get("model"), info.data.get("data")
         if invalid := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
             raise config_error(
@@ -376,6 +388,7 @@ class TranslationRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_training(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
+        """Check that the training options fit the model and the data."""
         model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
@@ -404,6 +417,7 @@ class TranslationRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_model(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
+        """Check that the model fits the tokenizer and the maximum length."""
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
         if info.data.get("init") is not None:  # which may have another one
             return model

@@ -1,4 +1,4 @@
-"""How translations and runs that translate are told of."""
+"""Reports of translation results, and comparisons of translation runs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from heedful.tasks.translation.evaluation import DOCUMENT_METRIC, TranslationEva
 from heedful.version import __version__
 
 _JUDGE_DIGITS: Final = 4
-"""Digits behind the point of what a judge says: some judges' scores are all from 0 to 1."""
+"""Decimal places of scores of learned metrics, some of which are all between 0 and 1."""
 _EDIT_RATES: Final[Mapping[str, str]] = {"WER": "words", "CER": "characters"}
-"""Rates of edits, and of what."""
+"""Edit rates and their units."""
 _MIN_SENTENCES: Final = 10
-"""Sentences that an interval of BLEU needs at the least to mean anything."""
+"""Minimum number of sentences for a meaningful confidence interval of BLEU."""
 
 
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationReport(EvaluationReport):
-    """sacrebleu's scores with signatures, a judge's, and what is counted; intervals and tests of that, BLEU, chrF,
-    chrF++ and the rates of edits.
+    """Results of one system: sacrebleu's scores with signatures, a learned metric and accuracies, with intervals
+    and significance tests.
     """
 
     digits: ClassVar = 2
@@ -47,8 +47,8 @@ class TranslationReport(EvaluationReport):
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
-        """BLEU, chrF and chrF++; TER, WER and CER; what a judge says; BLEU of documents, where there are some; what is
-        counted.
+        """Metrics with intervals: BLEU, chrF, chrF++, edit rates, learned metric, document BLEU and accuracies, as
+        far as there are any.
         """
         metrics = {
             name: self.metrics[name] for name in ("BLEU", "chrF2", "chrF2++", "TER", *_EDIT_RATES, *self._judge_scores)
@@ -59,22 +59,22 @@ class TranslationReport(EvaluationReport):
 
     @property
     def document_metric(self) -> Metric | None:
-        """BLEU of documents; None where nothing tells these from sentences, or from each other."""
+        """Document BLEU; None if documents are not known or are single sentences."""
         return self.metrics.get(DOCUMENT_METRIC)
 
     @cached_property
     def accuracies(self) -> Mapping[str, AccuracyCounts]:
-        """Terms, numbers and contrasts that are right; none where there are none."""
+        """Accuracy of terms, numbers and contrasts; empty if there are none."""
         return self.evaluator.compute_accuracy(self.answers)
 
     @property
     def perplexity(self) -> float | None:
-        """Of the references, per token."""
+        """Perplexity of the references per token, if known."""
         return self.metrics["perplexity"].value if "perplexity" in self.metrics else None
 
     @cached_property
     def scores(self) -> tuple[MetricScore, ...]:
-        """As sacrebleu says it; what a judge says."""
+        """Scores of sacrebleu and of the learned metric."""
         asking = self.evaluator.options
         sacrebleu_scores = compute_all_scores(
             self.answers.texts, self.evaluator.references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize
@@ -83,7 +83,7 @@ class TranslationReport(EvaluationReport):
 
     @cached_property
     def _judge_scores(self) -> Mapping[str, MetricScore]:
-        """What a judge says, by its title; none where there is none."""
+        """Score of the learned metric by its title; empty if there is none."""
         asking = self.evaluator.options
         if asking.judge is None:
             return {}
@@ -92,12 +92,12 @@ class TranslationReport(EvaluationReport):
         return {title: MetricScore(title, self.metrics[title].value, signature)}
 
     def metric_digits(self, name: str) -> int:
-        """Of percents fewer than of what a judge says."""
+        """Return the number of decimal places of a metric; more for the learned metric than for percentages."""
         return _JUDGE_DIGITS if name in self._judge_scores else self.digits
 
     @cached_property
     def signatures(self) -> list[str]:
-        """Of BLEU, chrF, chrF++ and TER, as sacrebleu writes them, and of a judge."""
+        """Signatures of BLEU, chrF, chrF++ and TER as in sacrebleu, and of the learned metric."""
         asking = self.evaluator.options
         sacrebleu_scores = compute_all_scores(
             self.answers.texts[:1],
@@ -113,24 +113,24 @@ class TranslationReport(EvaluationReport):
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
-        """Edits of words and of characters, in percent of those of the references."""
+        """Word and character error rates in percent."""
         return {name: self.metrics[name].value for name in _EDIT_RATES}
 
     @cached_property
     def source_lengths(self) -> list[int]:
-        """Words in each source."""
+        """Number of words of each source."""
         return [len(pair.source.split()) for pair in self.evaluator.pairs]
 
     @cached_property
     def length_bands(self) -> tuple[LengthBand, ...]:
-        """BLEU by words in the source."""
+        """BLEU by source length in words."""
         asking = self.evaluator.options
         score = partial(bleu, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize)
         return bleu_by_length(self.answers.texts, self.evaluator.references, self.source_lengths, metric=score)
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
-        """Of each text that the exam is made of: its sentences, and BLEU; none where there is one text."""
+        """Number of sentences and BLEU of each text of the evaluation; empty if there is only one."""
         asking, results = self.evaluator.options, {}
         for name in dict.fromkeys(self.evaluator.names):
             rows = [row for row, text_name in enumerate(self.evaluator.names) if text_name == name]
@@ -145,11 +145,11 @@ class TranslationReport(EvaluationReport):
 
     @cached_property
     def band_intervals(self) -> list[ConfidenceInterval | None]:
-        """Of the BLEU of each band; None for fewer than ten sentences."""
+        """Interval of the BLEU of each length band; None for fewer than ten sentences."""
         return [self._band_interval(band) for band in self.length_bands]
 
     def format_text(self) -> str:
-        """A line for each score."""
+        """Format all scores as text."""
         duration = f", translated in {self.answers.seconds:.1f} s" if self.answers.seconds is not None else ""
         width = max(len(score.name) for score in self.scores)
         lines = [f"{self.system.name}: {self.evaluator.size:,} sentences{duration}", ""]
@@ -188,7 +188,7 @@ class TranslationReport(EvaluationReport):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The same with all there is."""
+        """Return all results as JSON data."""
         return {
             "sentences": self.evaluator.size,
             "seconds": self.answers.seconds,
@@ -209,17 +209,17 @@ class TranslationReport(EvaluationReport):
         }
 
     def judge_to_json(self) -> dict[str, Any]:
-        """What the judge says of all sentences, with its signature, as JSON has it; there must be one."""
+        """Return the learned metric's mean score, interval and signature as JSON data; there must be one."""
         (score,) = self._judge_scores.values()
         return {**asdict(self.intervals[score.name]), "signature": score.signature}
 
     def documents_to_json(self) -> dict[str, Any]:
-        """BLEU of documents, as JSON has it."""
+        """Return document BLEU as JSON data."""
         assert self.document_metric is not None, "there are documents"
         return {"documents": self.document_metric.num_examples, "bleu": self.document_metric.value}
 
     def accuracy_to_json(self) -> list[dict[str, Any]]:
-        """Terms, numbers and contrasts that are right, as JSON has it, beside what the references reach."""
+        """Return the accuracies as JSON data, with those of the references."""
         return [
             {
                 **asdict(self.intervals[name]),
@@ -233,6 +233,7 @@ class TranslationReport(EvaluationReport):
         ]
 
     def _build_accuracy_table(self) -> PageTable:
+        """Build the table of accuracies."""
         columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
         rows = [
             [
@@ -251,7 +252,7 @@ class TranslationReport(EvaluationReport):
         )
 
     def to_html(self, on_progress: ProgressCallback = lambda _, __: None) -> str:
-        """The translations that are worth reading, with text for training that resembles their sources."""
+        """Build the HTML page of translations that deserve attention, with similar training text."""
         cases = ErrorCases(self.evaluator, self.answers)
         rows = [[score.name, *self._format_cells(score)] for score in self.scores]
         training, notes = self._find_similar_training_text(
@@ -270,7 +271,7 @@ class TranslationReport(EvaluationReport):
     def _find_similar_training_text(
         self, sentences: Sequence[str], on_progress: ProgressCallback
     ) -> tuple[SimilarityReport | None, Sequence[str]]:
-        """What the run learned from has of some sentences, or why that cannot be told."""
+        """Find training text that resembles sentences; None with an explanation if this is not possible."""
         if self.system.summary is None:
             return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
         data = self.system.summary.recipe.data
@@ -282,18 +283,19 @@ class TranslationReport(EvaluationReport):
             return None, [escape_page_text(f"No text for training is shown beside the sentences: {error}.")]
 
     def _format_cells(self, score: MetricScore) -> tuple[str, str]:
-        """Value and interval, as a table shows them."""
+        """Format value and interval of a score for a table."""
         digits, interval = self.metric_digits(score.name), self.intervals.get(score.name)
         return f"{score.value:.{digits}f}", "" if interval is None else format_interval(interval, digits)
 
     def bands_to_json(self) -> list[dict[str, Any]]:
-        """BLEU by words in the source, as JSON has it."""
+        """Return BLEU by source length as JSON data."""
         return [
             {"from": band.shortest, "to": band.longest, "sentences": band.num_sentences, "bleu": band.score.value}
             for band in self.length_bands
         ]
 
     def _band_interval(self, band: LengthBand) -> ConfidenceInterval | None:
+        """Return the BLEU interval of a length band; None if it has too few sentences."""
         longest = math.inf if band.longest is None else band.longest
         rows = [row for row, length in enumerate(self.source_lengths) if band.shortest <= length <= longest]
         if len(rows) < _MIN_SENTENCES:
@@ -309,17 +311,17 @@ class TranslationReport(EvaluationReport):
 @final
 @dataclass(frozen=True, repr=False)
 class TranslationComparison(RunComparison):
-    """BLEU, chrF, speed and perplexity."""
+    """Comparison of translation runs by BLEU, chrF, speed and perplexity."""
 
     reports: tuple[TranslationReport, ...]
 
     @property
     def heading(self) -> str:
-        """How much of which text."""
+        """Number of sentences and name of the test text."""
         return f"{self.run_count_text} on {self.exam.size:,} sentences of {self.exam.data_description}"
 
     def build_results_table(self) -> PageTable:
-        """A row for each run."""
+        """Build the table with a row for each run."""
         columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p"]
         rows = []
         for report, kind in zip(self.reports, self.model_names, strict=True):
@@ -344,7 +346,7 @@ class TranslationComparison(RunComparison):
         return PageTable("", [*columns, "chrF2", "chrF++", "sent/s", "tok/s", "perplexity"], rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
-        """What the columns mean, and whom they do not do justice."""
+        """Yield explanations of the columns and their limits."""
         first, *other_reports = self.reports
         if other_reports:
             yield (
@@ -367,7 +369,7 @@ class TranslationComparison(RunComparison):
             yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
 
     def build_extra_tables(self) -> list[PageTable]:
-        """BLEU by length and of documents, what a judge says, and what is counted."""
+        """Build the tables of BLEU by length, document BLEU, learned metric and accuracies."""
         columns = [f"{_format_range(band)} ({band.num_sentences:,})" for band in self.reports[0].length_bands]
         rows = [
             [report.system.label, *(f"{length_band.score.value:.2f}" for length_band in report.length_bands)]
@@ -387,11 +389,11 @@ class TranslationComparison(RunComparison):
         return tables
 
     def draw_plots(self) -> list[str]:
-        """BLEU by length, and how the runs learned."""
+        """Plot BLEU by length, and the learning curves."""
         return [self._plot_by_length(), *self.plot_loss_curves()]
 
     def build_json_fields(self) -> dict[str, Any]:
-        """How translations were scored."""
+        """Return the scoring settings as JSON data."""
         asking = self.reports[0].evaluator.options
         return {
             "sentences": self.exam.size,
@@ -405,7 +407,7 @@ class TranslationComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """Scores, speed, and BLEU by length."""
+        """Return scores, speed and BLEU by length of a run as JSON data."""
         assert isinstance(report, TranslationReport)
         seconds, perplexity = _get_seconds(report), report.perplexity
         return {
@@ -429,19 +431,19 @@ class TranslationComparison(RunComparison):
         }
 
     def _document_tables(self) -> Iterator[PageTable]:
-        """BLEU of documents, where there are some."""
+        """Yield the table of document BLEU, if there are documents."""
         if (metric := self.reports[0].document_metric) is not None:
             yield self._build_metric_table(
                 DOCUMENT_METRIC, title=f"BLEU of {metric.num_examples:,} documents", column="BLEU"
             )
 
     def _judge_tables(self) -> Iterator[PageTable]:
-        """What a judge says, where there is one."""
+        """Yield the table of the learned metric, if there is one."""
         if (judge := self.reports[0].evaluator.options.judge) is not None:
             yield self._build_metric_table(judge.metric_name, title=judge.metric_name, column="mean")
 
     def _build_metric_table(self, name: str, *, title: str, column: str) -> PageTable:
-        """One metric of each run, beside that of the first."""
+        """Build a table of one metric of each run, with its p-value against the first run."""
         rows = [
             [
                 report.system.label,
@@ -454,7 +456,9 @@ class TranslationComparison(RunComparison):
         return PageTable(title, ["run", column, "95 % interval", "p"], rows)
 
     def _plot_by_length(self) -> str:
-        """Bands that are too small for an interval are left out if two others stay."""
+        """Plot BLEU by source length, without bands that are too small for an interval if at least two others
+        remain.
+        """
         first = self.reports[0]
         reliable = [index for index, interval in enumerate(first.band_intervals) if interval is not None]
         bands_shown = reliable if len(reliable) > 1 else range(len(first.length_bands))
@@ -480,14 +484,16 @@ class TranslationComparison(RunComparison):
 
 
 def _get_seconds(report: TranslationReport) -> float:
+    """Return the translation time of a report, which must be timed."""
     assert report.answers.seconds is not None, f"{report.system.name} was not timed"
     return report.answers.seconds
 
 
 def _format_percents(accuracies: Mapping[str, AccuracyCounts], names: Sequence[str]) -> list[str]:
+    """Format accuracies in percent."""
     return [format_number(accuracies[name].metric.value if name in accuracies else None, ".2f") for name in names]
 
 
 def _format_range(band: LengthBand) -> str:
-    """Its words."""
+    """Format the lengths of a band in words."""
     return f"{band.shortest} or more" if band.longest is None else f"{band.shortest} to {band.longest}"

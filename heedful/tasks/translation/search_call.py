@@ -1,4 +1,4 @@
-"""What is read and wanted of sentences that are translated, and the search for it."""
+"""Requests of translation searches, and the search call that batches them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from heedful.tensors import Tokens
 @final
 @dataclass(frozen=True)
 class TranslationRequest:
-    """The number of a sentence, from 0, what is read of it or of one of its parts, and what is wanted for that."""
+    """The index of a sentence, the encoded source of it or of one of its parts, and the generation request."""
 
     row: int
     source: EncodedText
@@ -28,12 +28,12 @@ class TranslationRequest:
 
 @final
 class SentenceCounter:
-    """Tells how many sentences are finished, each with the last of its parts.
+    """Counts finished sentences; a sentence is finished with the last of its parts.
 
     Args:
-        rows: of each part the number of its sentence.
-        on_progress: told.
-        empty: sentences without a part, which are finished at once.
+        rows: index of the sentence of each part.
+        tick: called with the number of newly finished sentences.
+        empty: number of sentences without a part, which are finished at once.
     """
 
     def __init__(self, rows: Sequence[int], on_progress: Callable[[int], None] | None, *, empty: int) -> None:
@@ -44,7 +44,7 @@ class SentenceCounter:
             on_progress(empty)
 
     def __call__(self, parts: Sequence[int]) -> None:
-        """These parts, by their numbers, are translated."""
+        """Count the sentences that these finished parts complete."""
         rows = [self._rows[part] for part in parts]
         self._remaining.subtract(rows)
         if self._on_progress is not None:
@@ -54,12 +54,12 @@ class SentenceCounter:
 @final
 @dataclass(frozen=True)
 class TranslationSearch(SearchCall[TranslationRequest]):
-    """Translations by one way to search; translators that differ in the tags before their sources share it.
+    """A translation search; translators that differ only in the tags before their sources can share it.
 
     Attributes:
-        target: the side that is written.
-        collate_sources: a batch of what is read.
-        build_coverage: says what texts looked at.
+        target: decoder side of the search.
+        sources: collates encoded sources into a batch.
+        looked: builds the attention function of a batch, for coverage.
     """
 
     target: DecoderTarget
@@ -67,7 +67,7 @@ class TranslationSearch(SearchCall[TranslationRequest]):
     build_coverage: Callable[[Sequence[EncodedText]], AttentionLookup] = field(compare=False)
 
     def start_search(self, batch: list[TranslationRequest]) -> tuple[State, Wish]:
-        """Behind what is read."""
+        """Return the initial decoding state of a batch and its generation request."""
         sources = [item.source for item in batch]
         request = self.target.build_generation_request(
             [item.request for item in batch], attention_lookup=self.build_coverage(sources)

@@ -1,4 +1,4 @@
-"""What is translated, as a model reads it: behind what it follows, in parts where it is long."""
+"""Reading of sources by a model: with previous sentences, in parts if they are long."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from heedful.tasks.translation.glossary import TargetTerm, assign_terms
 from heedful.tasks.translation.term_annotation import AnnotationMarks
 
 _TAG_LENGTH: Final = 40
-"""Letters in which a text names a language, if it does."""
+"""Number of letters at the beginning of a text in which a language tag is searched."""
 
 
 @final
 @dataclass(frozen=True)
 class SourcePart:
-    """A sentence, or a part of one, without the `cut` tokens at its end, and what its translation is to hold; what is
-    `tokens` may begin with pieces of what it follows.
+    """A sentence or a part of one, with its encoded tokens (perhaps preceded by context), the number of tokens
+    `cut` from its end, and the terms its translation must contain.
     """
 
     sentence: SourceSentence
@@ -42,19 +42,19 @@ class SourcePart:
 
     @property
     def text(self) -> str:
-        """It alone."""
+        """Text of the part alone."""
         return get_text(self.sentence)
 
 
 @final
 @dataclass(frozen=True)
 class SourceReader:
-    """How a model reads sentences.
+    """Reads sentences with the limits of a model.
 
     Attributes:
-        encoder: how a text becomes pieces.
-        max_length: how many of them, the one that ends a sentence included.
-        context: sentences before another one that are read with it, at most.
+        encoder: encodes texts into pieces.
+        max_length: maximum number of pieces, end included.
+        context: maximum number of previous sentences that are read with a sentence.
     """
 
     encoder: SourceEncoder
@@ -62,8 +62,9 @@ class SourceReader:
     context: int = 0
 
     def split_into_parts(self, sentence: SourceSentence) -> list[SourcePart]:
-        """The sentence, or what it is split into where it is too long (`heedful.data.text_splitting`), each part behind those
-        before it."""
+        """Return the sentence, or its parts if it is too long (`heedful.data.parts`), each with the previous ones
+        as context.
+        """
         self._require_language(sentence)
         full_part = self.read_part(sentence)
         texts = split_text(get_text(sentence), self._fits, protected=AnnotationMarks().pattern) if full_part.cut else []
@@ -77,12 +78,12 @@ class SourceReader:
         ]
 
     def read_part(self, sentence: SourceSentence) -> SourcePart:
-        """As much of it as can be read."""
+        """Encode as much of a sentence as the model can read."""
         tokens, limit = self._encode_with_context(sentence), self.max_length - 1
         return SourcePart(sentence, tokens.truncate(limit), max(0, len(tokens) - limit))
 
     def encode_whole(self, sentence: SourceSentence, number: int) -> EncodedText:
-        """All of it; `DataError` with its number where it is too long."""
+        """Encode a whole sentence; raise DataError with its number if it is too long."""
         self._require_language(sentence)
         tokens = self._encode_with_context(sentence)
         if len(tokens) >= self.max_length:
@@ -92,8 +93,9 @@ class SourceReader:
         return tokens
 
     def encode_truncated(self, text: str, number: int, on_truncated: Callable[[int], None] | None) -> EncodedText:
-        """A text that stands by itself, as far as it can be read; `on_truncated` is told its number where something is left, and
-        without it that is a `DataError`."""
+        """Encode a single text, truncated if it is too long; `on_truncated` is called with its number, and without
+        it this is a DataError.
+        """
         tokens, limit = self.encoder.encode(text), self.max_length - 1
         if len(tokens) <= limit:
             return tokens
@@ -103,23 +105,25 @@ class SourceReader:
         return tokens.truncate(limit)
 
     def own_positions(self, tokens: EncodedText) -> list[int]:
-        """Where the pieces of a sentence stand among those that are read, which may begin with what it follows."""
+        """Return the positions of a sentence's own pieces among the encoded ones, which may begin with its context."""
         return find_sentence_positions(self.encoder.tokenizer, tokens.ids)
 
     def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
-        """For each piece that is read the number of the word, between white space, in which it begins; -1 for what the
-        sentence follows, and for tags.
+        """Return for each piece the number of the white-space-separated word in which it begins; -1 for context and
+        tags.
 
         Raises:
-            DataError: the sentence is longer than the model can read, or its pieces are not found again in it.
+            DataError: the sentence is longer than the model can read, or its pieces cannot be located in it.
         """
         text = self.encoder.strip_labels(get_text(sentence))
         return map_context_pieces_to_words(self.encoder.tokenizer, text, self.encode_whole(sentence, 1).ids)
 
     def _fits(self, text: str) -> bool:
+        """Return whether a text can be read without truncation."""
         return len(text) <= CHARACTERS_PER_TOKEN * self.max_length and not self.read_part(text.strip()).cut
 
     def _encode_with_context(self, sentence: SourceSentence) -> EncodedText:
+        """Encode a sentence with its previous ones."""
         previous = get_context(sentence)
         if previous and not self.context:
             raise RecipeError(
@@ -133,7 +137,7 @@ class SourceReader:
         )
 
     def _require_language(self, sentence: SourceSentence) -> None:
-        """`RecipeError` where a model of several languages is asked for none of them, or for two."""
+        """Raise RecipeError if a model of several languages is asked for none of them, or for two."""
         if not self._language_of_id:
             return
         tokenizer = self.encoder.tokenizer
@@ -142,7 +146,8 @@ class SourceReader:
         in_text = [self._language_of_id[number] for number in first_ids if number in self._language_of_id]
         if requested and in_text:
             raise RecipeError(
-                f"a sentence begins with >>{in_text[0]}<<, and {requested[0]} is asked for already: leave one of them away"
+                f"a sentence begins with >>{in_text[0]}<<, and {requested[0]} is asked for already: leave one of them "
+                "away"
             )
         if first_ids and len(self._language_of_id) > 1 and not requested and not in_text:
             languages = ", ".join(self._language_of_id.values())
@@ -150,13 +155,13 @@ class SourceReader:
 
     @cached_property
     def _language_of_id(self) -> Mapping[int, str]:
-        """The languages that can be asked for, by the pieces that do so."""
+        """Languages that can be requested, by the piece that does so."""
         tags = self.encoder.tokenizer.tag_ids
         return {number: language for tag, number in tags.items() for language in list_tag_languages([tag])}
 
 
 def assign_constraints(parts: Sequence[SourcePart], terms: Sequence[TargetTerm | str]) -> list[SourcePart]:
-    """Parts of a sentence with what its translation is to hold, each term where it belongs (`assign_terms`)."""
+    """Return the parts of a sentence with the terms that their translations must contain (`assign_terms`)."""
     unique_terms = dict.fromkeys(TargetTerm(term) if isinstance(term, str) else term for term in terms)
     assigned = assign_terms(list(unique_terms), [part.text for part in parts])
     return [replace(part, terms=part_terms) for part, part_terms in zip(parts, assigned, strict=True)]

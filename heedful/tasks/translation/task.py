@@ -1,4 +1,4 @@
-"""What translation makes of a recipe."""
+"""The translation task: builds vocabularies, model, objective, evaluator and translator from a recipe."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TranslationRun: TypeAlias = Run[TranslationRecipe, TranslationModel]
 
 @final
 class TranslationTask(Task[TranslationRecipe, TranslationModel]):
-    """Translations are learned from parallel text."""
+    """The task of translation, trained on parallel text."""
 
     tokenizer_files: ClassVar = (SOURCE_TOKENIZER, TARGET_TOKENIZER)
     unit_names: ClassVar = UnitNames(examples="sentences", contents_side="target")
@@ -72,12 +72,14 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     comparison_class: ClassVar = TranslationComparison
 
     def example_command(self, recipe: TranslationRecipe) -> str:
-        """With one of the languages, where there are several."""
+        """Return an example command, with one of the languages if there are several."""
         languages = recipe.data.languages
         return f'translate RUN --to {languages[0]} --text "..."' if languages else self.default_example_command
 
     def choose_settings(self, recipe: TranslationRecipe, budget: ComputeBudget) -> Settings:
-        """A Transformer that suits the pairs and the time, or what suits a model that goes on."""
+        """Choose a Transformer for the amount of text and the budget, or settings for continued training of a given
+        model.
+        """
         amount = CorpusSize.from_pairs(_strip_labels(recipe, read_examples(recipe, "train")))
         if recipe.init is None:
             return choose_settings(amount, budget, recipe=recipe)
@@ -86,10 +88,10 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def learn_vocabularies(self, recipe: TranslationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Both languages', the same one twice where they share it, and what is known of source words.
+        """Learn the vocabularies of both languages (one object if they share it), factor labels and language profiles.
 
-        What is written is learned in NFC, so that its marks stay what they are, and what is read in NFKC; where case is
-        folded, both in NFKC.
+        Targets are learned in NFC, so that their marks stay what they are, and sources in NFKC; if case is folded, both
+        in NFKC.
         """
         assert existing is None, "what is given to a translation run is taken"
         config = recipe.tokenizer
@@ -112,17 +114,19 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         return _collect_vocabularies(source, target, factors, profiles)
 
     def use_tokenizers(self, recipe: TranslationRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
-        """One for each language, which may be the same; `RecipeError` where it has no piece for a tag of the data.
+        """Use given tokenizers, which may be the same for both languages; raise RecipeError if one lacks a tag of the
+        data.
 
-        What the model of others can be asked for is forgotten where the recipe asks for nothing: it goes on with one
-        language.
+        Language tags of a foreign Marian model are dropped if the recipe has none: training continues with one
+            language.
         """
         source, target = tokenizers
         for tag in recipe.data.tags:
             if tag not in source.tag_ids:
                 tags_note = f" (it has {', '.join(source.tag_ids)})" if source.tag_ids else ""
                 raise RecipeError(
-                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece{tags_note}; give the "
+                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece{tags_note}; give "
+                    "the "
                     "table [tokenizer], so that one is learned"
                 )
         if isinstance(source, MarianTokenizer) and not recipe.data.tags:
@@ -130,7 +134,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))
 
     def inherit_tokenizer_settings(self, recipe: TranslationRecipe, pretrained: PretrainedSource) -> Settings:
-        """Whether both languages share a vocabulary, and whether that folds case."""
+        """Return whether both languages share a vocabulary, and whether it folds case."""
         source, target = pretrained.tokenizers
         tokenizer, model = recipe.tokenizer, pretrained.model
         assert isinstance(model, TranslationArchitecture)
@@ -138,7 +142,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         return {"joint": joint and tokenizer.target is None, "lowercase": target.normalise("A") == "a"}
 
     def load_vocabularies(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
-        """Both languages', the same one twice where they share it, and what is known of source words."""
+        """Load the tokenizers of both languages (one object if they share it), factors and language profiles."""
         source = load_tokenizer(folder / SOURCE_TOKENIZER)
         target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET_TOKENIZER)
         factors = {name: load_factor(folder / FACTOR_FILE.format(name)) for name in recipe.factors}
@@ -148,7 +152,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_encoding(self, run: TranslationRun) -> ExampleEncoder[SentencePair]:
-        """Both sides, each with its end, the links of their pieces where attention is guided, and their factors."""
+        """Build the encoding of pairs, with word alignments for guided attention, and with factors."""
         tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
         max_length = run.recipe.data.max_length
         pairs = build_pair_encoder(*tokenizers, max_length=max_length)
@@ -160,7 +164,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_model(self, recipe: TranslationRecipe, sizes: VocabSizes) -> TranslationModel:
-        """An encoder and a decoder."""
+        """Build an encoder-decoder model."""
         factors = tuple(sizes[FACTOR_FILE.format(name)] for name in recipe.factors)
         entries = DataSizes(sizes[SOURCE_TOKENIZER], sizes[TARGET_TOKENIZER], recipe.data.max_length, factors)
         model = build_sequence_to_sequence(recipe.model, entries)
@@ -171,21 +175,23 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     def embedding_modules(
         self, run: TranslationRun, model: TranslationModel
     ) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
-        """A vocabulary for each side."""
+        """Return tokenizer and module of both sides."""
         return {
             "source_vectors": (run.get_tokenizer(SOURCE_TOKENIZER), model.encoder),
             "target_vectors": (run.tokenizer, model.decoder),
         }
 
     def source_factors(self, run: TranslationRun) -> Mapping[str, Factor]:
-        """Those of the recipe's table."""
+        """Return the factors of the recipe."""
         vocabularies = {name: run.vocabularies[FACTOR_FILE.format(name)] for name in run.recipe.factors}
         return {name: factor for name, factor in vocabularies.items() if isinstance(factor, Factor)}
 
     def build_objective(
         self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Likelihood of the targets, BLEU where it is monitored, and REINFORCE where attention draws."""
+        """Build the objective: likelihood of the targets, with validation BLEU if it is monitored and REINFORCE for
+        hard attention.
+        """
         config = run.recipe.training
         return GenerationObjective(
             train,
@@ -202,7 +208,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_evaluator(self, recipe: TranslationRecipe | None, options: EvaluatorOptions) -> TranslationEvaluator:
-        """The text that a user names, or the recipe's."""
+        """Build the evaluator of a text that the user names, or of the recipe's test text."""
         if recipe is not None and options.search is not None:
             options.search(recipe.generation)
         if options.text is not None:
@@ -226,19 +232,20 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_predictor(self, run: TranslationRun, model: TranslationModel, *, step: int | None = None) -> Translator:
-        """Sentences in, sentences out; what a finished model was calibrated by counts for it alone."""
+        """Build the translator of a run; calibration applies to its final checkpoint only."""
         path = run.folder / CONFIDENCE_FILE
         confidence = read_checked_json(path, ConfidenceCurve) if step is None and path.exists() else None
         is_current = confidence is not None and confidence.weights == read_manifest(run.folder).files.get(MODEL_FILE)
         return self._build_translator([run], [model], confidence if is_current else None)
 
     def build_ensemble(self, runs: Sequence[TranslationRun], models: Sequence[TranslationModel]) -> Translator:
-        """Models of one vocabulary, which vote."""
+        """Build an ensemble of models with one vocabulary."""
         return self._build_translator(runs, models, None)
 
     def _build_translator(
         self, runs: Sequence[TranslationRun], models: Sequence[TranslationModel], confidence: ConfidenceCurve | None
     ) -> Translator:
+        """Build a translator of one or several runs; raise RunError if their vocabularies or contexts differ."""
         first = runs[0]
         position_limits = [run.recipe.model.length_limit for run in runs]
         for other in runs[1:]:
@@ -251,7 +258,8 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
                 )
             if (context := other.recipe.data.context_size) != (first_context := first.recipe.data.context_size):
                 raise RunError(
-                    f"{other.folder}: reads {context} sentences before each, and {first.folder} reads {first_context}; an ensemble "
+                    f"{other.folder}: reads {context} sentences before each, and {first.folder} reads {first_context}; "
+                    "an ensemble "
                     "needs the same"
                 )
         return Translator(
@@ -276,7 +284,9 @@ TASK: Final = TranslationTask()
 def _collect_vocabularies(
     source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: LanguageIdentifier | None
 ) -> Vocabularies:
-    """By their files; a source is folded where a factor knows its case, and reads NFKC where it shares a vocabulary."""
+    """Collect vocabularies by their files; the source folds case if a factor encodes it, and reads NFKC if it
+    shares a vocabulary.
+    """
     source = source.with_nfkc() if source is target and target.uses_nfc else source
     source_tokenizer = source.with_lowercase() if any(factor.lowercases for factor in factors.values()) else source
     languages = {} if profiles is None else {LANGUAGES: profiles}
@@ -289,7 +299,7 @@ def _collect_vocabularies(
 
 
 def _learn_factors(recipe: TranslationRecipe) -> Mapping[str, Factor]:
-    """What is known of source words."""
+    """Learn the factors of source words."""
     label_factors, factors = _list_label_factors(recipe), dict[str, Factor]()
     for name, config in recipe.factors.items():
         match config:
@@ -305,49 +315,54 @@ def _learn_factors(recipe: TranslationRecipe) -> Mapping[str, Factor]:
 
 
 def _learn_profiles(recipe: TranslationRecipe) -> LanguageIdentifier | None:
-    """Of the languages that the recipe names; None where it names none."""
+    """Learn profiles of the languages that the recipe names; None if it names none."""
     return learn_profiles(
         [(direction, _strip_labels(recipe, pairs)) for direction, pairs in recipe.data.directed_readers]
     )
 
 
 def _get_document_name(text: str, pair: SentencePair) -> str:
-    """Which document of which text a pair is of; none where the text has none."""
+    """Return a document name that is unique among texts; empty if the text has no documents."""
     return f"{text}\t{pair.document}" if pair.document else ""
 
 
 def _get_factors(run: TranslationRun) -> Mapping[str, Factor]:
+    """Return the factors of a run."""
     return {name: run.get_vocabulary(FACTOR_FILE.format(name), Factor) for name in run.recipe.factors}  # type: ignore[type-abstract]
 
 
 def _build_source_encoder(run: TranslationRun) -> SourceEncoder:
+    """Build the encoder of source texts."""
     return SourceEncoder(run.get_tokenizer(SOURCE_TOKENIZER), _get_factors(run))
 
 
 def _list_label_factors(recipe: TranslationRecipe) -> tuple[str, ...]:
-    """The factors that are labels beside words."""
+    """Return the names of factors whose labels are given beside words."""
     return tuple(name for name, config in recipe.factors.items() if isinstance(config, GivenFactorConfig))
 
 
 def _strip_labels(recipe: TranslationRecipe, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
-    """Pairs without labels."""
+    """Remove the labels from the sources of pairs."""
     label_factors = _list_label_factors(recipe)
     return (pair._replace(source=split_factors(pair.source, label_factors)[0]) for pair in pairs)
 
 
 def _iter_training_sources(recipe: TranslationRecipe) -> Iterator[SentencePair]:
-    """All that is learned from, as its source is read: without labels, and in lower case where a factor knows case."""
+    """Return all training pairs with their sources as the model reads them: without labels, in lower case if a
+    factor encodes case.
+    """
     folds_case = any(isinstance(config, CaseFactorConfig) for config in recipe.factors.values())
     unlabelled = _strip_labels(recipe, _iter_training_pairs(recipe))
     return (pair._replace(source=pair.source.lower()) for pair in unlabelled) if folds_case else unlabelled
 
 
 def _iter_training_pairs(recipe: TranslationRecipe) -> Iterator[SentencePair]:
-    """All that is learned from, one text after the other."""
+    """Return all training pairs, text by text."""
     return chain(*recipe.data.readers("train").values())
 
 
 def _build_criterion(recipe: TranslationRecipe) -> Criterion:
+    """Build the training criterion of a recipe."""
     config = recipe.training
     criterion: Criterion = build_criterion(config)
     if config.decorrelation:
@@ -356,15 +371,18 @@ def _build_criterion(recipe: TranslationRecipe) -> Criterion:
 
 
 def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
+    """Build the validation score: BLEU of greedy translations."""
     greedy, source = build_search(GreedyConfig(), run.tokenizer), _build_source_encoder(run)
     pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
 
     def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
+        """Translate the sources of pairs."""
         return translator.translate(
             [get_source_with_context(pair) for pair in pairs], search=greedy, length=LengthLimits(1.5, 10)
         )
 
     def compute_bleu(model: nn.Module) -> dict[str, float]:
+        """Return the BLEU of a model on the validation text."""
         assert isinstance(model, SequenceToSequence)
         translator = TASK.build_predictor(run, model)
         short_pairs = [

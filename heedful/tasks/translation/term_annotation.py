@@ -1,4 +1,4 @@
-"""Terms beside their sources in the text that is read, so that a model learns to take them up and to inflect them."""
+"""Annotation of source texts with target terms, so that a model learns to copy and inflect them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from heedful.errors import RecipeError
 from heedful.tasks.translation.glossary import TermGlossary
 
 AnnotationStyle: TypeAlias = Literal["append", "replace"]
-"""Whether a term stands behind its source, or in its place."""
+"""Whether a target term follows its source term, or replaces it."""
 
 _MAX_ENDING: Final = 3
-"""Letters at the end of a word that may be others."""
+"""Maximum number of letters at the end of a word that may differ."""
 _MIN_STEM: Final = 3
-"""Letters at its beginning that may not."""
+"""Minimum number of letters at its beginning that must be equal."""
 
 
 @final
 @dataclass(frozen=True)
 class AnnotationMarks:
-    """What stands before a term's source, between both, and behind the term, each as a word of its own.
+    """The marks before a source term, between source and target term, and after the target term, each a word of its
+    own.
 
-    As they are, each is one character that is left alone by normalisation, and so a piece of every vocabulary that was
-    learned from text with them.
+    By default each is one character that normalisation does not change, and so a piece of every vocabulary that was
+    learned
+    from annotated text.
     """
 
     begin: str = "⟦"
@@ -40,11 +42,11 @@ class AnnotationMarks:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """What is written for a term, the marks around it included."""
+        """Pattern of an annotated term with its marks."""
         return re.compile(f"{self.begin}[^{self.begin}{self.end}]*{self.end}")
 
     def require_known(self, tokenizer: Tokenizer) -> None:
-        """Raises `RecipeError` where a vocabulary has never read one of them, and a model could make nothing of it."""
+        """Raise RecipeError if a mark is unknown to a vocabulary, so that a model cannot interpret it."""
         for mark in (self.begin, self.between, self.end):
             if tokenizer.special.unk in tokenizer.encode(mark):
                 raise RecipeError(
@@ -56,15 +58,16 @@ class AnnotationMarks:
 @final
 @dataclass(frozen=True)
 class TermAnnotator:
-    """Writes the terms of a glossary into sentences (Dinu et al. 2019, 2.1; marks instead of their factors).
+    """Inserts the terms of a glossary into sentences (Dinu et al. 2019, 2.1; marks instead of their factors).
 
     `two black cats` becomes `two ⟦ black cats ⟶ schwarze Katze ⟧`, and with "replace" `two ⟦ schwarze Katze ⟧`. A
-    sentence in which one of the marks stands already stays as it is.
+    sentence
+    that contains one of the marks already is not changed.
 
     Attributes:
-        glossary: which terms, in the form in which they are annotated; translations may have other endings.
+        glossary: terms in the form in which they are inserted; translations may have other endings.
         style: see `AnnotationStyle`.
-        marks: around them.
+        marks: around the terms.
     """
 
     glossary: TermGlossary
@@ -72,11 +75,11 @@ class TermAnnotator:
     marks: AnnotationMarks = AnnotationMarks()
 
     def annotate_sentence(self, text: str) -> str:
-        """A sentence to be translated, with all its terms."""
+        """Annotate a sentence to translate with all its terms."""
         return self._insert_terms(text, self.glossary.find_occurrences(text))
 
     def annotate_source(self, text: str, target: str) -> str:
-        """The source of a pair, with those of its terms that the target has, but for their endings."""
+        """Annotate the source of a pair with those of its terms that the target contains, perhaps inflected."""
         return self._insert_terms(
             text,
             [
@@ -87,6 +90,7 @@ class TermAnnotator:
         )
 
     def _insert_terms(self, text: str, occurrences: list[tuple[int, str]]) -> str:
+        """Insert the target terms at these occurrences of source terms."""
         marks = self.marks
         if not occurrences or any(mark in text for mark in (marks.begin, marks.between, marks.end)):
             return text
@@ -104,16 +108,17 @@ class TermAnnotator:
 
 
 def contains_term(text: str, term: str) -> bool:
-    """Whether a term stands in a text; see `iter_term_spans`."""
+    """Return whether a text contains a term; see `iter_term_spans`."""
     return any(True for _ in iter_term_spans(text, term))
 
 
 def iter_term_spans(text: str, term: str) -> Iterator[range]:
-    """Where a term stands in a text as words of its own, in any case, and perhaps with other endings.
+    """Yield the spans at which a term occurs in a text as whole words, in any case, and perhaps inflected; exact
+    occurrences come first.
 
-    Two words are one but for their endings if both go on for at most three letters behind what they begin with alike,
-    which is at least three letters; accents do not count, so that `Häuser` has `Haus`. Where it stands as it is comes
-    first.
+    Two words match if they share a beginning of at least three letters and differ in at most three letters after it;
+    accents
+    are ignored, so that `Häuser` matches `Haus`.
     """
     yield from (
         range(start, start + len(term))
@@ -129,6 +134,7 @@ def iter_term_spans(text: str, term: str) -> Iterator[range]:
 
 
 def _has_same_stem(word: str, other: str) -> bool:
+    """Return whether two words are equal but for their endings."""
     if word == other:
         return True
     stem_length = next(
@@ -140,14 +146,16 @@ def _has_same_stem(word: str, other: str) -> bool:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
+    """Compile the pattern of a word."""
     return re.compile(rf"[{letters_and_marks()}]+")
 
 
 def _find_words(text: str) -> list[tuple[range, str]]:
-    """Each with its place, in lower case and without accents."""
+    """Return the words of a text with their spans, in lower case and without accents."""
     return [(range(*match.span()), _remove_accents(match[0])) for match in _word_pattern().finditer(text)]
 
 
 def _remove_accents(word: str) -> str:
+    """Return a word in lower case without accents."""
     letters = unicodedata.normalize("NFKD", word.lower())
     return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -1,4 +1,4 @@
-"""What a translator answers: translations, scores of given ones, alignments and links; how they stand in lines."""
+"""Answers of a translator (translations, scores, alignments) and their line formats."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from heedful.tasks.translation.translator import Translator
 
 UNMET_TERM: Final = "a term that it should hold is not in the translation"
-"""What is told of a sentence (`LineFormat.input_notes`)."""
+"""Note on a sentence whose translation lacks a required term (see `LineFormat.input_notes`)."""
 
 
 @final
 @dataclass(frozen=True)
 class TranslationInput:
-    """What is to be translated, how that must begin, what it must hold, and the sentences that it follows."""
+    """A sentence to translate, with the prefix and terms of its translation and the sentences before it."""
 
     text: str
     prefix: str = ""
@@ -54,10 +54,10 @@ WordLinks = tuple[tuple[int, int], ...]
 
 
 def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[TranslationInput]:
-    """JSON objects with `source` and, if wanted, `constraints`, a list of terms, and `prefix`; one a line.
+    """Parse JSON lines with `source` and optionally `constraints` (a list of terms) and `prefix`.
 
     Raises:
-        DataError: a line is none; `name` says in the message where it is from.
+        DataError: a line is not valid; the message contains `name`, the name of the input.
     """
     for number, line in enumerate(lines, 1):
         try:
@@ -79,7 +79,7 @@ def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[Tran
 
 
 def add_context(sentences: Iterable[TranslationInput], translator: Translator) -> Iterator[TranslationInput]:
-    """Sentences with those that they follow, as far as a translator reads these; an empty one ends a document."""
+    """Add the previous sentences that a translator reads to each input; an empty sentence ends a document."""
     inputs, texts = tee(sentences)
     for sentence, with_context in zip(inputs, translator.following(input_.text for input_ in texts), strict=True):
         yield replace(sentence, before=get_context(with_context))
@@ -88,19 +88,20 @@ def add_context(sentences: Iterable[TranslationInput], translator: Translator) -
 @keep_old_names(asked="input_text", signs="warning_signs")
 @dataclass(frozen=True)
 class Translation:
-    """What became of one sentence; an empty line stays empty.
+    """The translation of one sentence; an empty line stays empty.
 
     Attributes:
-        source: the sentence that was given.
+        source: the given sentence.
         source_tokens: its pieces.
         candidates: best first.
-        parts: where the sentence is longer than the model reads, what became of its parts; see `join_translations`.
-        cut: tokens that were not read, since they stand in a part that is too long and cannot be split.
-        constraints: what it was to hold.
-        unmet: of these, what the best translation does not hold: since a piece is unknown or forbidden, or the length
-            limit came first.
-        before: sentences that the source follows, with which it was read.
-        doubts: what a model that was calibrated finds suspicious of the best translation, as it was found.
+        parts: translations of its parts if the sentence is longer than the model reads; see `join_translations`.
+        cut: number of tokens that were not read, because their part is too long and cannot be split.
+        constraints: required terms.
+        unmet: required terms that the best translation lacks, because a piece is unknown or forbidden, or the length
+            limit
+            came first.
+        before: previous sentences with which the source was read.
+        doubts: warning signs of a calibrated model about the best translation.
     """
 
     source: str
@@ -115,7 +116,7 @@ class Translation:
 
     @property
     def input_text(self) -> SourceSentence:
-        """What was translated, as it was asked for."""
+        """The source as it was given to the translator, with its previous sentences."""
         return attach_context(self.source, self.before)
 
     @property
@@ -125,23 +126,22 @@ class Translation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How the sentence was read if it is too long, whether it lacks a term, and what is suspicious of the best
-        translation; see `LineFormat.input_notes`.
-        """
+        """Notes on sentences that were split or cut, missing terms and warning signs; see `LineFormat.input_notes`."""
         conditions = {READ_IN_PARTS: self.parts, READ_TRUNCATED: self.cut, UNMET_TERM: self.unmet}
         return (*(note for note, holds in conditions.items() if holds), *self.warning_signs)
 
     @property
     def warning_signs(self) -> tuple[str, ...]:
-        """What is suspicious of the best translation; see `warning_signs` and `doubts`."""
+        """Signs that the best translation may be wrong; see `hallucination_signs` and `doubts`."""
         return (*hallucination_signs(self.source, self.candidates[0]), *self.doubts) if self.source_tokens else ()
 
 
 def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
-    """The translation of a long sentence, made of those of its parts, with what stands between them in the source.
+    """Join the translations of a sentence's parts, with the white space that separates them in the source.
 
-    Its best candidate is made of the best of each part, the second of the second ones, and so on; where a part has
-    fewer, its last stands in. Log-probabilities and scores are sums over the parts.
+    The best candidate is made of the best ones of all parts, the second of the second ones, and so on; a part with
+    fewer
+    candidates uses its last one. Log-probabilities and scores are sums over the parts.
 
     Args:
         source: the whole sentence.
@@ -150,6 +150,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     gaps = list(iter_gaps(source, (part.source for part in parts)))
 
     def join_candidates(rank: int) -> TextCandidate:
+        """Join the candidates of a rank."""
         chosen = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
         texts = [
             text
@@ -181,13 +182,13 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 @keep_old_names(telling="best_weights", record="to_json")
 @dataclass(frozen=True)
 class TokenAlignment:
-    """What each target token looked at: weights [T, S] of each cross-attention, by its path, averaged over heads.
+    """Attention weights [T, S] of target to source tokens, for each cross-attention by its path, averaged over heads.
 
     Attributes:
         source_tokens: with the end.
         target_tokens: with the end.
-        weights: see above.
-        guided: those of the attention that was taught by links of words, if one was.
+        weights: by path.
+        guided: weights of the attention that was trained with word alignments, if there is one.
     """
 
     source_tokens: tuple[str, ...]
@@ -197,12 +198,12 @@ class TokenAlignment:
 
     @property
     def best_weights(self) -> Float[np.ndarray, "T S"]:
-        """What says best which tokens belong together: the attention that was taught to, otherwise the last one."""
+        """Weights that align tokens best: those of the guided attention, otherwise of the last one."""
         return list(self.weights.values())[-1] if self.guided is None else self.guided
 
     @property
     def to_json(self) -> dict[str, Any]:
-        """As JSON has it: what is most telling."""
+        """JSON data with the best weights."""
         return {
             "source": list(self.source_tokens),
             "target": list(self.target_tokens),
@@ -213,15 +214,16 @@ class TokenAlignment:
 def link_words(
     weights: Float[np.ndarray, "T S"], *, source_words: Sequence[int], target_words: Sequence[int]
 ) -> WordLinks:
-    """Each target word with the source word that it looked at most (Luong et al. 2015, section 4.4: the argmax).
+    """Align each target word with the source word of highest attention (Luong et al. 2015, section 4.4).
 
-    Weights on the pieces of one source word count together, as do the rows of one target word. What is behind the
-    words, the ends of the sentences, is left out, and so are words without pieces.
+    The weights of the pieces of a source word are added, and so are the rows of a target word. Pieces after the words
+    (the
+    ends of the sentences) and words without pieces are ignored.
 
     Args:
-        weights: of each target piece on each source piece.
-        source_words: the word of each source piece, -1 where it is no part of one; see `map_pieces_to_words`.
-        target_words: the word of each target piece, likewise.
+        weights: of each target piece to each source piece.
+        source_words: number of the word of each source piece, -1 if it belongs to none; see `word_numbers`.
+        target_words: number of the word of each target piece, likewise.
     """
     (source, source_index), (target, target_index) = (
         np.unique(np.array(word_numbers, int), return_inverse=True) for word_numbers in (source_words, target_words)
@@ -237,12 +239,12 @@ def link_words(
 
 
 def format_pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """One line of `source-target` pairs, the format of Pharaoh and its heirs."""
+    """Format word links as a line of `source-target` pairs, the Pharaoh format."""
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
 def replace_unknown(translator: Translator, translations: Sequence[Translation]) -> list[Translation]:
-    """Translations in which every unknown piece is the piece of the source that it looked at most.
+    """Replace every unknown piece in translations by the source word of highest attention.
 
     Names and numbers are often the same in both languages (Luong et al. 2015, section 4.2, without their dictionary).
 
@@ -276,6 +278,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
         )
 
     def replace_in_translation(translation: Translation) -> Translation:
+        """Replace unknown pieces in one translation."""
         if translation.parts:
             return replace(
                 join_translations(translation.source, list(map(replace_in_translation, translation.parts))),
@@ -293,17 +296,17 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
 @final
 @dataclass(frozen=True)
 class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]]):
-    """A sentence a line; its translation, or several with number and score between tabs.
+    """One sentence per line; its translation, or several with number and score, separated by tabs.
 
     Attributes:
-        translator: who translates.
-        search: how; the translator's way unless given.
-        length: of translations, likewise.
-        all_candidates: whether all candidates are told.
-        batch_tokens: padded source tokens that are translated at one time.
-        align: whether JSON tells what each token looked at.
-        replaces_unknown: whether the source's words take the place of what the model has no piece for.
-        on_progress: told how many sentences are finished.
+        translator: of the sentences.
+        search: replaces the translator's search.
+        length: replaces the translator's length limits.
+        several: whether all candidates are written.
+        batch_tokens: padded source tokens of a batch.
+        align: whether JSON contains the attention of each token.
+        unknown: whether unknown pieces are replaced by source words.
+        on_progress: called with the number of finished sentences.
     """
 
     translator: Translator
@@ -316,11 +319,11 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
     on_progress: Callable[[int], None] | None = None
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput]:
-        """Sentences whose translations may be as they like."""
+        """Convert lines to sentences without prefix and required terms."""
         return add_context(map(TranslationInput, lines), self.translator)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[tuple[int, Translation]]:
-        """Numbers and translations."""
+        """Translate the sentences and number the results."""
         translations = self.translator.translate(
             [attach_context(input_.text, input_.before) for input_ in inputs],
             search=self.search,
@@ -338,10 +341,11 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         return list(enumerate(translations, start))
 
     def to_json(self, answer: tuple[int, Translation]) -> Any:
-        """All candidates with their scores; of a sentence that was read in parts, the same of each part."""
+        """Return all candidates with their scores, and the same for each part of a split sentence."""
         return self._translation_to_json(answer[1])
 
     def _translation_to_json(self, translation: Translation) -> dict[str, Any]:
+        """Convert a translation to JSON data."""
         record: dict[str, Any] = {
             "source": translation.source,
             "translation": translation.text,
@@ -362,7 +366,7 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         return record
 
     def format_answer(self, answer: tuple[int, Translation]) -> str:
-        """The best one, or a line for each."""
+        """Format the best translation, or one line for each candidate."""
         number, translation = answer
         if not self.all_candidates:
             return f"{translation.text}\n"
@@ -371,24 +375,24 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         )
 
     def input_notes(self, answer: tuple[int, Translation]) -> Iterator[str]:
-        """Of sentences that are too long, or lack a term."""
+        """Return notes on sentences that are too long or lack a term, and warning signs."""
         return iter(answer[1].notes)
 
 
 @final
 @dataclass(frozen=True)
 class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
-    """A sentence and its translation a line with a tab between them; its log-probability and number of tokens.
+    """One sentence and its translation per line, separated by a tab; log-probability and number of tokens.
 
     Attributes:
-        translator: who judges.
+        translator: that scores.
     """
 
     translator: Translator
     chunk_size: ClassVar = sys.maxsize
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
-        """Pairs."""
+        """Split each line into sentence and translation; raise DataError if there is no tab."""
         for number, line in enumerate(lines, 1):
             source, tab, target = line.partition("\t")
             if not tab:
@@ -400,11 +404,11 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
     def answer_inputs(
         self, inputs: Sequence[tuple[SourceSentence, str]], *, start: int
     ) -> list[ForcedScore | UnreadableInput]:
-        """Scores, but of pairs that are too long."""
+        """Score the pairs that are not too long."""
         return answer_readable(inputs, self.translator.unread(inputs, first=start), self.translator.score)
 
     def to_json(self, answer: ForcedScore) -> Any:
-        """With each token's."""
+        """Convert a score to JSON data, with that of each token."""
         return {
             "log_probability": round(answer.log_probability, 5),
             "count": answer.count,
@@ -415,5 +419,5 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
         }
 
     def format_answer(self, answer: ForcedScore) -> str:
-        """Two columns."""
+        """Format a score as two columns."""
         return f"{answer.log_probability:.4f}\t{answer.count}\n"

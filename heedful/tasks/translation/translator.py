@@ -1,4 +1,4 @@
-"""A trained translation model as its users see it: sentences in, sentences out."""
+"""The predictor of translation models: translates, scores, aligns and embeds sentences."""
 
 from __future__ import annotations
 
@@ -67,25 +67,25 @@ _EncodedPair = tuple[EncodedText, list[int]]
 _TargetPrefix = tuple[Sequence[int], PartialWord | None]
 _EMPTY_PREFIX: Final[_TargetPrefix] = ((), None)
 _PART_SEED_STEP: Final = 2**30
-"""Between the sources of chance of two parts of a sentence; that of the first is the sentence's own."""
+"""Distance between the random seeds of two parts of a sentence; the first part has the sentence's own seed."""
 
 
 @keep_old_names(reading="source_encoder", tagged="with_tags", attentive="has_attention", read_words="get_word_numbers")
 class Translator(Predictor):
-    """Models of one vocabulary, with the tokenizers they were trained with; several models vote as an ensemble.
+    """Translation models with their tokenizers; several models with one vocabulary form an ensemble.
 
     Args:
         models: in evaluation mode, on one device.
         source: tokenizer of the source language.
         target: tokenizer of the target language.
-        search: how translations are looked for unless a call says otherwise.
-        length: how long they may become.
-        max_source: longest source in tokens, the one that ends it included.
-        max_target: longest translation, likewise; None where the model's positions have no end.
-        generation: what `search` and `length` were made of.
-        confidence: how good translations probably are, where that was learned.
-        guided: which attention of the first model was taught by links of words, if one was.
-        context: sentences before another one that are read with it, at most.
+        search: default search.
+        length: default length limits.
+        max_source: maximum length of a source in tokens, end included.
+        max_target: maximum length of a translation, end included; None if the model's positions have no limit.
+        generation: configuration from which `search` and `length` were built.
+        confidence: calibrated quality estimation, if there is one.
+        guided: configuration of the first model's attention that was trained with word alignments, if there is one.
+        context: maximum number of previous sentences that are read with a sentence.
         factors: what models read of source words besides their pieces.
     """
 
@@ -123,27 +123,28 @@ class Translator(Predictor):
 
     @property
     def source_encoder(self) -> SourceEncoder:
-        """How sources are read."""
+        """Encoder of source texts into pieces and factors."""
         return SourceEncoder(self.source, self.factors)
 
     @property
     def _source_reader(self) -> SourceReader:
+        """Reader of sources with the model's limits."""
         return SourceReader(self.source_encoder, self.max_source, self.context)
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Those that it can be asked for with `towards`; none where it writes one."""
+        """Languages that can be chosen with `towards`; empty if the model writes one language."""
         return list_tag_languages(self.source.tag_ids)
 
     def towards(self, language: str | None, *, tags: Sequence[str] = ()) -> Translator:
-        """A translator into one of its languages, of texts that have further tags; it shares everything with this one.
+        """Return a translator into one of its languages, for texts with these tags; it shares everything with this one.
 
         Args:
-            language: one of `languages`; None where there are none.
-            tags: others that it has learned, which stand before every source.
+            language: one of `languages`; None if there are none.
+            tags: further tags that the model has learned, which are put before every source.
 
         Raises:
-            RecipeError: it does not know the language, or a tag.
+            RecipeError: the model does not know the language, or a tag.
         """
         if language is not None and language not in self.languages:
             choices = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it away"
@@ -151,10 +152,10 @@ class Translator(Predictor):
         return self.with_tags([*([] if language is None else [format_language_tag(language)]), *tags])
 
     def with_tags(self, tags: Sequence[str]) -> Translator:
-        """A translator that puts tags before every source, behind those that it puts there already.
+        """Return a translator that puts these tags before every source, after those that it adds already.
 
         Raises:
-            RecipeError: it has not learned a tag.
+            RecipeError: the model has not learned a tag.
         """
         if not tags:
             return self
@@ -163,9 +164,9 @@ class Translator(Predictor):
         return translator
 
     def following(self, lines: Iterable[str]) -> Iterator[SourceSentence]:
-        """Sentences with as many before them as the model reads with them; an empty one ends a document.
+        """Attach to each sentence the previous ones that the model reads with it; an empty one ends a document.
 
-        They are what all methods take instead of sentences that stand by themselves.
+        All methods accept the results instead of plain sentences.
         """
         return iter_with_context(lines, max_sentences=self.context)
 
@@ -182,29 +183,33 @@ class Translator(Predictor):
         first: int = 1,
         heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Translation]:
-        """Translates sentences, in their order; inside, long ones first and many at a time.
+        """Translate sentences, in their order; inside, they are sorted by length and batched.
 
-        A sentence that is longer than the model reads is translated in parts (`heedful.data.text_splitting`), which are joined
-        as they are in it; of a part that is too long and cannot be split the end is not read (`Translation.cut`). Terms
-        that are annotated in it (`TermAnnotator`) stay in one part.
+        A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
+        as in the
+        source; the end of a part that is too long and cannot be split is not read (`Translation.cut`). Annotated terms
+        (`TermAnnotator`) stay in one part.
 
         Args:
-            sentences: one string each, or what `iter_with_context` makes of it; an empty one gives an empty translation, and
-                one alone is a list of one.
-            search: instead of the translator's own.
-            length: likewise.
-            prefixes: how each translation must begin. Its last word may be unfinished, unless a space stands behind it.
-            constraints: what each translation must hold, if the search is a beam; see `Translation.unmet`.
-            batch_tokens: padded source tokens that are translated at one time.
-            tick: told how many sentences each batch finished.
-            first: number of the first sentence, for messages and as its source of chance when sampling.
-            heard: told of a sentence, by its place from 0, the best text so far, whenever there is more of it; of a
+            sentences: one string each, or a result of `following`; an empty one gives an empty translation, and a
+                single
+                string counts as a list of one.
+            search: replaces the default search.
+            length: replaces the default length limits.
+            prefixes: the beginning of each translation. Its last word may be unfinished, unless a space follows it.
+            constraints: terms that each translation must contain, for beam search only; see `Translation.unmet`.
+            batch_tokens: padded source tokens of a batch.
+            tick: called with the number of sentences that each batch finished.
+            first: number of the first sentence, for messages and as its random seed when sampling.
+            heard: called with the index of a sentence, from 0, and its best text so far, whenever there is more of it;
+                for a
                 sentence in parts the text of one of them.
 
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
-            RecipeError: there are constraints, and the search is no beam; or it asks for coverage, and the model has no
-                attention to its source; or a sentence follows others, and the model reads each by itself.
+            RecipeError: there are constraints without beam search; or the search uses coverage, and the model has no
+                attention
+                to its source; or a sentence has previous ones, and the model reads each sentence by itself.
         """
         sentences = to_text_list(sentences, name="sentences", extra_types=(SentenceInContext,))
         parts = self._read_parts(sentences, constraints)
@@ -258,7 +263,7 @@ class Translator(Predictor):
         ]
 
     def _read_prefixes(self, prefixes: Sequence[str], *, start: int) -> list[_TargetPrefix]:
-        """Return how each translation begins; `DataError`, which names its sentence, where a prefix is too long."""
+        """Read the prefix of each translation; raise DataError, which names its sentence, if it is too long."""
         numbered = enumerate(to_text_list(prefixes, name="prefixes"), start)
         return [
             self._decoder_target.encode_prefix(text, name=f"sentence {number}: its translation")
@@ -266,22 +271,23 @@ class Translator(Predictor):
         ]
 
     def score(self, pairs: Sequence[tuple[SourceSentence, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
-        """Log-probabilities of given translations, in order.
+        """Compute the log-probabilities of given translations, in order.
 
         Raises:
             DataError: a sentence or its translation is longer than the model can read; the message names it, and
-                `unread` finds all of them.
+                `unread` finds
+                all of them.
         """
         return run_batched(
             self._encode_pairs(pairs), self._score_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
         )
 
     def unread(self, pairs: Sequence[tuple[SourceSentence, str]], *, first: int = 1) -> dict[int, UnreadableInput]:
-        """Which pairs can be neither scored nor aligned because they are too long, by their places from 0.
+        """Find the pairs that are too long to be scored or aligned, by index from 0.
 
         Args:
             pairs: sentences and their translations.
-            first: number of the first, for the messages.
+            first: number of the first pair, for messages.
         """
         errors = {}
         for index, (source, target) in enumerate(pairs):
@@ -300,12 +306,12 @@ class Translator(Predictor):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
-        """A vector for each text of the source language, as the encoder reads it; see `Embedder.embed`.
+        """Compute the encoder's mean vector of each text in the source language; see `Embedder.embed`.
 
-        Where one model was trained to translate from several languages, their sentences share one space.
+        A model that was trained to translate from several languages embeds their sentences in one space.
 
         Raises:
-            RecipeError: several models vote here, and their spaces differ.
+            RecipeError: the translator is an ensemble, whose models have different vector spaces.
         """
         if len(self.models) > 1:
             raise RecipeError("several models make different vectors of one text; load one of them")
@@ -322,17 +328,17 @@ class Translator(Predictor):
         return np.stack(vectors) if vectors else np.zeros((0, 0), np.float32)
 
     def _embed_batch(self, sources: list[EncodedText], encoder: Encoder[Tokens]) -> Float[np.ndarray, "B d_model"]:
+        """Return the mean encoder vector of each source in a batch."""
         memory = encoder(self._collate_sources(sources))
         vectors: np.ndarray = mean_pool(memory.values, memory.positions).float().cpu().numpy()
         return vectors
 
     def align(self, source: SourceSentence, target: str | TextCandidate) -> TokenAlignment:
-        """What each token of a translation, the end of sentence included, looked at in the source; what it looked at in
-        sentences that the source follows is left out.
+        """Return the attention of each target token, end included, to the source tokens, without previous sentences.
 
-        A candidate is read in the pieces in which it was generated, a text in those into which the tokenizer cuts it;
-        they differ where the model, when sampling above all, put a word together in its own way. The source of a
-        candidate is read as far as it was for the translation (`Translation.cut`).
+        A candidate is read in the pieces in which it was generated, a text in those of the tokenizer; they can differ,
+        above all
+        after sampling. The source of a candidate is read as far as it was for the translation (`Translation.cut`).
 
         Raises:
             DataError: a sentence is longer than the model can read.
@@ -343,23 +349,23 @@ class Translator(Predictor):
     def align_all(
         self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]], *, batch_tokens: int = 4096
     ) -> list[TokenAlignment]:
-        """`align` for many sentences, in their order; an ensemble's first model is asked."""
+        """Align many sentences like `align`, in their order; an ensemble uses its first model."""
         return run_batched(
             self._encode_pairs(pairs), self._align_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
         )
 
     @property
     def has_attention(self) -> bool:
-        """Whether the first model looks at its source by attention, so that words can be aligned."""
+        """Whether the first model attends to its source, so that words can be aligned."""
         return bool(self._cross_attention_paths())
 
     def link(self, pairs: Sequence[tuple[SourceSentence, str]], *, batch_tokens: int = 4096) -> list[WordLinks]:
-        """Which words of given translations, between white space, belong together; see `link_words`.
+        """Align the words (between white space) of given translations with those of their sources; see `link_words`.
 
-        By the attention that was taught to say so, otherwise by the last one to the source.
+        Uses the attention that was trained with word alignments, otherwise the last cross-attention.
 
         Raises:
-            DataError: a sentence is longer than the model can read, or its pieces are not found again in it.
+            DataError: a sentence is longer than the model can read, or its pieces cannot be located in it.
             RecipeError: the model has no attention to its source.
         """
         pairs = to_pair_list(
@@ -385,20 +391,20 @@ class Translator(Predictor):
         search: SearchStrategy | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Everything the model attends to, what the sentence follows included, while it translates a sentence, or while
-        it reads a given translation.
+        """Record all attention of the model, including to previous sentences, while it translates a sentence or reads
+        a given translation.
 
-        An ensemble's first model is asked.
+        An ensemble uses its first model.
 
         Args:
             source: the sentence.
-            target: a translation of it; unless given, the best one that is found, whose beam is recorded too.
-            search: instead of the translator's own.
-            scope: layers, heads and details that are kept; all unless given.
+            target: a translation of it; by default the best one that is found, whose beam is recorded too.
+            search: replaces the default search.
+            scope: layers, heads and details to record; all by default.
 
         Raises:
-            DataError: no words, or a sentence that is longer than the model can read.
-            RecipeError: no such layer or head.
+            DataError: the source is empty, or a sentence is longer than the model can read.
+            RecipeError: there is no such layer or head.
         """
         require_text(source, name="source", extra_types=(SentenceInContext,))
         scope, source_tokens = scope or InspectionSelection(), self._source_reader.encode_whole(source, 1)
@@ -418,12 +424,12 @@ class Translator(Predictor):
         )
 
     def line_format(self) -> TranslationLineFormat:
-        """A sentence a line."""
+        """Return the line format with one sentence per line."""
         return TranslationLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """See `inspect`; of a sentence that is longer than the model reads the first part is looked at, and of several
-        lines, where the model reads what a sentence follows, the last one.
+        """Inspect the sentence of a request; the first part of one that is too long, and with document context the
+        last of several lines.
         """
         *previous, last_line = request.source.strip("\n").split("\n") if self.context else [request.source]
         *_, sentence = self.following([*previous, last_line])
@@ -435,10 +441,11 @@ class Translator(Predictor):
         return self.inspect(parts[0].sentence, request.target, search=search, scope=request.selection)
 
     def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
-        """For each piece of a sentence as the model reads it the number of its word (`SourceReader.get_word_numbers`)."""
+        """Return the word number of each piece of a sentence as the model reads it (`Source.words`)."""
         return self._source_reader.get_word_numbers(sentence)
 
     def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
+        """Encode sentences and their translations or candidates."""
         pairs = to_pair_list(
             pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext, TextCandidate)
         )
@@ -456,10 +463,12 @@ class Translator(Predictor):
         return list(zip(sources, targets, strict=True))
 
     def _score_batch(self, pairs: list[_EncodedPair]) -> Iterator[ForcedScore]:
+        """Score a batch of encoded pairs."""
         source = self._collate_sources([source for source, _ in pairs])
         return self._decoder_target.score_texts(self._engine, source, [target for _, target in pairs])
 
     def _align_batch(self, pairs: list[_EncodedPair]) -> Iterator[TokenAlignment]:
+        """Align a batch of encoded pairs."""
         attention_calls, end = self._record_cross_attention(pairs), "</s>"
         weights = {
             name: _attention_to_numpy(weights_of_layer, None) for name, weights_of_layer in attention_calls.items()
@@ -483,9 +492,12 @@ class Translator(Predictor):
             )
 
     def _build_coverage_function(self, sources: Sequence[EncodedText]) -> AttentionLookup:
-        """By the last layer and the mean of its heads, as `align`; an ensemble's first model is asked."""
+        """Return a function that computes the attention of partial translations for coverage, by the last layer and
+        the mean of its heads; an ensemble uses its first model.
+        """
 
         def compute_attention(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
+            """Return the attention of each text to its source."""
             pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
             alignments = run_batched(pairs, self._align_batch, size=_pair_length, batch_tokens=4096, max_rows=256)
             return [torch.from_numpy(list(alignment.weights.values())[-1]) for alignment in alignments]
@@ -493,6 +505,7 @@ class Translator(Predictor):
         return compute_attention
 
     def _record_cross_attention(self, pairs: list[_EncodedPair]) -> dict[str, list[Tensor]]:
+        """Run the first model on a batch of pairs and return the weights of its cross-attentions by path."""
         source = self._collate_sources([source for source, _ in pairs])
         target_tokens, _ = self._decoder_target.build_forced_batch([target for _, target in pairs])
         model, cross_attention_paths = self.models[0], self._cross_attention_paths()
@@ -503,6 +516,7 @@ class Translator(Predictor):
         return weights
 
     def _cross_attention_paths(self) -> list[str]:
+        """Return the paths of the first model's cross-attentions."""
         return [
             path
             for path, attention_info in attentions_of(self.models[0]).items()
@@ -510,11 +524,13 @@ class Translator(Predictor):
         ]
 
     def _encode_target(self, text: str, number: int) -> list[int]:
+        """Encode a given translation; raise DataError if it is too long."""
         return self._decoder_target.encode(text, name=f"sentence {number}: its translation")
 
     def _read_parts(
         self, sentences: Sequence[SourceSentence], constraints: Sequence[Sequence[TargetTerm | str]] | None
     ) -> list[list[SourcePart]]:
+        """Split sentences into parts that the model can read, with the constraints of each."""
         source_reader = self._source_reader
         parts = [source_reader.split_into_parts(sentence) for sentence in sentences]
         return parts if constraints is None else list(map(assign_constraints, parts, constraints))
@@ -526,12 +542,14 @@ class Translator(Predictor):
         index: int,
         ids: Sequence[int],
     ) -> None:
+        """Pass the text so far of a running search to a callback."""
         hypothesis = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
         on_text(requests[index].row, self._decoder_target.to_candidate(hypothesis))
 
     def _build_request(
         self, part: SourcePart, length: LengthLimits, *, stream: int = 1, target_prefix: _TargetPrefix = _EMPTY_PREFIX
     ) -> TargetRequest:
+        """Build the generation request of a part: length limits, seed, prefix and constraints."""
         num_tokens = len(self._source_reader.own_positions(part.tokens)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.encode(self.target)))
         prefix, word = target_prefix
@@ -545,6 +563,7 @@ class Translator(Predictor):
         )
 
     def _build_translation(self, part: SourcePart, hypotheses: list[Hypothesis]) -> Translation:
+        """Build the translation of a part from its hypotheses."""
         if not part.tokens.ids:
             empty_candidate = TextCandidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(
@@ -565,7 +584,9 @@ class Translator(Predictor):
     def _add_doubts(
         self, translations: list[list[Translation]], confidence: ConfidenceCurve, *, batch_tokens: int
     ) -> list[list[Translation]]:
-        """With what is suspicious of each part; where attention tells, they are read once more."""
+        """Add calibrated warning signs to the translation of each part; if attention is needed, the parts are read
+        once more.
+        """
         alignments: Iterator[TokenAlignment | None] = repeat(None)
         if confidence.widest is not None and self.has_attention:
             pairs = [
@@ -574,6 +595,7 @@ class Translator(Predictor):
             alignments = iter(self.align_all(pairs, batch_tokens=batch_tokens))
 
         def add_doubts(part: Translation) -> Translation:
+            """Add the warning signs to one part."""
             if not part.source_tokens:
                 return part
             alignment = next(alignments)
@@ -583,27 +605,32 @@ class Translator(Predictor):
         return [list(map(add_doubts, parts)) for parts in translations]
 
     def _collate_sources(self, sentences: Sequence[EncodedText]) -> Tokens:
+        """Collate encoded sources into a batch on the model's device."""
         return move_to_device(collate_encoded_sources(sentences, eos=self.source.special.eos), self.device)
 
 
 def _join_parts(sentence: SourceSentence, translations: list[Translation]) -> Translation:
-    """The translation of a sentence, of which there may be parts."""
+    """Return the translation of a sentence from those of its parts."""
     translation = translations[0] if len(translations) == 1 else join_translations(get_text(sentence), translations)
     return replace(translation, before=get_context(sentence))
 
 
 def _get_term_texts(terms: Iterable[TargetTerm]) -> tuple[str, ...]:
+    """Return the target texts of terms."""
     return tuple(term.text for term in terms)
 
 
 def _attention_to_numpy(attention_calls: list[Tensor], head: int | None) -> Float[np.ndarray, "B T S"]:
+    """Return the weights of one head, or the mean of all heads, as an array."""
     return select_head(attention_calls, head).float().cpu().numpy()
 
 
 def _source_length(request: TranslationRequest) -> int:
+    """Return the source length of a request, end included."""
     return len(request.source) + 1
 
 
 def _pair_length(pair: _EncodedPair) -> int:
+    """Return the length of the longer side of a pair, end included."""
     source, target = pair
     return max(len(source), len(target)) + 1

@@ -1,4 +1,4 @@
-"""Clips with their captions: files that name them, and batches."""
+"""Clips with captions: readers of caption files, and batches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from heedful.tasks.objective import RowIndices
 
 @dataclass(frozen=True)
 class ClipEvent:
-    """When happens what captions name.
+    """When something happens that captions name.
 
     Attributes:
-        phrase: as captions say it.
-        start: the first frame of the clip, from 0.
-        stop: behind the last one.
+        phrase: as captions name it.
+        start: first frame of the clip, from 0.
+        stop: the frame after the last one.
     """
 
     phrase: str
@@ -37,7 +37,7 @@ class ClipEvent:
 
 @dataclass(frozen=True)
 class CaptionedClip:
-    """A clip and all that is said of it."""
+    """A clip with its captions and events."""
 
     clip: Path
     captions: tuple[str, ...]
@@ -48,13 +48,14 @@ NamedClip: TypeAlias = tuple[str, Sequence[str], Sequence[ClipEvent]]
 
 
 class ClipReader(ExampleReader[CaptionedClip]):
-    """Clips of a folder, in the order in which a file of captions first names them.
+    """Reader of captioned clips in a folder, in the order in which the caption file first names them.
 
-    Abstract: `iter_entries` says what the file's form is. Clips that are missing are examples too: who reads them says so.
+    Abstract: `iter_entries` knows the file format. Missing clips are examples too; whoever loads a clip reports the
+    error.
 
     Args:
-        path: the captions.
-        clips: the folder; that of the captions unless given.
+        path: the caption file.
+        clips: the folder of the clips; the folder of `path` unless given.
     """
 
     def __init__(self, path: Path, *, clips: Path | None = None) -> None:
@@ -73,7 +74,7 @@ class ClipReader(ExampleReader[CaptionedClip]):
         self.paths = (path, *(file for example in self.examples for file in _list_files(example.clip)))
 
     def iter_entries(self, path: Path) -> Iterator[NamedClip]:
-        """The name of a clip, captions of it and what happens when, again and again."""
+        """Yield a clip's name with some of its captions and events; a clip may occur several times."""
         raise NotImplementedError
 
     @final
@@ -83,11 +84,11 @@ class ClipReader(ExampleReader[CaptionedClip]):
 
 @final
 class ClipColumns(ClipReader):
-    """A clip's name and a caption on each line, between tabs; a clip may have several lines.
+    """Reader of tab-separated lines with a clip's name and a caption; a clip may have several lines.
 
     Args:
-        clip_column: counted from 0.
-        caption_column: likewise.
+        clip_column: column of the clip names, counted from 0.
+        caption_column: column of the captions, counted from 0.
         header: whether the first line names the columns.
     """
 
@@ -105,7 +106,7 @@ class ClipColumns(ClipReader):
         super().__init__(path, clips=clips)
 
     def iter_entries(self, path: Path) -> Iterator[NamedClip]:
-        """Line by line."""
+        """Yield the clip name and the caption of each line."""
         clip, caption = self._columns
         for number, location, line in read_numbered_lines(path):
             if number > 1 or not self._header:
@@ -115,10 +116,10 @@ class ClipColumns(ClipReader):
 
 @final
 class ClipRecords(ClipReader):
-    """A JSON object on each line, which may say when happens what its captions name."""
+    """Reader of a JSON object per line, which may contain the events that captions name."""
 
     def iter_entries(self, path: Path) -> Iterator[NamedClip]:
-        """Line by line."""
+        """Yield the clip, captions and events of each line."""
         for _, record in read_records(path):
             events = []
             for event in record.get_objects("events") if "events" in record else []:
@@ -129,7 +130,7 @@ class ClipRecords(ClipReader):
 
 
 def collate_clips(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[ClipBatch]:
-    """Clips and their captions, of what `split_by_caption` gave."""
+    """Collate the given rows of a corpus made by `split_by_caption` into a batch of clips and captions."""
     return build_pair_batch(
         ClipBatch(*map(torch.from_numpy, corpus[INPUT_SIDE].collate_arrays(rows))),
         corpus[CAPTION_SIDE].collate_ids(rows),
@@ -138,7 +139,7 @@ def collate_clips(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[Cl
 
 
 def batch_clips(clips: Sequence[Clip]) -> ClipBatch:
-    """Some clips as a model reads them."""
+    """Pad clips to the same number of frames and stack them."""
     block = np.zeros(
         (len(clips), max(len(clip.frames) for clip in clips), *clips[0].frames.shape[1:]), clips[0].frames.dtype
     )
@@ -150,7 +151,7 @@ def batch_clips(clips: Sequence[Clip]) -> ClipBatch:
 
 
 def _list_files(clip: Path) -> list[Path]:
-    """What is read of a clip: itself, or the pictures of its folder."""
+    """Return the files of a clip: itself, or the pictures of its folder; empty if it is missing."""
     if clip.is_dir():
         return sorted(path for path in clip.iterdir() if path.is_file())
     return [clip] if clip.is_file() else []

@@ -1,4 +1,4 @@
-"""The forms of data that captions of clips are learned from."""
+"""Detection of video captioning data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _CLIP_SUFFIXES: Final = (".mp4", ".avi", ".mkv", ".mov", ".webm")
 
 
 def _is_clip(file: FileSniff) -> bool:
+    """Return whether a file or folder holds clips or clip file names."""
     if isinstance(file.shape, FolderShape):
         return any(file.shape.ending_counts.get(ending, 0) for ending in _CLIP_SUFFIXES)
     return file.path.suffix.lower() in _CLIP_SUFFIXES or has_file_names(file.shape, _CLIP_SUFFIXES)

@@ -1,4 +1,4 @@
-"""`heedful quickstart video`: a small model learns to say what shapes do, one behind the other."""
+"""`heedful quickstart video`: train a small model to describe what shapes do one after another."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _SIZE: Final = 24
 @final
 @dataclass(frozen=True, kw_only=True)
 class VideoDemonstration(Demonstration):
-    """Train a small model on clips of two shapes that do something one behind the other, and see what it says of them.
+    """Train a small model on clips of two shapes that each do something, one after the other, and show its captions.
 
     Yao et al. 2015 compare four models; the other three are --no-local, --no-attention, and both.
     """
@@ -77,7 +77,7 @@ class VideoDemonstration(Demonstration):
     """whether it looks at other frames for each word, and knows when each is shown, instead of always at their mean"""
 
     def write_recipe(self) -> Path:
-        """Clips, tables that say what happens in them and when, and the recipe, as a user would have them."""
+        """Write the clips, tables with captions and events, and the recipe; return the recipe's path."""
         from heedful.tasks.video.moving_shapes import build_clip_files, generate_clips
 
         for name, count in (("clips", self.clips), ("tests", self.tests)):
@@ -101,7 +101,7 @@ class VideoDemonstration(Demonstration):
         return recipe
 
     def show_results(self, predictor: VideoCaptioner, run_folder: Path) -> None:
-        """Scores, some captions, and a page of one clip."""
+        """Print scores and some captions, and write a page of one clip."""
         from heedful.inspection.page import write_page
         from heedful.inspection.web import render_viewer
         from heedful.tasks.video.data import ClipRecords
@@ -132,7 +132,7 @@ class VideoDemonstration(Demonstration):
 
 
 def _inspect_marked(captioner: VideoCaptioner, clip: CaptionedClip) -> InspectionRecord:
-    """What the model looks at in a clip; the frames of the first event are marked."""
+    """Return the record of a clip in which the frames of the first event are marked."""
     record, event = captioner.inspect(clip.clip), clip.events[0]
     frames = record.axes[0]
     numbers = captioner.extract_features(clip.clip).frame_indices

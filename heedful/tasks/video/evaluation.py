@@ -1,4 +1,4 @@
-"""What is asked of models that say what happens in clips, and what their captions are worth."""
+"""Evaluation of video captioning."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from heedful.tasks.video.predictor import VideoCaptioner
 
 @dataclass(frozen=True)
 class VideoOutputs:
-    """What was said of the clips.
+    """Captions and attention statistics of a captioner for the evaluated clips.
 
     Attributes:
-        texts: captions.
-        event_mass: of each clip, the share of attention that what captions name gets in its frames, summed over these words,
-            and how many words that are; None where nobody knows the frames, or there is no attention.
+        texts: one caption per clip.
+        event_mass: for each clip, the share of attention that words naming an event pay to the event's frames, summed
+            over these words, and the number of these words; None if no events are known, or the model has no attention.
     """
 
     texts: Sequence[str]
@@ -39,15 +39,15 @@ class VideoOutputs:
 def build_video_evaluator(
     clips: Sequence[CaptionedClip], *, train: Sequence[CaptionedClip], read_clip: Callable[[Path], Clip]
 ) -> LabelEvaluator:
-    """Clips with captions of which any is right.
+    """Build the evaluator of clips with several reference captions, any of which is correct.
 
     Args:
-        clips: what is asked; those that cannot be read, or have no captions, are left out.
-        train: clips that tell what is said most often.
+        clips: the clips to caption; unreadable ones and those without captions are left out.
+        train: training clips, which tell the most frequent caption.
         read_clip: reads a clip.
 
     Raises:
-        DataError: none can be read.
+        DataError: no clip can be read.
     """
     left_out, readable, uniform_mass = list[str](), list[CaptionedClip](), list[tuple[float, float]]()
     for example in clips:
@@ -83,6 +83,7 @@ def build_video_evaluator(
 
 
 def _compute_metrics(outputs: VideoOutputs, references: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
+    """Return exact match, BLEU-4, CIDEr-D and, where known, the attention mass, by name."""
     pairs = zip(outputs.texts, references, strict=True)
     metrics: dict[str, Metric] = {
         "exact match": build_mean_metric(
@@ -97,6 +98,7 @@ def _compute_metrics(outputs: VideoOutputs, references: Sequence[Sequence[str]])
 
 
 def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) -> VideoOutputs:
+    """Caption the clips with a captioner, and measure its attention to the frames of events."""
     texts = [each.text for each in captioner.caption([each.clip for each in clips])]
     pairs = [(row, caption) for row, each in enumerate(clips) if each.events for caption in each.captions]
     if not pairs or not captioner.has_attention:
@@ -114,7 +116,7 @@ def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) ->
 def _iter_event_shares(
     captioner: VideoCaptioner, events: Sequence[ClipEvent], caption: str, attention: CaptionAttention, clip: Clip
 ) -> Iterator[float]:
-    """Of each token of each phrase in a caption, how much of its attention is on the frames where it happens."""
+    """Yield, for each token of each event phrase in a caption, the share of its attention on the event's frames."""
     pieces = compute_offsets(captioner.target.tokenizer, caption)
     for event in events:
         event_mask = _build_event_mask(event, clip)
@@ -125,5 +127,5 @@ def _iter_event_shares(
 
 
 def _build_event_mask(event: ClipEvent, clip: Clip) -> Float[np.ndarray, " T"]:
-    """1 for each frame that was taken of an event."""
+    """Return 1 for each frame of a clip that lies in an event, else 0."""
     return ((event.start <= clip.frame_indices) & (clip.frame_indices < event.stop)).astype(np.float64)

@@ -1,8 +1,8 @@
-"""Generated clips of shapes that move, one behind the other, with captions and the frames of each event.
+"""Generated clips of shapes that move one after the other, with captions and the frames of each event.
 
-Two different shapes have an event each: one is there, does one thing, and is gone. How long either takes and how much
-time is before, between and behind them is drawn, and so is where a shape is, how large and how it is turned; so one
-frame alone tells neither what is done nor what comes first. Numpy draws.
+Two different shapes have one event each: the shape appears, does one thing, and disappears. The lengths of the events,
+the pauses around them, and each shape's place, size and rotation are random; so a single frame tells neither what is
+done nor what comes first. Frames are drawn with numpy.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class ShapeAction:
 
     Attributes:
         colour: of the shape.
-        shape: which.
+        shape: name of the shape.
         action: what it does.
-        start: the first frame, from 0.
-        stop: behind the last one.
+        start: first frame, from 0.
+        stop: the frame after the last one.
     """
 
     colour: str
@@ -64,17 +64,17 @@ class ShapeAction:
 
     @property
     def phrase(self) -> str:
-        """As captions say it."""
+        """Colour, shape and action, as captions name them."""
         return f"a {self.colour} {self.shape} {self.action}"
 
 
 @dataclass(frozen=True)
 class GeneratedClip:
-    """A clip, and what happens in it.
+    """A generated clip and its events.
 
     Attributes:
         frames: its pixels.
-        actions: one behind the other.
+        actions: one after the other.
     """
 
     frames: UInt8[np.ndarray, "T size size 3"]
@@ -82,25 +82,25 @@ class GeneratedClip:
 
     @property
     def caption(self) -> str:
-        """The only one that is right."""
+        """The only correct caption."""
         return " then ".join(deed.phrase for deed in self.actions)
 
     @property
     def npz_bytes(self) -> bytes:
-        """The frames as a file."""
+        """The frames as the content of an .npz file."""
         file = io.BytesIO()
         np.savez_compressed(file, frames=self.frames)
         return file.getvalue()
 
 
 def generate_clips(part: str, count: int, *, size: int = FRAME_SIZE, seed: int = 1) -> Iterator[GeneratedClip]:
-    """Clips of a part of the data, which has no caption in common with the other parts.
+    """Generate clips of one part of the data; no caption occurs in two parts.
 
     Args:
         part: train, validation or test.
-        count: how many.
+        count: number of clips.
         size: pixels along each side.
-        seed: of all chance.
+        seed: random seed.
     """
     start, stop = _HASH_RANGES[part]
     rng = np.random.default_rng([seed, start, size])
@@ -116,7 +116,7 @@ def generate_clips(part: str, count: int, *, size: int = FRAME_SIZE, seed: int =
 
 
 def build_clip_files(clips: Iterable[GeneratedClip], *, stem: str) -> dict[str, bytes]:
-    """Clips as files by their names, and `STEM.jsonl`, which says of each what is seen and when."""
+    """Return clips as files by name, and `STEM.jsonl` with their captions and events."""
     contents, lines = dict[str, bytes](), list[str]()
     for number, clip in enumerate(clips):
         name = f"{stem}/{number:05}.npz"
@@ -127,7 +127,7 @@ def build_clip_files(clips: Iterable[GeneratedClip], *, stem: str) -> dict[str, 
 
 
 def _sample_actions(rng: np.random.Generator) -> list[tuple[str, str, str]]:
-    """Colours, shapes and what they do; a circle does not spin."""
+    """Draw two different coloured shapes and their actions; a circle does not spin."""
     shapes = list(_SHAPES)
     kinds = rng.permutation(len(COLOURS) * len(shapes))[:2]
     pairs = [(list(COLOURS)[kind // len(shapes)], shapes[kind % len(shapes)]) for kind in kinds]
@@ -137,7 +137,7 @@ def _sample_actions(rng: np.random.Generator) -> list[tuple[str, str, str]]:
 def _schedule_actions(
     actions: list[tuple[str, str, str]], length: int, rng: np.random.Generator
 ) -> tuple[ShapeAction, ...]:
-    """When they happen: what time is left is cut anywhere into what is before, between and behind them."""
+    """Assign random event lengths and start frames; the remaining time is split at random around the events."""
     lengths = rng.integers(_EVENT_LENGTHS[0], _EVENT_LENGTHS[1] + 1, len(actions))
     gaps = np.diff(np.sort(rng.integers(0, length - lengths.sum() + 1, len(actions))), prepend=0)
     starts = np.cumsum(gaps) + np.cumsum(lengths) - lengths
@@ -148,13 +148,13 @@ def _schedule_actions(
 
 
 def _make_background(length: int, size: int, rng: np.random.Generator) -> UInt8[np.ndarray, "T size size 3"]:
-    """The same dark noise in all frames."""
+    """Return frames with the same dark noise."""
     background = rng.uniform(0, 60, 3) + rng.normal(0, 6, (size, size, 3))
     return np.repeat(np.clip(background, 0, 255).astype(np.uint8)[None], length, axis=0)
 
 
 def _draw_action(frames: UInt8[np.ndarray, "T size size 3"], action: ShapeAction, rng: np.random.Generator) -> None:
-    """Puts a shape into the frames of its event; it stays inside, and what does not change lies anywhere."""
+    """Draw a shape into the frames of its event; it stays inside, and what does not change is random."""
     count, size = len(frames), frames.shape[1]
     y, x = np.mgrid[0:size, 0:size] + 0.5
     time = np.linspace(-0.5, 0.5, count)

@@ -1,4 +1,4 @@
-"""A trained model as its user sees it: clips in, what happens in them out."""
+"""The video captioning predictor: clips in, captions out."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from heedful.tensors import SOURCE, move_to_device
 
 @final
 class VideoCaptioner(BaseCaptioner[Clip]):
-    """A model that says what happens in clips: files, or what was kept of them.
+    """Video captioning predictor, for clip files or `Clip` objects.
 
     Args:
         args: see `BaseCaptioner`.
-        read_clip: what is kept of the clip at a path; raises `DataError` where it cannot be read.
-        read_frames: how one sees it.
-        decoded_size: bytes of all that is decoded to read it.
-        peak_memory: bytes of memory that this takes at one time.
-        array_spec: type and shape of what is kept of a frame.
+        read_clip: returns the encoder's input for the clip at a path; raises `DataError` if it cannot be read.
+        read_frames: returns the clip as it is shown to people.
+        decoded_size: bytes of the decoded clip.
+        peak_memory: bytes of memory that reading takes at most.
+        array_spec: type and shape of a frame's encoder input.
         kwargs: see `BaseCaptioner`.
     """
 
@@ -53,22 +53,23 @@ class VideoCaptioner(BaseCaptioner[Clip]):
         self.array_spec = array_spec
 
     def extract_features(self, input_value: CaptionInput) -> Clip:
-        """Its frames, or what others made of them."""
+        """Return the encoder's input for a clip: its frames or their features."""
         return input_value if isinstance(input_value, Clip) else self.read_clip(Path(input_value))
 
     def build_source(self, features: Sequence[Clip]) -> ClipBatch:
-        """Side by side."""
+        """Pad and stack clips on the model's device."""
         return move_to_device(batch_clips(features), self.device)
 
     def build_axis(self, input_value: CaptionInput, features: Clip) -> MapAxis:
-        """Its frames, as one sees them where there are pictures."""
+        """Return the frame axis of a clip, with pictures if there are any."""
         return MapAxis.from_frames(SOURCE, len(features.frames), pictures=self._get_pictures(input_value, features))
 
     def render_picture(self, input_value: CaptionInput) -> Picture | None:
-        """The frames side by side."""
+        """Return the frames side by side as one picture, or None if there are no pictures."""
         pictures = self._get_pictures(input_value, self.extract_features(input_value))
         return None if pictures is None else np.concatenate(list(pictures), 1)
 
     def _get_pictures(self, shown: CaptionInput, kept: Clip) -> Frames | None:
+        """Return the frames as pictures, or None if only features are known."""
         clip = kept if isinstance(shown, Clip) else self.read_frames(Path(shown))
         return clip.frames if clip.frames.dtype == np.uint8 else None

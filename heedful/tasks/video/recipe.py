@@ -1,4 +1,4 @@
-"""What a run is that says what happens in clips, as data."""
+"""The recipe of a video captioning run."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class ClipFileConfig(FileConfig):
-    """A file of captions beside a folder of clips; abstract."""
+    """Base class of caption files with a folder of clips."""
 
     clips: InputPath | None = None
     """folder of the clips; that of the file if not given"""
 
 
 class TsvClipsConfig(ClipFileConfig):
-    """A clip and a caption on each line, between tabs; plain or gzipped."""
+    """A tab-separated file with a clip and a caption on each line; plain or gzipped."""
 
     read_by: ClassVar = "heedful.tasks.video.data:ClipColumns"
 
@@ -44,13 +44,14 @@ class TsvClipsConfig(ClipFileConfig):
     @field_validator("caption_column")
     @classmethod
     def _check_columns_differ(cls, caption_column: int, info: ValidationInfo) -> int:
+        """Check that captions and clips are in different columns."""
         if caption_column == info.data.get("clip_column"):
             raise ValueError("must be another column than clip_column")
         return caption_column
 
 
 class JsonlClipsConfig(ClipFileConfig):
-    """A JSON object on each line: `clip`, `captions`, and maybe `events`, each with `phrase`, `start` and `stop`."""
+    """A JSON object per line: `clip`, `captions`, and optional `events` with `phrase`, `start` and `stop`."""
 
     read_by: ClassVar = "heedful.tasks.video.data:ClipRecords"
 
@@ -58,7 +59,7 @@ class JsonlClipsConfig(ClipFileConfig):
 
 
 def _guess_clips_kind(table: Mapping[str, Any]) -> str:
-    """By the file's name."""
+    """Guess the file format from the file name."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
 
 
@@ -68,7 +69,7 @@ ClipsConfig = Annotated[
 
 
 class VideoDataConfig(DataConfig):
-    """Captioned clips to train on, to choose the best checkpoint by, and to report scores of."""
+    """Captioned clips for training, for choosing the best checkpoint, and for evaluation."""
 
     train: ClipsConfig
     """the clips to learn from"""
@@ -88,7 +89,7 @@ class VideoDataConfig(DataConfig):
     """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
 
     def read_clip(self, clip: Path) -> Clip:
-        """What is kept of a clip; `DataError` where it cannot be read."""
+        """Read a clip's frames, or the features in its file; `DataError` if it cannot be read."""
         from heedful.data.clips import read_clip, read_clip_features
         from heedful.data.pictures import SquareResize
 
@@ -97,20 +98,20 @@ class VideoDataConfig(DataConfig):
         return read_clip(clip, resize=SquareResize(self.frame_size, self.fit), max_frames=self.frames)
 
     def decoded_size(self, clip: Path) -> int:
-        """Bytes of all that is decoded to see the clip in a file; `DataError` where it cannot be read."""
+        """Return the bytes of the decoded clip in a file; `DataError` if it cannot be read."""
         from heedful.data.clips import count_frame_bytes
 
         return count_frame_bytes(clip) if self.features is None else clip.stat().st_size
 
     def peak_memory(self, clip: Path) -> int:
-        """Bytes of memory that it takes to read the clip in a file; `DataError` where it cannot be read."""
+        """Return the bytes of memory that reading the clip takes; `DataError` if it cannot be read."""
         from heedful.data.clips import estimate_clip_memory
 
         return estimate_clip_memory(clip) if self.features is None else 3 * clip.stat().st_size
 
 
 class VideoCaptionerConfig(MemoryModelArchitecture):
-    """A network that looks at frames, one that looks at their neighbours too, and a decoder that writes of them.
+    """A frame encoder, an optional motion encoder over neighbouring frames, and a caption decoder.
 
     Yao et al. 2015 compare four of them, whose decoder.kind is "recurrent": without `local` and with
     decoder.reading.kind = "context" (Basic), with one of `local` and temporal attention, which is "bahdanau", or with
@@ -130,6 +131,7 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
     @field_validator("local")
     @classmethod
     def _check_local(cls, local: bool, info: ValidationInfo) -> bool:
+        """Check that motion is encoded only where pixels are available."""
         frames = info.data.get("frames")
         if local and frames is not None and frames.is_frozen:
             raise config_error(
@@ -142,6 +144,7 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
     @field_validator("times")
     @classmethod
     def _check_even_width(cls, times: bool, info: ValidationInfo) -> bool:
+        """Check that the width is even where sinusoidal time encodings are added."""
         width = info.data.get("d_model", 0)
         if times and width % 2:
             raise config_error(
@@ -151,14 +154,14 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
 
 
 class VideoTrainingConfig(DecoderTrainingConfig):
-    """The training loop; whichever of `steps`, `epochs` and `minutes` is over first ends it; give at least one."""
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
     """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
 
 
 class VideoRecipe(MemoryRecipe):
-    """What happens in clips is told in words."""
+    """Captions are generated for clips."""
 
     made_by: ClassVar = "heedful.tasks.video.task:TASK"
     shown_by: ClassVar = "heedful.tasks.video.demonstration:VideoDemonstration"
@@ -180,6 +183,7 @@ class VideoRecipe(MemoryRecipe):
     @field_validator("model")
     @classmethod
     def _check_features(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
+        """Check that motion is not encoded from features, and that captions fit the decoder."""
         data = info.data.get("data")
         if data is not None and data.features is not None and model.local:
             raise config_error(
@@ -194,11 +198,11 @@ class VideoRecipe(MemoryRecipe):
 
     @property
     def num_features(self) -> int | None:
-        """How many numbers are kept of each frame; None where its pixels are."""
+        """Number of features per frame; None if pixels are stored."""
         frames = self.model.frames
         return frames.d_annotation if self.data.features is None and frames.is_frozen else self.data.features
 
     @property
     def has_frozen_vision(self) -> bool:
-        """Whether a frozen network makes them."""
+        """Whether a frozen network computes the features."""
         return self.data.features is None and self.model.frames.is_frozen

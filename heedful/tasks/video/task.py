@@ -1,4 +1,4 @@
-"""What is made of a recipe that says what happens in clips."""
+"""The video captioning task: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VideoRun: TypeAlias = Run[VideoRecipe, Model]
 
 @final
 class VideoTask(Task[VideoRecipe, Model]):
-    """Captions of clips are learned; a network that learns nothing is a file of the run, as a vocabulary is."""
+    """Captioning of clips; a frozen vision network is stored with the run like a vocabulary."""
 
     tokenizer_files: ClassVar = (CAPTIONS,)
     unit_names: ClassVar = UnitNames(examples="captions", corpus_examples="clips")
@@ -56,7 +56,7 @@ class VideoTask(Task[VideoRecipe, Model]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: VideoRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Words, and what looks at frames where it learns nothing."""
+        """Learn the caption vocabulary, and load the vision network if it is frozen."""
         texts = chain.from_iterable(example.captions for example in recipe.data.reader("train"))
         vocabularies: Vocabularies = {
             CAPTIONS: learn_or_reuse_tokenizer(recipe, texts, existing=existing, generated=True)
@@ -71,7 +71,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         }
 
     def load_vocabularies(self, recipe: VideoRecipe, folder: Path) -> Vocabularies:
-        """Words, and what looks at frames where it learns nothing."""
+        """Load the caption vocabulary, and the frozen vision network if there is one."""
         vocabularies: Vocabularies = {CAPTIONS: load_tokenizer(folder / CAPTIONS)}
         if not recipe.has_frozen_vision:
             return vocabularies
@@ -79,7 +79,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         return {**vocabularies, FRAMES: network}
 
     def build_encoding(self, run: VideoRun) -> ExampleEncoder[tuple[int, CaptionedClip]]:
-        """Each clip with its captions."""
+        """Return the encoding of numbered clips with their captions."""
         read_clip = _make_clip_reader(run)
         return build_caption_encoding(
             run.tokenizer,
@@ -89,24 +89,24 @@ class VideoTask(Task[VideoRecipe, Model]):
         )
 
     def prepare_examples(self, run: VideoRun, examples: Iterable[CaptionedClip]) -> Iterable[tuple[int, CaptionedClip]]:
-        """With their numbers, so that it can be told which were left out."""
+        """Attach a number to each example, so that clips that were left out can be reported."""
         return enumerate(examples)
 
     def data_warnings(self, run: VideoRun, corpus: Corpus) -> Sequence[str]:
-        """Which clips cannot be read."""
+        """Return a warning for each clip that cannot be read."""
         examples = run.read_examples(corpus.folder.name)
         missing = explain_unreadable(examples, corpus, extract=lambda example: run.recipe.data.read_clip(example.clip))
         return [f"left out: {message}" for message in missing]
 
     def check_files(self, recipe: VideoRecipe) -> None:
-        """Looks for weights of trained networks too."""
+        """Check that the files of pre-trained weights exist too."""
         super().check_files(recipe)
         weights = recipe.model.frames.weights_file
         if weights is not None and not weights.exists():
             raise DataError(f"{weights}: there are no such weights; check model.frames.weights")
 
     def build_model(self, recipe: VideoRecipe, sizes: VocabSizes) -> Model:
-        """What looks at frames, and what writes."""
+        """Build the frame encoder and the caption decoder."""
         config, data = recipe.model, recipe.data
         encoder = build_clip_encoder(
             config.frames,
@@ -124,7 +124,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         return SequenceToSequence(encoder, decoder, output=output)
 
     def init_weights(self, run: VideoRun, model: Model, *, log: Callable[[str], None]) -> None:
-        """A trained network begins with its weights."""
+        """Load pre-trained vision weights into a network that is trained further."""
         super().init_weights(run, model, log=log)
         config, encoder = run.recipe.model.frames, model.encoder
         assert isinstance(encoder, FrameEncoder)
@@ -135,7 +135,7 @@ class VideoTask(Task[VideoRecipe, Model]):
     def build_objective(
         self, run: VideoRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Likelihood of the captions, and what may stand beside it."""
+        """Build the caption likelihood objective."""
         config, special = run.recipe.training, run.tokenizer.special
         return GenerationObjective(
             split_by_caption(train, eos=special.eos),
@@ -149,7 +149,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         )
 
     def build_evaluator(self, recipe: VideoRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """The test part, or the validation part where there is no other."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "nothing but a run writes captions"
         part = recipe.data.evaluation_part
         reader = recipe.data.reader(part)
@@ -160,7 +160,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         return evaluator.with_location(part, str(reader.paths[0]), table="data")
 
     def build_predictor(self, run: VideoRun, model: Model, *, step: int | None = None) -> VideoCaptioner:
-        """Clips in, captions out."""
+        """Build the video captioner."""
         recipe, longest = run.recipe, run.recipe.model.length_limit
         return VideoCaptioner(
             model,
@@ -181,19 +181,20 @@ TASK: Final = VideoTask()
 
 
 def _get_frame_spec(recipe: VideoRecipe) -> ArraySpec:
-    """What is kept of a frame: its pixels, or what was made of it."""
+    """Return the type and shape of a frame's stored input: pixels or features."""
     side, features = recipe.data.frame_size, recipe.num_features
     return ArraySpec("<u1", (side, side, 3)) if features is None else ArraySpec("<f4", (features,))
 
 
 def _make_clip_reader(run: VideoRun, device: torch.device | str = "cpu") -> Callable[[Path], Clip]:
-    """What is kept of the clip at a path: its pixels, or of each frame what was made of it before or is made now."""
+    """Return a function that reads the clip at a path: pixels, stored features, or features computed now."""
     read_pixels = run.recipe.data.read_clip
     if not run.recipe.has_frozen_vision:
         return read_pixels
     picture_features = run.get_vocabulary(FRAMES, FrozenVisionFeatures).to_device(torch.device(device))
 
     def read_features(path: Path) -> Clip:
+        """Read a clip and compute the features of its frames."""
         clip = read_pixels(path)
         return Clip(
             np.stack([picture_features(frame).mean((0, 1), dtype=np.float32) for frame in clip.frames]),
@@ -204,10 +205,11 @@ def _make_clip_reader(run: VideoRun, device: torch.device | str = "cpu") -> Call
 
 
 def _build_validation_score(run: VideoRun) -> GenerationMetrics:
-    """Of the validation part; clips that cannot be read are left out."""
+    """Return BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable clips are left out."""
     greedy = build_search(GreedyConfig(), run.tokenizer)
 
     def measure(model: nn.Module) -> Mapping[str, float]:
+        """Caption the validation clips greedily and return their scores."""
         assert isinstance(model, SequenceToSequence)
         examples = ((example.clip, example.captions) for example in run.read_examples("validation"))
         return evaluate_captions(TASK.build_predictor(run, model), examples, search=greedy)
