@@ -2,7 +2,7 @@
 
 - Annotations stand as they are written, with the letters of shapes, and link to the classes that they name.
 - Docstrings are plain text, so `*`, `|` and a last `_` mean themselves.
-- On every other page, code such as `heedful.attention.scores.Dot` links to the reference where that has the name.
+- On every other page, code such as `heedful.attention.scores.DotScore` links to the reference where that has the name.
 """
 
 from __future__ import annotations

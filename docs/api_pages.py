@@ -22,7 +22,7 @@ PACKAGE: Final = DOCS.parent / "heedful"
 
 ROOMS: Final[Mapping[str, str]] = {
     "heedful": "What scripts and notebooks call, and the errors that they may mend.",
-    "values": "What flows between rooms.",
+    "tensors": "Tensors that flow between rooms: tokens, memories, positions.",
     "attention": "The mathematics of attention, on tensors alone: [attention on its own](../attention.md).",
     "blocks": "What models are made of: residuals, feed-forward networks, embeddings, stacks, recurrent cells.",
     "models": "Encoders, decoders and whole models; `interface` says what all of them promise.",
@@ -49,17 +49,18 @@ ENTRY: Final = ("", "errors", "version")
 LEFT_OUT: Final[Mapping[str, str]] = {
     "cli": "commands are told by their own --help",
     "__main__": "the command",
-    "catalogue": "which tasks there are, for the rooms above",
+    "registry": "which tasks there are, for the rooms above",
     "characters": "which characters words are made of, and which nobody sees",
+    "deprecation": "old public names, kept for one version",
     "files": "how files of folders are opened and read",
-    "given_texts": "how arguments of public functions are checked",
+    "argument_checks": "how arguments of public functions are checked",
     "language_tags": "which tags name one language",
-    "machine": "how much memory there is",
+    "memory_limits": "how much memory there is",
     "native": "whether the library of native code is here",
     "serving": "what may be asked is told by the server's own /docs",
-    "shelf": "where recipes and studies lie",
-    "store": "how files are written whole or not at all",
-    "words": "what was probably meant",
+    "bundled": "where recipes and studies lie",
+    "atomic_io": "how files are written whole or not at all",
+    "english_words": "what was probably meant",
 }
 """Rooms that are no part of the reference, each with its reason."""
 

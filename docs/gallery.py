@@ -14,10 +14,10 @@ from pathlib import Path
 import tyro
 
 import heedful
-from heedful.inspection.figures import figure
-from heedful.inspection.record import Record, Role
-from heedful.inspection.web import viewer_html
-from heedful.tasks.inspecting import Scope
+from heedful.inspection.figures import draw_figure
+from heedful.inspection.record import AttentionKind, InspectionRecord
+from heedful.inspection.web import render_viewer
+from heedful.tasks.inspection_records import InspectionSelection
 
 HERE = Path(__file__).parent
 IMAGES, PAGES = HERE / "images" / "gallery", HERE / "pages"
@@ -56,27 +56,29 @@ def main() -> None:
     _page(agree, "transformer")
     _page(heedful.load(options.recurrent, device="cpu").inspect(MOVED), "recurrent", figure_name="moved-recurrent")
     if options.convolutional is not None:
-        record = heedful.load(options.convolutional, device="cpu").inspect(MOVED, scope=Scope(walks=False))
+        record = heedful.load(options.convolutional, device="cpu").inspect(
+            MOVED, scope=InspectionSelection(attention_steps=False)
+        )
         _page(record, "convolutional", figure_name="moved-convolutional")
     _screenshots(PAGES / "transformer.html")
 
 
 def _draw(
-    record: Record,
+    record: InspectionRecord,
     name: str,
     *,
     view: str = "alignment",
-    role: Role | None = None,
+    role: AttentionKind | None = None,
     layer: int = -1,
     head: int | None = None,
 ) -> None:
-    picture = figure(record, view=view, role=role, layer=layer, head=head)
+    picture = draw_figure(record, view=view, role=role, layer=layer, head=head)
     (IMAGES / f"{name}.svg").write_text(picture, encoding="utf-8")
     print(f"{name}: {' '.join(each.token for each in record.written)}")
 
 
-def _page(record: Record, name: str, *, figure_name: str | None = None) -> None:
-    (PAGES / f"{name}.html").write_text(viewer_html(record), encoding="utf-8")
+def _page(record: InspectionRecord, name: str, *, figure_name: str | None = None) -> None:
+    (PAGES / f"{name}.html").write_text(render_viewer(record), encoding="utf-8")
     if figure_name is not None:
         _draw(record, figure_name, role="cross")
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import tyro
 
 import heedful
-from heedful.inspection.web import viewer_html
-from heedful.tasks.inspecting import Scope
+from heedful.inspection.web import render_viewer
+from heedful.tasks.inspection_records import InspectionSelection
 
 IMAGES = Path(__file__).parent / "images" / "gallery"
 TEXT = "two black cats and a white dog"
@@ -63,10 +63,10 @@ def main() -> None:
 
     options = tyro.cli(Options, description=__doc__)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    record = heedful.load(options.run, device="cpu").inspect(TEXT, scope=Scope(attribution="integrated"))
+    record = heedful.load(options.run, device="cpu").inspect(TEXT, scope=InspectionSelection(attribution="integrated"))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page = Path(folder) / "page.html"
-        page.write_text(viewer_html(record), encoding="utf-8")
+        page.write_text(render_viewer(record), encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
         for shot in SHOTS:
             _take(browser, page.as_uri(), shot)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from heedful.inspection.figures import figure
+from heedful.inspection.figures import draw_figure
 
 HERE = Path(__file__).parent
 IMAGES = HERE / "images" / "gallery"
@@ -27,7 +27,7 @@ def main() -> None:
 
     IMAGES.mkdir(parents=True, exist_ok=True)
     for view, make in VIEWS.items():
-        (IMAGES / f"{view}.svg").write_text(figure(getattr(pictured, make)(), view=view), encoding="utf-8")
+        (IMAGES / f"{view}.svg").write_text(draw_figure(getattr(pictured, make)(), view=view), encoding="utf-8")
     for name, recipe in UNROLLED.items():
         picture = IMAGES / f"unrolled-{name}.svg"
         command = (sys.executable, "-m", "heedful", "describe", HERE.parent / recipe, *SIZE, "--figure", picture)

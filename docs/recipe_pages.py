@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from heedful.bundled import list_recipes
 from heedful.recipes.load import load_recipe
-from heedful.shelf import recipes
 
 DOCS: Final = Path(__file__).parent
 UNKNOWN: Final = "not measured"
@@ -85,7 +85,7 @@ def facts(table: Mapping[str, Any]) -> Mapping[str, Facts]:
 def described() -> list[Described]:
     """All recipes in the order of their names."""
     known = facts(tomllib.loads((DOCS / "recipe_facts.toml").read_text(encoding="utf-8")))
-    return [_described(name, item.path, known[name]) for name, item in recipes().items()]
+    return [_described(name, item.path, known[name]) for name, item in list_recipes().items()]
 
 
 def _described(name: str, path: Path, known: Facts) -> Described:

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from heedful.catalogue import recipe_of, tasks
 from heedful.recipes import reference
 from heedful.recipes.load import json_schema
+from heedful.registry import get_recipe_class, list_tasks
 
 Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")
@@ -49,10 +49,10 @@ def page() -> str:
     """The whole page as Markdown."""
     lines = [INTRODUCTION]
     told: dict[str, str] = {}
-    for task in tasks():
+    for task in list_tasks():
         schema = json.loads(json_schema(task))
         lines.append(f"## Task `{task}`\n")
-        if fitted := recipe_of(task).fitted:
+        if fitted := get_recipe_class(task).auto_keys:
             keys = ", ".join(f"`{key}`" for key in fitted)
             lines.append(
                 "What is not given of these keys is chosen by the data and the time instead of the defaults below, "
@@ -67,7 +67,7 @@ def _section(
     path: str, schema: Schema, definitions: Mapping[str, Schema], *, told: dict[str, str], task: str
 ) -> Iterator[str]:
     """A table of the recipe, and the tables inside it; `told` says which kinds were listed before, and where."""
-    kinds = [definitions[name] for name in reference.tables_in(schema)] or [schema]
+    kinds = [definitions[name] for name in reference.list_schema_tables(schema)] or [schema]
     yield f"{'###' if path.count('.') == 0 else '####'} {_title(path)}\n"
     if len(kinds) > 1:
         yield f"{_sentence(schema['description'])}\n"
@@ -83,7 +83,7 @@ def _section(
     inside = {key: inner for kind in reversed(news) for key, inner in kind["properties"].items()}
     for key in dict.fromkeys(key for kind in news for key in kind["properties"]):
         inner = inside[key]
-        if reference.tables_in(inner):
+        if reference.list_schema_tables(inner):
             deeper = f"{path}.{key}" if path else key
             if isinstance(inner.get("additionalProperties"), dict):
                 deeper += ".NAME"
@@ -95,7 +95,7 @@ def _section(
 def _kind_name(schema: Schema, *, default: bool | None) -> str:
     if default is None:
         return ""
-    shown = " or ".join(f'`kind = "{kind}"`' for kind in reference.kinds_in(schema))
+    shown = " or ".join(f'`kind = "{kind}"`' for kind in reference.list_schema_kinds(schema))
     return f"**{shown}**{' (default)' if default else ''}: "
 
 
@@ -113,8 +113,8 @@ def _kind(schema: Schema, definitions: Mapping[str, Schema], *, default: bool | 
     about = " ".join(schema.get("description", "").split())
     yield f"{_kind_name(schema, default=default)}{about}\n"
     rows = [
-        f"| `{key}` | {reference.type_of(inner, definitions)} | {reference.default_of(key, inner, schema)} "
-        f"| {reference.range_of(inner)} | {_cell(inner.get('description', 'there is only this kind so far'))} |"
+        f"| `{key}` | {reference.describe_type(inner, definitions)} | {reference.describe_default(key, inner, schema)} "
+        f"| {reference.describe_range(inner)} | {_cell(inner.get('description', 'there is only this kind so far'))} |"
         for key, inner in schema["properties"].items()
         if default is None or key != "kind" or "enum" in inner
     ]
