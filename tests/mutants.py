@@ -4729,8 +4729,8 @@ NATIVE = (
     Mutant(
         "native: strides go beyond the longest context",
         "generation/rolling_context.py",
-        "min(bounds.max_steps, self.max_context - int(state.counts.amax()))",
-        "bounds.max_steps",
+        "min(limits.max_steps, self.max_context - int(state.counts.amax()))",
+        "limits.max_steps",
         (f"{STEPS}::test_strides_are_steps",),
     ),
     Mutant(

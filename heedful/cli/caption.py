@@ -1,50 +1,56 @@
-"""`heedful caption`: pictures or clips in, what they show in words out."""
+"""`heedful caption`: describe pictures or clips in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import tyro
 
 from heedful.cli.arguments import OptionalPage, parse_arguments, require_minimum
+from heedful.cli.early_checks import check_coverage, check_number_of_outputs, read_recipe_of_task, require_files
 from heedful.cli.line_commands import RunLineOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
 _MAX_PAGE_FILES = 100
+_TASK_NOUNS: Final = {"captioning": "picture", "video": "clip"}
+"""What runs of these tasks read, for messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunLineOptions):
-    """Say in words what pictures or clips show; their files stand on the command line, or one a line in a file."""
+    """Describe pictures or clips in words; the files are given on the command line, or one a line in a file."""
 
     shown: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """files of pictures, or of clips: whatever the run learned from"""
+    """files of pictures or of clips, as the run was trained on"""
     format: Literal["text", "jsonl"] = "text"
-    """file and caption between tabs, or JSON with scores"""
+    """file and caption, separated by a tab, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
-    """captions of each; as text they come as lines of: file, caption, score, between tabs"""
+    """number of captions for each file; as text, each is a line of file, caption and score, separated by tabs"""
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     page: OptionalPage = None
-    """page (HTML) of what was seen, with what was looked at word by word"""
+    """page (HTML) of the pictures, with the attention for each word"""
     inline_option: ClassVar[str] = "shown"
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful caption")
     require_minimum(args, n_best=1)
+    noun = _check_search(args)
+    names = list(args.shown or args.read_lines())
+    if args.page is not None and len(names) > _MAX_PAGE_FILES:
+        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_MAX_PAGE_FILES}")
+    if noun is not None:
+        require_files(args.shown, noun=noun)
 
     from heedful.tasks.base_captioner import BaseCaptioner
     from heedful.tasks.search_factory import build_length_limits, build_search
 
-    names = list(args.shown or args.read_lines())
-    if args.page is not None and len(names) > _MAX_PAGE_FILES:
-        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_MAX_PAGE_FILES}")
     use = "says what pictures or clips show"
     captioner = args.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
     config = args.searching.apply_to(captioner.generation)
@@ -62,3 +68,14 @@ def run(argv: Sequence[str]) -> int:
 
         write_page(build_caption_page(captioner, names, search=line_format.search), args.page)
     return exit_code
+
+
+def _check_search(args: Arguments) -> str | None:
+    """Check the search before the model is loaded, and return what the run reads; None if only the model knows."""
+    recipe = read_recipe_of_task(args.run, _TASK_NOUNS)
+    if recipe is None:
+        return None
+    config = args.searching.apply_to(recipe.generation)  # type: ignore[attr-defined]  # of both tasks
+    check_number_of_outputs(config, args.n_best, noun="caption")
+    check_coverage(config)
+    return _TASK_NOUNS[recipe.task]

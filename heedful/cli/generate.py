@@ -1,4 +1,4 @@
-"""`heedful generate`: a language model goes on where a prompt ends."""
+"""`heedful generate`: continue a prompt with a language model."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from heedful.cli.arguments import (
     parse_arguments,
     require_minimum,
 )
+from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task
 from heedful.cli.line_commands import is_interactive, open_lines, write_answers
 from heedful.cli.option_parser import RenamedFrom
 from heedful.cli.options import ContinuationOptions
-from heedful.cli.output import log, open_output
+from heedful.cli.output import log, open_output, require_writable
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -28,23 +29,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """Continue a prompt with a language model; one continuation appears as it is written."""
+    """Continue prompts with a language model; a single continuation appears while it is written."""
 
     run: PositionalPath
     """run folder"""
     prompt: TextsOrPositionals = ()
-    """what to continue, one or several; nothing begins a document; it may also stand behind the run"""
+    """text to continue, one or several; without one, a new document is written; it may also follow the run"""
     input: Annotated[OptionalPath, RenamedFrom("--prompts-file")] = None
     """file with a prompt on each line, plain or gzipped; - is standard input"""
     output: OptionalPath = None
     """file for the results; standard output if not given"""
     searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     complete: bool = False
-    """complete the last word of each prompt, unless a space stands behind it"""
+    """complete the last word of each prompt, unless a space follows it"""
     n_best: Annotated[int, RenamedFrom("--samples")] = 1
-    """continuations of each prompt"""
+    """number of continuations of each prompt"""
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
     step: OptionalInt = None
@@ -53,11 +54,12 @@ class Arguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful generate")
     require_minimum(args, n_best=1)
     if args.prompt and args.input is not None:
         raise RecipeError("--prompt and --input: give one of them")
+    _check_early(args)
 
     from heedful.generation.search import GreedySearch, SamplingSearch
     from heedful.tasks.language.predictor import TextGenerator
@@ -85,19 +87,30 @@ def run(argv: Sequence[str]) -> int:
     )
 
 
+def _check_early(args: Arguments) -> None:
+    """Check the search and the output before the model is loaded."""
+    recipe = read_recipe_of_task(args.run, ("language_modelling",))
+    if recipe is not None:
+        config = args.searching.apply_to(recipe.generation)  # type: ignore[attr-defined]  # of this task
+        check_number_of_outputs(config, args.n_best, noun="continuation", alternative="sampling")
+    if args.output is not None:
+        require_writable(args.output, "--output")
+
+
 def _read_prompts(args: Arguments) -> Iterator[str]:
-    """A file is looked for at once."""
+    """Return the prompts; a file is opened at once."""
     if args.input is None:
         return iter(args.prompt or ("",))
     return open_lines(args.input)
 
 
 def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) -> Iterator[str]:
-    """The prompts; says what of long ones is not read."""
+    """Yield the prompts; warn about the part of long ones that is not read."""
     for number, prompt in enumerate(prompts, 1):
         if num_lost := language_model.count_dropped_tokens(prompt):
             log(
-                f"heedful generate: prompt {number} is too long for the model's {language_model.max_context:,} positions; "
+                f"heedful generate: prompt {number} is too long for the model's {language_model.max_context:,} "
+                "positions; "
                 f"its first {num_lost:,} tokens are not read"
             )
         yield prompt
@@ -106,6 +119,7 @@ def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) ->
 def _stream_continuation(
     language_model: TextGenerator, prompt: str, *, search: GreedySearch | SamplingSearch, args: Arguments
 ) -> None:
+    """Write a prompt and its continuation while it is generated."""
     with open_output(args.output) as out:
         out.write(prompt)
         for chunk in language_model.stream(prompt, search=search, complete=args.complete):

@@ -1,4 +1,4 @@
-"""What all commands share that read lines and answer them: their options, and the way from one end to the other."""
+"""Common part of all commands that answer lines: their options, and the loop that reads, answers and writes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from heedful.cli.arguments import (
     TextsOrPositionals,
 )
 from heedful.cli.file_names import require_text_suffix
-from heedful.cli.output import log, open_output
+from heedful.cli.output import log, open_output, require_writable
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.tasks.predictor import LineFormat, Predictor
 
 STANDARD_INPUT: Final = Path("-")
-"""How a command line calls it."""
+"""Path that means standard input on a command line."""
 
 InputT = TypeVar("InputT")
 AnyPredictor = TypeVar("AnyPredictor", bound="Predictor")
@@ -36,17 +36,17 @@ AnyPredictor = TypeVar("AnyPredictor", bound="Predictor")
 
 @dataclass(frozen=True, kw_only=True)
 class LineOptions:
-    """Where lines come from, and where answers go."""
+    """Input of lines and output of answers."""
 
     input: OptionalPath = None
-    """file with a text on each line, plain or gzipped; standard input if not given, or if it is -"""
+    """file with a text on each line, plain or gzipped; standard input if not given or -"""
     output: OptionalOutput = None
     """file for the results; standard output if not given"""
 
     inline_option: ClassVar[str] = "text"
-    """The option that may be given instead of a file."""
+    """Name of the option that may be given instead of a file."""
     file_options: ClassVar[Sequence[str]] = ("input",)
-    """The options whose files are read."""
+    """Names of the options whose files are read."""
 
     def __post_init__(self) -> None:
         if self.input is not None and getattr(self, self.inline_option, None) not in (None, ()):
@@ -60,25 +60,37 @@ class LineOptions:
             self.require_output(self.output)
 
     def require_output(self, output: Path) -> None:
-        """Refuse a file whose name says that it holds no lines; commands that write other files override this."""
+        """Reject an output file whose suffix is not that of a text file; commands that write other files override
+        this.
+        """
         require_text_suffix(output, option="--output")
+
+    def require_outputs(self) -> None:
+        """Raise `DataError` if the output or the page, if there is one, cannot be written; call it before a model is
+        loaded.
+        """
+        for name in ("output", "page"):
+            if (path := getattr(self, name, None)) is not None:
+                require_writable(path, f"--{name}")
 
     @property
     def input_name(self) -> str:
-        """What messages call the place where lines come from."""
+        """Name of the input for messages."""
         return "standard input" if self.input in (None, STANDARD_INPUT) else str(self.input)
 
     @property
     def is_interactive(self) -> bool:
-        """Whether somebody types the lines, and waits for an answer to each."""
+        """Whether a user types the lines in a terminal, so that each is answered at once."""
         return is_interactive(self.input) and getattr(self, self.inline_option, None) in (None, ())
 
     def read_lines(self) -> Iterator[str]:
-        """The lines of the file, which is looked for at once, or of standard input."""
+        """Return the lines of the file, which is opened at once, or of standard input."""
         return open_lines(self.input)
 
     def write_answers(self, line_format: LineFormat[InputT, Any], inputs: Iterable[InputT], *, as_json: bool) -> int:
-        """`write_answers`, to where the options say, and one at a time where somebody types; the exit code."""
+        """Answer the inputs and write the answers to the output, one at a time for a user who types; return the
+        exit code.
+        """
         return write_answers(
             line_format, inputs, output=self.output, as_json=as_json, chunk=1 if self.is_interactive else None
         )
@@ -86,44 +98,49 @@ class LineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLineOptions(LineOptions):
-    """The same, where a model answers."""
+    """Input and output of lines, and the device of the model that answers them."""
 
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunLineOptions(ModelLineOptions):
-    """The same, for one run."""
+    """Input and output of lines for one run."""
 
     run: PositionalPath
     """run folder"""
     task: OptionalText = None
-    """of runs with several tasks: which one; not needed where one alone will do"""
+    """for runs with several tasks: name of the task; not needed if only one is suitable"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
 
     def load_predictor(self, predictor_type: type[PredictorT], *, use: str) -> PredictorT:
-        """The trained model; see `load_predictor`."""
+        """Load the trained model if the output can be written; see `heedful.runs.load.load_predictor`."""
+        self.require_outputs()
         return self.computing.load_predictor(predictor_type, self.run, use=use, task=self.task, step=self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextLineOptions(RunLineOptions):
-    """The same, where texts may stand on the command line."""
+    """Input and output of lines for one run, with texts also on the command line."""
 
     text: TextsOrPositionals = ()
-    """texts instead of a file; they may also stand behind the run, without the option"""
+    """texts instead of a file; they may also follow the run, without the option"""
 
     def read_lines(self) -> Iterator[str]:
-        """What was given, wherever it stands."""
+        """Return the given texts, from the command line or the input."""
         return iter(self.text) if self.text else super().read_lines()
 
     def predict_texts(
         self, predictor_type: type[AnyPredictor], *, use: str, as_json: bool, **line_format_fields: Any
     ) -> int:
-        """Has texts answered by a trained model of this kind, which does `use`; `line_format_fields` are fields of its lines.
+        """Load a trained model of a class and write its answers to the texts; return the exit code.
 
-        Returns the exit code.
+        Args:
+            predictor_type: class of the predictor.
+            use: what it does, in words, for error messages.
+            as_json: whether to write JSON lines.
+            line_format_fields: fields of its line format.
         """
         texts = self.read_lines()  # a file that is missing shows before a model is loaded
         line_format = replace(self.load_predictor(predictor_type, use=use).line_format(), **line_format_fields)  # type: ignore[type-var]  # all are dataclasses
@@ -138,7 +155,7 @@ def is_interactive(path: Path | None) -> bool:
 
 
 def open_lines(path: Path | None) -> Iterator[str]:
-    """The lines of a file, or of standard input; whoever is to type them is told so."""
+    """Return the lines of a file or of standard input; tell a user at a terminal how to type them."""
     from heedful.data.readers import read_lines
 
     if is_interactive(path):
@@ -154,11 +171,14 @@ def write_answers(
     as_json: bool,
     chunk: int | None = None,
 ) -> int:
-    """Writes what a model says of each input, for people or `as_json`; to standard output unless a file is given.
+    """Answer each input and write the answers as text or as JSON lines, to a file or to standard output; return the
+    exit code.
 
-    So many inputs are answered together as `chunk` says, or else `line_format`. An input that cannot be read gets an empty
-    line, or its error as JSON, and is told of on standard error; in the end, what was not read as it is given is told
-    too. Returns the exit code, which is 2 where an input could not be read.
+    `chunk` inputs are answered together, by default as many as `line_format` says. For an input that cannot be read, an
+    empty
+    line or its error as JSON is written, and the error is reported on standard error. At the end, notes about inputs
+    that
+    were changed before reading are reported. The exit code is 2 if an input could not be read.
     """
     from heedful.tasks.predictor import UnreadableInput, iter_chunks
 
@@ -186,6 +206,6 @@ def write_answers(
 
 
 def log_notes(notes: Counter[str], *, total: int) -> None:
-    """Says how many inputs were read otherwise than given, and how (`LineFormat.input_notes`)."""
+    """Log how many inputs were changed before reading, and how (`LineFormat.input_notes`)."""
     for note, count in notes.items():
         log(f"{count:,} of {total:,} texts: {note}")

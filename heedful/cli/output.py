@@ -1,4 +1,4 @@
-"""Where a command's results go."""
+"""Output of commands: results, status messages, and errors of writing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 @final
 class ResultOutput:
-    """A stream of results; what a file held before stays until the first of them.
+    """Stream of results; a file keeps its previous content until the first result is written.
 
-    A terminal does what control characters say, and those of texts may be anybody's: it gets signs for them. What a
-    stream holds is to go where the output `truncate` it.
+    Control characters are replaced by visible signs in a terminal, because texts may come from untrusted sources. If
+    `truncate` is set, the previous content of the stream is removed at the first write.
     """
 
     def __init__(self, stream: IO[str], *, truncate: bool) -> None:
@@ -28,27 +28,27 @@ class ResultOutput:
 
     @property
     def stream(self) -> IO[str]:
-        """What to write to with control characters of one's own."""
+        """The underlying stream, for output with its own control characters."""
         if self._truncate:
             self._stream.truncate(0)
             self._truncate = False
         return self._stream
 
     def write(self, text: str) -> None:
-        """Adds a result, or a part of one."""
+        """Write a result or a part of one."""
         self.stream.write(escape_control_characters(text) if self.stream.isatty() else text)
 
     def flush(self) -> None:
-        """Lets others see what was written."""
+        """Flush the stream."""
         self._stream.flush()
 
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[ResultOutput]:
-    """Where results go, standard output or a file.
+    """Open standard output or a file for results.
 
     Raises:
-        DataError: it cannot be written.
+        DataError: the file cannot be written.
     """
     if path is None:
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # pytest's stand-in lacks it
@@ -78,7 +78,7 @@ def write_bytes_to_stdout(content: bytes) -> None:
 
 @contextmanager
 def wrap_write_errors(path: Path, option: str) -> Iterator[None]:
-    """`DataError` where a file cannot be written that the option has named."""
+    """Convert an `OSError` in the block to a `DataError` that names the file and the option."""
     try:
         yield
     except OSError as error:
@@ -86,7 +86,12 @@ def wrap_write_errors(path: Path, option: str) -> Iterator[None]:
 
 
 def require_writable(path: Path, option: str) -> None:
-    """Complains before hours of work, and leaves nothing behind."""
+    """Raise `DataError` if a file cannot be written, before hours of work; leave no file behind.
+
+    A pipe is not tried, because its reader would take that for the end.
+    """
+    if path.is_fifo():
+        return
     existed = path.exists()
     with wrap_write_errors(path, option):
         path.open("a", encoding="utf-8").close()
@@ -95,13 +100,13 @@ def require_writable(path: Path, option: str) -> None:
 
 
 def log(text: str) -> None:
-    """Tells on standard error how things are going; a note that cannot be written ends no command."""
+    """Print a message to standard error; errors of writing are ignored."""
     with suppress(OSError):
         print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
 
 
 def escape_control_characters(text: str) -> str:
-    """Text with a sign for each control character, as ␛ for escape; tabs and line feeds stay."""
+    """Replace each control character by a visible sign, as ␛ for escape; tabs and line feeds stay."""
     from heedful.inspection.token_labels import make_visible
 
     return _CONTROL_CHARACTERS.sub(lambda match: make_visible(match[0]), text)

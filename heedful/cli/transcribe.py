@@ -1,4 +1,4 @@
-"""`heedful transcribe`: files of sound in, what is said in them out."""
+"""`heedful transcribe`: transcribe speech in sound files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from heedful.cli.arguments import OptionalPage, PositionalPaths, parse_arguments, require_minimum
+from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task, require_files
 from heedful.cli.line_commands import RunLineOptions
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
@@ -15,33 +16,36 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(RunLineOptions):
-    """Write what is said in files of sound: WAV, and with the extra `audio` FLAC, OGG and what else soundfile knows."""
+    """Transcribe the speech in sound files: WAV, and with the extra `audio` FLAC, OGG and other formats of
+    soundfile.
+    """
 
     sounds: PositionalPaths = ()
-    """files of sound; instead of them --input may name a file with the name of one on each line"""
+    """sound files; alternatively, --input names a file with the name of one on each line"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
-    """texts for each sound; as text they come as lines of: number, text, score, between tabs"""
+    """number of texts for each sound; as text, each is a line of number, text and score, separated by tabs"""
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     page: OptionalPage = None
-    """file for a page (HTML) of what the model attends to in the one sound that is given"""
+    """file for a page (HTML) of the attention, for a single sound"""
 
     inline_option: ClassVar[str] = "sounds"
 
     def read_lines(self) -> Iterator[str]:
-        """The names of the files."""
+        """Return the file names from the command line or the input."""
         return map(str, self.sounds) if self.sounds else super().read_lines()
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful transcribe")
     require_minimum(args, n_best=1)
     if args.page is not None and len(args.sounds) != 1:
         raise RecipeError(f"--page: shows one sound, and {len(args.sounds)} are given; name one")
+    _check_early(args)
 
     from heedful.tasks.speech.predictor import SpeechRecognizer
 
@@ -63,3 +67,18 @@ def run(argv: Sequence[str]) -> int:
         write_page(render_viewer(recognizer.inspect(args.sounds[0])), args.page)
         print(f"written: {args.page}", file=sys.stderr)
     return exit_code
+
+
+def _check_early(args: Arguments) -> None:
+    """Check the search and the files before the model is loaded."""
+    recipe = read_recipe_of_task(args.run, ("speech",))
+    if recipe is None:
+        return
+    from heedful.tasks.speech.decoding import check_speech_search
+    from heedful.tasks.speech.recipe import SpeechRecipe
+
+    assert isinstance(recipe, SpeechRecipe)
+    config = args.searching.apply_to(recipe.generation)
+    check_number_of_outputs(config, args.n_best, noun="text")
+    check_speech_search(config, ctc_weight=recipe.model.ctc_weight)
+    require_files(args.sounds)

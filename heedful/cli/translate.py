@@ -1,4 +1,4 @@
-"""`heedful translate`: text in, translations out, in the same order."""
+"""`heedful translate`: translate text line by line, in the same order."""
 
 from __future__ import annotations
 
@@ -39,68 +39,71 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(ModelLineOptions):
-    """Translate sentences, one a line, with one model or with several as an ensemble.
+    """Translate sentences, one a line, with one model or with an ensemble of several.
 
-    Or a translators' file, whose gaps are filled: heedful translate RUN file.po -o file.de.po
+    Or fill a localization file: heedful translate RUN file.po -o file.de.po
     """
 
     runs: PositionalPaths
-    """run folders, of which several translate together; and a PO, XLIFF, TMX, SRT, HTML, DOCX or ODT to be filled"""
+    """run folders, several of which form an ensemble; and a PO, XLIFF, TMX, SRT, HTML, DOCX or ODT file to fill"""
     text: TextsOrPositionals = ()
-    """sentences to translate instead of a file; they may also stand behind the runs, without the option"""
+    """sentences to translate instead of a file; they may also follow the runs, without the option"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
-    """translations of each sentence; as text they come as lines of: number, text, score, between tabs"""
+    """number of translations of each sentence; as text, each is a line of number, text and score, separated by tabs"""
     prefix: OptionalText = None
-    """how every translation must begin; its last word may be unfinished, unless a space stands behind it"""
+    """beginning of every translation; its last word may be incomplete, unless a space follows it"""
     prefixes: OptionalPath = None
     """file with the beginning of each translation, line by line"""
     constrain: tuple[str, ...] = ()
-    """terms that every translation must hold, one or several; a beam looks for them"""
+    """terms that every translation must contain, one or several; needs a beam"""
     glossary: OptionalPath = None
-    """TSV file of source term, tab, target term: a translation must hold those whose source stands in its sentence"""
+    """TSV file of source term, tab, target term: a translation must contain the target terms of all source terms in its
+    sentence"""
     annotate: Literal["nothing", "append", "replace"] = "nothing"
-    """write the glossary's terms into the sentences, behind their sources or in their place, instead of forcing them;
-    for models that learned from text that `heedful annotate` made"""
+    """write the glossary's terms into the sentences, after their sources or in their place, instead of forcing them;
+    for models trained on text from `heedful annotate`"""
     input_format: Literal["text", "jsonl"] = "text"
-    """lines that are sentences, or JSON objects with source and, if wanted, constraints (a list of terms) and prefix"""
+    """lines that are sentences, or JSON objects with source and, optionally, constraints (a list of terms) and
+    prefix"""
     factors: OptionalPath = None
     """file with a label for each word of a sentence, line by line, for models that read labels (kind = "given")"""
     align: bool = False
-    """add what each token looked at to the JSON (mean over heads, last decoder layer)"""
+    """add the attention of each token to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
-    """put the source's word in the place of what the model has no piece for, by attention"""
+    """replace unknown tokens by the source word with the highest attention"""
     mbr: OptionalInt = None
-    """draw so many samples, and take that which is most like all of them (minimum Bayes risk); of a beam so many are
-    found, and each counts by its score"""
+    """draw this many samples and choose the one that is most similar to all (minimum Bayes risk); with a beam, its
+    hypotheses are compared, weighted by their scores"""
     utility: Literal["chrf", "bleu"] = "chrf"
-    """what that is measured by, sentence by sentence"""
+    """similarity measure of --mbr, for each sentence"""
     seed: int = 1
-    """of sampling"""
+    """seed of sampling"""
     protect: bool = False
-    """keep placeholders (%s, {name}, tags, addresses, numbers) whatever the model does; always done in files"""
+    """keep placeholders (%s, {name}, tags, addresses, numbers) unchanged; always done in files"""
     filling: DocumentOptions = field(default_factory=DocumentOptions)
     remembering: MemoryOptions = field(default_factory=MemoryOptions)
     batch_tokens: int = 4096
-    """source tokens translated at one time, padding included"""
+    """source tokens in a batch, padding included"""
     step: OptionalInt = None
     """a kept checkpoint instead of the finished model"""
     ray: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...", help_behavior_hint="")] = ()
-    """files of lines, plain or gzipped, that processes of a Ray cluster translate, each into a file of its name in the
-    folder of --output; what was interrupted goes on"""
+    """files of lines, plain or gzipped, translated by processes of a Ray cluster, each into a file of the same name in
+    the folder of --output; interrupted files are continued"""
     workers: OptionalInt = None
-    """with --ray: processes, each with a model and --threads; as many as the cluster has CPUs for unless given"""
+    """with --ray: number of processes, each with a model and --threads; as many as the cluster has CPUs for unless
+    given"""
     file_options = ("input", "prefixes", "glossary", "factors")
 
     def require_output(self, output: Path) -> None:
-        """Nothing yet: which names fit depends on whether a file is filled (`filled.check`)."""
+        """Accept any name here; whether it fits depends on the input file (`check_documents`)."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """The exit code."""
+    """Run the command and return its exit code."""
     args = parse_arguments(Arguments, argv, program="heedful translate")
     document_files = translate_documents.find_documents(args)
     _check_arguments(args, document_files)
@@ -118,6 +121,7 @@ def run(argv: Sequence[str]) -> int:
     check_search(args, run_folders)
     document = args.filling.read_document(document_files[0]) if document_files else None
     inputs = None if document else read_input_sentences(args)
+    args.require_outputs()
     memory = args.remembering.read_memory(args.filling.get_languages(document, to=args.direction.to))
     predictor = args.computing.load_predictor(Translator, *run_folders, use="translates", step=args.step)
     translator = args.direction.apply_to(predictor, document=document)
@@ -139,6 +143,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: Arguments, documents: Sequence[Path]) -> None:
+    """Raise `RecipeError` if options do not fit together."""
     translate_documents.require_run_folders(args, documents)
     for name, path in {"prefixes": args.prefixes, "factors": args.factors}.items():
         if path == STANDARD_INPUT and not args.text and args.input in (None, STANDARD_INPUT):
@@ -162,7 +167,7 @@ def _check_arguments(args: Arguments, documents: Sequence[Path]) -> None:
 
 
 def _check_terms(args: Arguments) -> None:
-    """What translations must hold, and what is drawn."""
+    """Check the options for required terms and sampling."""
     if args.input_format == "jsonl" and args.text:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in args.constrain:
@@ -179,7 +184,7 @@ def _check_terms(args: Arguments) -> None:
 
 
 def _check_memory(args: Arguments, documents: Sequence[Path]) -> None:
-    """What has no meaning where translations are taken as they are, or is read and written."""
+    """Check the options that do not fit a translation memory."""
     _reject_options(args, "--memory", annotate=args.annotate != "nothing" and not documents)
     if args.output is not None and args.output.exists():
         for path in args.remembering.memory:
@@ -188,12 +193,12 @@ def _check_memory(args: Arguments, documents: Sequence[Path]) -> None:
 
 
 def _check_protect(args: Arguments, option: str) -> None:
-    """What has no meaning where translations are put together."""
+    """Check the options that do not fit protected text."""
     _reject_options(args, option, replace_unknown=args.replace_unknown)
 
 
 def _reject_options(args: Arguments, option: str, **further: bool) -> None:
-    """`RecipeError` where something is asked of translations that are not the model's alone, or one of `further`."""
+    """Raise `RecipeError` if an option is given that needs the unchanged output of the model, or one of `further`."""
     list_options = {"n_best": args.n_best > 1, "align": args.align}
     prefix_options = {"prefix": args.prefix is not None, "prefixes": args.prefixes is not None}
     constraint_options = {"constrain": bool(args.constrain), "input_format": args.input_format == "jsonl"}
@@ -211,7 +216,7 @@ def _reject_options(args: Arguments, option: str, **further: bool) -> None:
 
 @contextmanager
 def _show_progress(*, enabled: bool) -> Iterator[Callable[[int], None] | None]:
-    """A count of sentences on a terminal's standard error."""
+    """Show the number of translated sentences and the speed on standard error if that is a terminal."""
     if not enabled or not sys.stderr.isatty():
         yield None
         return

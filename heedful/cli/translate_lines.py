@@ -1,4 +1,4 @@
-"""What `heedful translate` reads and how it is translated, by its options."""
+"""Reading and translating of lines in `heedful translate`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 def build_translation_format(
     translator: Translator, args: Arguments, *, on_progress: Callable[[int], None] | None = None
 ) -> TranslationLineFormat:
-    """How lines are translated, by the options; `on_progress` is told how many were.
+    """Build the line format that translates lines with the options.
+
+    Args:
+        translator: the model.
+        args: the options of the command.
+        on_progress: called with the number of translated lines.
 
     Raises:
         RecipeError: an option does not fit the model.
@@ -52,28 +58,22 @@ def build_translation_format(
 
 
 def check_search(args: Arguments, runs: Sequence[Path]) -> None:
-    """Check the options of the search by the recipe of the first run, before the model is loaded.
+    """Check the options of the search against the recipe of the first run, before the model is loaded.
 
-    A folder of Hugging Face has no recipe; there the options are checked once its model is loaded.
+    A Hugging Face folder has no recipe; its options are checked once the model is loaded.
 
     Raises:
-        RecipeError: an option does not fit the way to search.
+        RecipeError: an option does not fit the kind of search.
         RunError: there is no such run.
     """
-    from heedful.foreign.folders import is_hugging_face_folder
-    from heedful.runs.load import read_run_recipe
-
-    if not runs or is_hugging_face_folder(runs[0]):
-        return
-    recipe = read_run_recipe(runs[0])
-    if (generation := getattr(recipe, "generation", None)) is None or recipe.task != "translation":
+    recipe = read_recipe_of_task(runs[0], ("translation",)) if runs else None
+    if (generation := getattr(recipe, "generation", None)) is None:
         return
     search_options = args.searching
     if args.mbr is not None:
         search_options = replace(search_options, search=search_options.search or "sampling")
     config = _add_minimum_risk(search_options.apply_to(generation), args)
-    if config.kind == "greedy" and args.n_best > 1:
-        raise RecipeError(f"--n-best {args.n_best}: greedy search finds one translation; add --search beam")
+    check_number_of_outputs(config, args.n_best, noun="translation")
     option = "--constrain" if args.constrain else "--glossary" if forces_terms(args) else None
     if option is not None and config.kind != "beam":
         hint = "" if args.constrain else "; a model that learned from annotated text takes --annotate append instead"
@@ -83,12 +83,14 @@ def check_search(args: Arguments, runs: Sequence[Path]) -> None:
 
 
 def forces_terms(args: Arguments) -> bool:
-    """Whether translations must hold the glossary's terms."""
+    """Whether translations must contain the terms of the glossary."""
     return args.glossary is not None and args.annotate == "nothing"
 
 
 def _add_minimum_risk(config: GenerationConfig, args: Arguments) -> GenerationConfig:
-    """With --mbr, which goes before a recipe's own way to compare what is found."""
+    """Return the generation config with minimum Bayes risk decoding if --mbr is given; it overrides that of the
+    recipe.
+    """
     if args.mbr is None:
         return config
     if config.kind == "greedy":
@@ -99,7 +101,7 @@ def _add_minimum_risk(config: GenerationConfig, args: Arguments) -> GenerationCo
 
 
 def build_protected_format(line_format: TranslationLineFormat, args: Arguments) -> MarkupLineFormat:
-    """The same, where what must stay as it is does."""
+    """Build the line format that also keeps placeholders unchanged."""
     from heedful.data.context import get_context, get_text
     from heedful.tasks.translation.markup_translation import MarkupLineFormat, MarkupTranslator
     from heedful.tasks.translation.translations import TranslationInput
@@ -107,6 +109,7 @@ def build_protected_format(line_format: TranslationLineFormat, args: Arguments) 
     add_terms = _build_term_adder(args)
 
     def translate(texts: Sequence[SourceSentence]) -> list[Translation]:
+        """Translate texts without their placeholders."""
         sentences = [add_terms(TranslationInput(get_text(text), before=get_context(text))) for text in texts]
         return [translation for _, translation in line_format.answer_inputs(sentences, start=1)]
 
@@ -114,7 +117,7 @@ def build_protected_format(line_format: TranslationLineFormat, args: Arguments) 
 
 
 def read_input_sentences(args: Arguments) -> Iterator[TranslationInput]:
-    """Sentences, how their translations must begin, and what they must hold; files are looked for at once."""
+    """Return the input sentences with their prefixes, terms and factors; files are opened at once."""
     from heedful.data.readers import read_lines
     from heedful.tasks.translation.translations import TranslationInput, read_translation_inputs
 
@@ -134,7 +137,7 @@ def read_input_sentences(args: Arguments) -> Iterator[TranslationInput]:
 
 
 def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[TranslationInput]:
-    """With the labels of their words."""
+    """Yield the sentences with the labels of their words."""
     from heedful.data.factors import attach_labels_from_file
 
     originals, texts = tee(sentences)
@@ -147,7 +150,7 @@ def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[
 
 
 def _build_term_adder(args: Arguments) -> Callable[[TranslationInput], TranslationInput]:
-    """Adds to a sentence what its translation must hold, by the options."""
+    """Build a function that adds required terms to a sentence."""
     from heedful.tasks.translation.glossary import TargetTerm, TermGlossary
     from heedful.tasks.translation.term_annotation import TermAnnotator
 
@@ -155,6 +158,7 @@ def _build_term_adder(args: Arguments) -> Callable[[TranslationInput], Translati
     fixed_terms = tuple(map(TargetTerm, args.constrain))
 
     def add_terms(sentence: TranslationInput) -> TranslationInput:
+        """Add the required terms to one sentence."""
         if glossary is not None and args.annotate != "nothing":
             annotated = TermAnnotator(glossary, args.annotate).annotate_sentence(sentence.text)
             return replace(sentence, text=annotated, constraints=(*fixed_terms, *sentence.constraints))
@@ -167,6 +171,7 @@ def _build_term_adder(args: Arguments) -> Callable[[TranslationInput], Translati
 def _add_prefixes(
     sentences: Iterator[TranslationInput], prefixes: Iterator[str], *, name: Path
 ) -> Iterator[TranslationInput]:
+    """Yield the sentences with their prefixes; raise `DataError` if the numbers of lines differ."""
     for sentence in sentences:
         prefix = next(prefixes, None)
         if prefix is None:

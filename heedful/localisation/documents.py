@@ -1,4 +1,6 @@
-"""What every translator's file promises: units that can be read, and filled without touching any other byte."""
+"""Base classes of translation documents: files of units that are read, and filled with translations without
+changing any other byte.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,20 @@ from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
 UnitState = Literal["untranslated", "review", "translated"]
-"""Nothing is there; something is that nobody has confirmed (fuzzy, needs review, machine); it counts as finished."""
+"""State of a unit: without a translation; with one that needs review (fuzzy or machine-translated); or finished."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TranslationUnit:
-    """A text that is translated as one.
+    """A text that is translated as one piece.
 
     Attributes:
-        source: what is translated.
-        target: its translation; None where there is none, or where the file has no room for a second language.
-        state: how far the translation is.
+        source: the text to translate.
+        target: its translation; None if there is none, or if the format holds one language only.
+        state: state of the translation.
         location: `file:line`; in an office document `file:paragraph`.
-        name: what the file calls it: an id, a context, the number of a subtitle.
-        notes: what is said to translators.
+        name: its name in the file: an id, a context, the number of a subtitle.
+        notes: notes for translators.
         translatable: whether the file wants it translated.
     """
 
@@ -43,9 +45,9 @@ class TranslationUnit:
     translatable: bool = True
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class TextEdit:
-    """Characters `start` to `stop` of a text become `text`."""
+    """Replacement of the characters `start` to `stop` of a text by `text`."""
 
     start: int
     stop: int
@@ -54,11 +56,11 @@ class TextEdit:
 
 @dataclass(frozen=True)
 class DocumentLanguages:
-    """The languages of a file, as it writes them; None where it says nothing.
+    """The source and target language of a file, in its own spelling; None if the file does not name one.
 
     Attributes:
-        source: that of the texts.
-        target: that of their translations.
+        source: language of the texts.
+        target: language of the translations.
     """
 
     source: str | None = None
@@ -66,19 +68,20 @@ class DocumentLanguages:
 
 
 class TranslatableDocument(ABC):
-    """A file of units. It is read once; filling it gives new bytes and leaves it as it is.
+    """Abstract base of a file of translation units; it is read once, and filling it returns new bytes and does not
+    change it.
 
-    Abstract: each format finds its units and says how they are filled.
+    Each format finds its units and defines how they are filled.
 
     Args:
-        path: where it is, for messages.
+        path: of the file, for messages.
     """
 
     keeps_source: bool = True
-    """Whether translations stand beside what they translate; else they take its place."""
+    """Whether translations stand beside their sources; otherwise they replace them."""
 
     accelerators: bool = True
-    """Whether a sign before a letter may mean that this letter chooses the text from a menu."""
+    """Whether a sign before a letter may mark this letter as a menu accelerator."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,39 +89,40 @@ class TranslatableDocument(ABC):
     @property
     @abstractmethod
     def units(self) -> Sequence[TranslationUnit]:
-        """All units in their order."""
+        """All units in order."""
 
     def __iter__(self) -> Iterator[TranslationUnit]:
-        """The units one after the other, for whoever needs each only once."""
+        """Iterate over the units; formats may generate them one by one."""
         return iter(self.units)
 
     @property
     def languages(self) -> DocumentLanguages:
-        """What the file says of its languages; nothing, by default."""
+        """Languages that the file names; none by default."""
         return DocumentLanguages()
 
     @abstractmethod
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """The file with new translations, marked as unconfirmed where the format can say so.
+        """Return the bytes of the file with new translations, marked for review if the format supports it.
 
         Args:
-            targets: by the number of the unit, from 0.
-            matches: what a memory has for units. Translations that were taken from it are marked as finished; what is
-                only similar is shown beside its unit, as far as the format has a place for that.
+            targets: translations by the number of the unit, from 0.
+            matches: translation memory matches by the number of the unit. Translations that were taken from the memory
+                are
+                marked as finished; similar ones are added beside their unit if the format has a place for them.
 
         Raises:
-            DataError: the encoding of the file has no way to write a letter of them.
+            DataError: the encoding of the file cannot write a character of the translations.
         """
 
 
 class TextDocument(TranslatableDocument):
-    """A document that is text; filling it is a few edits of that.
+    """Abstract base of a document that is a text file, filled by a few edits of its text.
 
-    Abstract: each format finds its units and says which edits fill them.
+    Each format finds its units and returns the edits that fill them.
 
     Args:
         content: of the file.
-        path: where it is, for messages.
+        path: of the file, for messages.
     """
 
     def __init__(self, content: TextContent, path: Path) -> None:
@@ -126,7 +130,9 @@ class TextDocument(TranslatableDocument):
         self.content = content
 
     def apply_edits(self, edits: Iterable[TextEdit]) -> bytes:
-        """The file after edits that do not overlap; those of one place come in the order in which they are given."""
+        """Return the bytes of the file after edits that do not overlap; edits at the same position are applied in
+        the given order.
+        """
         ordered = sorted(edits, key=lambda edit: (edit.start, edit.stop))
         assert all(left.stop <= right.start for left, right in pairwise(ordered)), "edits overlap"
         parts, position = [], 0
@@ -137,8 +143,9 @@ class TextDocument(TranslatableDocument):
 
     @cached_property
     def _line_ends(self) -> list[int]:
+        """Offsets of all line ends."""
         return [match.start() for match in re.finditer("\n", self.content.text)]
 
     def format_location(self, offset: int) -> str:
-        """`file:line` of a character."""
+        """Return `file:line` of a character offset."""
         return f"{self.path}:{bisect_left(self._line_ends, offset) + 1}"

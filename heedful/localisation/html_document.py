@@ -1,4 +1,4 @@
-"""HTML as blocks of text with inline tags; everything that is not text of a page stays as it is written."""
+"""HTML documents as blocks of text with inline tags; everything that is not page text stays as it is written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _TOKEN: Final = re.compile(
     r"|<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/<>]*+)(?P<attributes>(?:[^<>\"']|\"[^\"]*\"|'[^']*')*+)>",
     re.DOTALL,
 )
-"""What never ends, or holds a `<` outside quotation marks, is no tag, so that no text is looked through twice."""
+"""A tag, comment or declaration; a tag that never ends or has an unquoted `<` does not match, so that no text is
+scanned twice."""
 _TAG_START: Final = re.compile(r"<(?P<slash>/?)(?P<tag>[a-zA-Z][^\s/<>]*+)(?P<end>[^<>]*+>)?")
 _ATTRIBUTE: Final = re.compile(r"([^\s\"'>/=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'=<>`]+)))?")
 _LONG_REFERENCE: Final = re.compile(r"&#0*+(\d{8,}|(?<=0000000)\d*+);?")
-"""A number with more digits than any character has, zeros in front of it included."""
+"""A character reference with more digits than any character needs, leading zeros included."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACES: Final = re.compile(r"[ \t\r\n\f]+")
 _INLINE_NAMES: Final = (
@@ -39,17 +40,21 @@ _VERBATIM_NAMES: Final = "code kbd math pre samp script style svg template texta
 _INLINE: Final = frozenset(_INLINE_NAMES.split())
 _VOID: Final = frozenset(_VOID_NAMES.split())
 _VERBATIM: Final = frozenset(_VERBATIM_NAMES.split())
-"""Whose content is no text of a language."""
+"""Elements whose content is not natural language."""
 _VISIBLE_ATTRIBUTES: Final = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description"))
-"""Attributes that readers see."""
+"""Attributes whose values readers see."""
+_READ_ATTRIBUTES: Final = _VISIBLE_ATTRIBUTES | {"class", "content", "name", "property", "translate", "type", "value"}
+"""Attributes whose values decide what is translated, or are translated; others are not kept."""
 _VISIBLE_META: Final = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
-"""Values of `name` or `property` of a `meta` whose `content` readers see."""
+"""Values of `name` or `property` of `meta` elements whose `content` readers see."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _HtmlAttribute:
-    """An attribute's value: its text, and where it stands between its quotation marks, if it has any."""
+    """The value of an attribute: its text, its offsets without quotation marks, and the quotation mark (possibly
+    empty).
+    """
 
     text: str
     start: int
@@ -60,7 +65,7 @@ class _HtmlAttribute:
 @final
 @dataclass(frozen=True, slots=True)
 class _HtmlUnit:
-    """What a unit takes up: from `start` to `stop`; `value` of an attribute."""
+    """A unit of a page from `start` to `stop`; `value` is set for an attribute."""
 
     start: int
     stop: int
@@ -70,10 +75,10 @@ class _HtmlUnit:
 
 @final
 class HtmlDocument(TextDocument):
-    """Blocks of text and attributes, of which translations take the place.
+    """An HTML page whose text blocks and attributes are replaced by translations.
 
-    What is between two tags of blocks is a unit, with inline tags as codes. Scripts, styles, code and whatever says
-    `translate="no"` stay as they are. Pages need not be well formed.
+    The text between two block tags is a unit, with inline tags as codes. Scripts, styles, code and elements with
+    `translate="no"` stay as they are. Pages do not need to be well formed.
     """
 
     keeps_source = False
@@ -95,7 +100,7 @@ class HtmlDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """The file; `DataError` where it cannot be read as text."""
+        """Read a page from a file; raise DataError if it cannot be decoded."""
         data = read_file_bytes(path)
         match = _CHARSET.search(data[:4096])
         declared = None if match is None else match[1].decode()
@@ -103,11 +108,13 @@ class HtmlDocument(TextDocument):
 
     @property
     def units(self) -> Sequence[TranslationUnit]:
-        """Texts and attributes in the order in which they begin."""
+        """Text blocks and attributes by start offset."""
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Attributes first, since they stand in tags that are codes of texts."""
+        """Return the page with translations; attributes are replaced first, because they are in tags that are codes
+        of texts.
+        """
         attribute_edits, texts = [], {}
         for number, target in targets.items():
             unit = self._page_units[number]
@@ -117,8 +124,10 @@ class HtmlDocument(TextDocument):
                 )
             else:
                 texts[number] = target
-        text = self.apply_edits(attribute_edits)[len(self.content.mark) :].decode(self.content.encoding)
-        page = HtmlDocument(replace(self.content, text=text), self.path)
+        page = self
+        if attribute_edits:
+            text = self.apply_edits(attribute_edits)[len(self.content.mark) :].decode(self.content.encoding)
+            page = HtmlDocument(replace(self.content, text=text), self.path)
         # a translated attribute may have no letters any more, and so no place: texts are counted by themselves
         old_numbers, new_numbers = (
             [index for index, unit in enumerate(document._page_units) if unit.value is None]
@@ -136,6 +145,7 @@ class HtmlDocument(TextDocument):
 
 
 def _replace_attribute(value: _HtmlAttribute, text: str) -> TextEdit:
+    """Return the edit that sets an attribute's value, quoted as before."""
     raw = text.replace("&", "&amp;").replace("<", "&lt;")
     if not value.quote:
         return TextEdit(value.start, value.stop, '"' + raw.replace('"', "&quot;") + '"')
@@ -143,7 +153,7 @@ def _replace_attribute(value: _HtmlAttribute, text: str) -> TextEdit:
 
 
 def _to_html(target: Segment, raw_codes: Mapping[str, deque[str]]) -> str:
-    """A text with its codes, whose attributes may have been translated meanwhile."""
+    """Write a segment as HTML; its codes are taken from `raw_codes`, in which attributes may already be translated."""
     return "".join(
         part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
         if isinstance(part, str)
@@ -153,7 +163,7 @@ def _to_html(target: Segment, raw_codes: Mapping[str, deque[str]]) -> str:
 
 
 class _PageParser:
-    """Tokens of a page on their way to units."""
+    """Splits a page into units."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -161,6 +171,7 @@ class _PageParser:
         self._codes: dict[tuple[str, str], InlineCode] = {}
 
     def iter_units(self) -> Iterator[_HtmlUnit]:
+        """Yield the units of the page."""
         position = 0
         while (match := _TOKEN.search(self._text, position)) is not None:
             if match.start() > position:
@@ -187,12 +198,12 @@ class _PageParser:
         yield from self._finish_block()
 
     def _intern_code(self, start: int, stop: int, role: CodeRole, name: str) -> InlineCode:
-        """The code of a tag; tags that are written alike are one, so that many take little memory."""
+        """Return the code of a tag; identical tags share one object to save memory."""
         raw = self._text[start:stop]
         return self._codes.setdefault((raw, role), InlineCode(raw, role, name))
 
     def _find_element_end(self, tag: str, start: int, tag_end: int) -> int:
-        """Where an element ends that begins at `start`; where it is never closed, `tag_end`, the end of its tag."""
+        """Return the end of the element that begins at `start`; the end of its tag if it is never closed."""
         if tag in _VOID or self._text[tag_end - 2 : tag_end] == "/>":
             return tag_end
         if tag == "p":  # which the next one ends
@@ -202,7 +213,7 @@ class _PageParser:
 
     @cached_property
     def _element_ends(self) -> Mapping[int, int]:
-        """Where elements end that are closed, by where they begin."""
+        """End offsets of closed elements by start offset."""
         ends: dict[int, int] = {}
         open_tags: defaultdict[str, list[int]] = defaultdict(list)
         for match in _TAG_START.finditer(self._text):
@@ -216,6 +227,7 @@ class _PageParser:
         return ends
 
     def _iter_attributes(self, tag: str, attributes: Mapping[str, _HtmlAttribute]) -> Iterator[_HtmlUnit]:
+        """Yield the units of attributes that readers see."""
         meta_names = {attributes[name].text.lower() for name in ("name", "property") if name in attributes}
         names = set(_VISIBLE_ATTRIBUTES)
         if tag == "meta" and meta_names & _VISIBLE_META:
@@ -228,7 +240,9 @@ class _PageParser:
                 yield _HtmlUnit(value.start, value.stop, (value.text,), value)
 
     def _finish_block(self) -> Iterator[_HtmlUnit]:
-        """What was read since the last block, if there are words; comments and white space around it are left out."""
+        """Yield the unit of the tokens since the last block tag, if it has words; comments and white space around
+        it are excluded.
+        """
         tokens, self._tokens = self._tokens, _TokenList()
         first, last = 0, len(tokens) - 1
         while first <= last and self._is_blank(*tokens[first]):
@@ -249,17 +263,19 @@ class _PageParser:
         yield _HtmlUnit(start, stop, tuple(part for part in parts if part != ""))
 
     def _has_words(self, tokens: _TokenList, first: int, last: int) -> bool:
+        """Return whether these tokens contain a letter."""
         parts = (tokens[number] for number in range(first, last + 1))
         return any(
             code is None and _LETTER.search(unescape_html(self._text[start:stop])) for start, stop, code in parts
         )
 
     def _is_blank(self, start: int, stop: int, code: InlineCode | None) -> bool:
+        """Return whether a token is white space or a comment."""
         return not self._text[start:stop].strip() if code is None else code.name == "comment"
 
 
 class _TokenList:
-    """Texts and tags in a row, by where they stand; a page may be one run of a million of them."""
+    """Compact list of texts and tags with their offsets; a page may have a million of them."""
 
     def __init__(self) -> None:
         self._offsets = array("q")
@@ -272,19 +288,20 @@ class _TokenList:
         return self._offsets[2 * number], self._offsets[2 * number + 1], self._codes[number]
 
     def append(self, start: int, stop: int, code: InlineCode | None) -> None:
-        """Adds a tag, or a text, which has no code."""
+        """Append a tag, or a text, which has no code."""
         self._offsets.extend((start, stop))
         self._codes.append(code)
 
 
 def unescape_html(text: str) -> str:
-    """Text without character references; a number that no character has is U+FFFD, however long it is."""
+    """Return text without character references; numbers that are not characters become U+FFFD."""
     if "&" not in text:
         return text
     return read_references(_LONG_REFERENCE.sub(lambda match: f"&#{match[1][:8] or '0'};", text))
 
 
 def _is_verbatim(tag: str, attributes: Mapping[str, _HtmlAttribute]) -> bool:
+    """Return whether the content of an element is not translated."""
     translate = attributes.get("translate")
     if translate is not None and translate.text.lower() in ("", "yes"):
         return False
@@ -293,13 +310,15 @@ def _is_verbatim(tag: str, attributes: Mapping[str, _HtmlAttribute]) -> bool:
 
 
 def _parse_attributes(tag: re.Match[str]) -> dict[str, _HtmlAttribute]:
+    """Return the attributes of a tag that matter here, with their offsets."""
     offset = tag.start("attributes")
     values: dict[str, _HtmlAttribute] = {}
     for match in _ATTRIBUTE.finditer(tag["attributes"]):
+        name = match[1].lower()
+        if name not in _READ_ATTRIBUTES or name in values:
+            continue
         group = next((number for number in (2, 3, 4) if match[number] is not None), 0)
         quote = {2: '"', 3: "'"}.get(group, "")
         text = unescape_html(match[group]) if group else ""
-        values.setdefault(
-            match[1].lower(), _HtmlAttribute(text, offset + match.start(group), offset + match.end(group), quote)
-        )
+        values[name] = _HtmlAttribute(text, offset + match.start(group), offset + match.end(group), quote)
     return values

@@ -277,15 +277,24 @@ WORLDS += [(name, "native") for name in NATIVE if load_library() is not None]
 """Caches grow in place only where no gradient is recorded, and long texts are cut into blocks where windows are small,
 as short ones are in the world of bands; in those of int8 and native code all matrices are bytes, and all vectors are
 rounded before they meet them. The laws hold in all worlds."""
-ALIKE = (
-    *(f"{positions}-{('pre_norm', 'post_norm')[number % 2]}" for number, positions in enumerate(POSITIONS)),
-    *(f"{reading}-{cell}" for number, reading in enumerate(READINGS) for cell in CELLS if cell != CELLS[number % 3]),
-)
-"""Of grids of two choices that have nothing to do with each other: where time is short, each choice once is enough."""
+QUICK = {
+    "inference": (
+        *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shared-shaw", "windows", "untied-gelu"),
+        *("heads-general-linear_chain", "heads-additive-straight_through", "context-lstm", "context-at-start-gru"),
+        *("bahdanau-gru", "bahdanau-sampled", "luong-lstm", "luong-predicted", "carried-luong", "sutskever"),
+        *("convolutional", "convolutional-location", "language-gru", "language-memory", "gpt", "gpt-window"),
+        *("decoder_only-gpt-rotary", "two-memories-post_norm", "two-memories-feeding", "ensemble", "windowed"),
+    ),
+    "gradients": ("rotary-pre_norm", "bahdanau-gru", "convolutional", "two-memories"),
+    "bands": ("windows", "gpt-window"),
+    "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
+    "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),
+}
+"""Variants that run each path through the code once, by world; the whole grid is in the slow tests."""
 
 
 def late(name: str, world: str = "inference") -> Any:
-    return pytest.mark.slow if name in ALIKE and world == "inference" else ()
+    return () if name in QUICK[world] else pytest.mark.slow
 
 
 def models(names: Sequence[str] = NAMES) -> pytest.MarkDecorator:

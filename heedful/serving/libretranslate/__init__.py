@@ -1,1 +1,1 @@
-"""The interface of LibreTranslate, as its clients use it."""
+"""LibreTranslate's HTTP interface, as its clients use it."""

@@ -1,4 +1,4 @@
-"""Who of the served models translates what, and which language a text is in."""
+"""Choose the model for each translation direction, and identify the language of a text."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from heedful.tasks.search_factory import build_search
 from heedful.tasks.translation.translator import Translator
 
 AUTO: Final = "auto"
-"""What is asked for instead of a source language that is to be found out."""
+"""Source language with which a client requests language identification."""
 
 
 @final
 class DirectedModel:
-    """A model that goes one way.
+    """A translation model that translates into one language.
 
     Args:
         model: that is served.
-        target: the language that it is asked for.
+        target: language to translate into.
     """
 
     def __init__(self, model: LoadedModel[Translator], target: str) -> None:
@@ -34,8 +34,10 @@ class DirectedModel:
         self._searches: dict[int, SearchStrategy] = {0: self.translator.search}
 
     def get_search(self, alternatives: int) -> SearchStrategy:
-        """How translations are looked for, the same object for everybody who wants as many besides the best; a model
-        that searches greedily does so with a beam where there are to be several.
+        """Return the search for a number of alternatives.
+
+        Equal numbers get the same object, so that their requests are batched together; a greedy model uses a beam if
+        there are alternatives.
         """
         if alternatives not in self._searches:
             generation = self.translator.generation
@@ -50,10 +52,10 @@ class DirectedModel:
 
 @final
 class TranslationDirections:
-    """All ways that served models go; of several models for one way, the first is asked.
+    """All translation directions of the served models; if several models share a direction, the first one is used.
 
     Args:
-        models: that translate, in the order in which they were named.
+        models: that translate, in the order of the settings.
     """
 
     def __init__(self, models: Iterable[LoadedModel[Translator]]) -> None:
@@ -71,24 +73,24 @@ class TranslationDirections:
 
     @property
     def models_by_pair(self) -> Mapping[LanguagePair, DirectedModel]:
-        """Who goes each of them."""
+        """The model for each pair of languages."""
         return self._models_by_pair
 
     @property
     def languages(self) -> Sequence[str]:
-        """All that are read or written, sorted."""
+        """All source and target languages, sorted."""
         return sorted({language for pair in self._models_by_pair for language in pair})
 
     def find_targets(self, source: str) -> Sequence[str]:
-        """What is made of a language."""
+        """Return the languages into which a language is translated."""
         return [target for other, target in self._models_by_pair if other == source]
 
     def find_sources(self, target: str) -> Sequence[str]:
-        """Of what a language is made."""
+        """Return the languages from which a language is translated."""
         return [source for source, other in self._models_by_pair if other == target]
 
     def match_served(self, requested: str, *, param: str) -> str:
-        """The one that somebody means; `HTTPError` where it is not served."""
+        """Return the served language that a tag means, or raise an `HTTPError`."""
         language = match_language(requested, self.languages)
         if language is None:
             raise bad_request(
@@ -97,10 +99,10 @@ class TranslationDirections:
         return language
 
     def find_model(self, source: str, target: str) -> DirectedModel | None:
-        """Who translates; None where a text stays as it is, since it is to be in its own language.
+        """Return the model that translates between two languages; None if they are the same.
 
         Raises:
-            Refusal: nobody does.
+            HTTPError: no model does.
         """
         directed_model = self._models_by_pair.get((source, target))
         if directed_model is None and source != target:
@@ -112,12 +114,12 @@ class TranslationDirections:
         return directed_model
 
     def identify_source(self, text: str, *, target: str) -> LanguagePrediction:
-        """The language of a text that is to become another one: the most probable of those that can.
+        """Identify the language of a text among those that are translated to the target, and the target itself.
 
-        A text without letters is taken for what the first model reads, with probability 0.
+        A text without letters counts as the source language of the first model, with probability 0.
 
         Raises:
-            Refusal: several are possible, and it is not known how each of them looks.
+            HTTPError: several languages are possible, and some of them have no profile.
         """
         sources = self.find_sources(target)
         if not sources:
@@ -138,10 +140,11 @@ class TranslationDirections:
         return next(candidates, LanguagePrediction(sources[0], 0.0))
 
     def rank_languages(self, text: str) -> Sequence[LanguagePrediction]:
-        """All languages that can be told apart, the most probable first; of a text without letters none is probable.
+        """Rank all languages that have profiles by their probability for a text; a text without letters gives each
+        probability 0.
 
         Raises:
-            Refusal: there are none.
+            HTTPError: no language has a profile.
         """
         if self.profiles is None:
             raise bad_request(

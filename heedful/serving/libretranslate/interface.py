@@ -1,4 +1,4 @@
-"""LibreTranslate's interface, at the root of the server: texts and files from one language to another."""
+"""Routes of LibreTranslate's interface: translate texts and files, and identify languages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from starlette.responses import Response
 
 from heedful.data.language_identification import LanguagePrediction
-from heedful.serving.http_errors import bad_request
+from heedful.serving.http_errors import bad_request, unavailable
 from heedful.serving.interruption import run_interruptible
 from heedful.serving.languages import language_name
 from heedful.serving.libretranslate.directions import AUTO, DirectedModel, TranslationDirections
@@ -48,13 +48,13 @@ from heedful.tasks.translation.translator import Translator
 
 _GROUP: Final = "LibreTranslate"
 _TYPING_PAUSE: Final = 500
-"""Milliseconds without a key after which a page asks for a translation."""
+"""Milliseconds without a keystroke after which a web page requests a translation."""
 _MAX_STORED_FILES: Final = 10
-"""Files of the largest size for which there is room on the shelf."""
+"""Number of files of the maximum size for which the store has room."""
 
 
 def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Those of this protocol, where some model is known to translate one language to another."""
+    """Yield the routes of LibreTranslate's interface, if the languages of any served model are known."""
     handlers = _LibreTranslateHandlers(registry)
     if not handlers.directions.models_by_pair:
         return
@@ -65,7 +65,12 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
 
 
 def _iter_task_routes(handlers: _LibreTranslateHandlers, example_languages: Mapping[str, str]) -> Iterator[Route]:
-    """What has something done; `example_languages` are languages, for examples."""
+    """Yield the routes that translate or identify languages.
+
+    Args:
+        handlers: that answer them.
+        example_languages: `source` and `target` fields for the examples.
+    """
     common_options: dict[str, Any] = {
         "read_fields": read_fields,
         "key_in_body": True,
@@ -108,7 +113,7 @@ def _iter_task_routes(handlers: _LibreTranslateHandlers, example_languages: Mapp
 
 
 def _iter_info_routes(handlers: _LibreTranslateHandlers) -> Iterator[Route]:
-    """What shows what there is."""
+    """Yield the public routes that return languages, settings and translated files."""
     common_options: dict[str, Any] = {"method": "GET", "format_error": format_error, "group": _GROUP, "public": True}
     yield Route(
         path="/download_file/{name}",
@@ -136,14 +141,14 @@ def _iter_info_routes(handlers: _LibreTranslateHandlers) -> Iterator[Route]:
 
 @final
 class _LibreTranslateHandlers:
-    """Answers what is asked of a house."""
+    """Handlers of the routes, with the translation directions and stored files that they share."""
 
     def __init__(self, registry: ModelRegistry) -> None:
         self.directions = TranslationDirections(registry.find_models(Translator))
         self._file_store = TranslatedFileStore(max_bytes=_MAX_STORED_FILES * registry.settings.limits.file)
 
     async def translate(self, context: RequestContext, message: TranslateMessage) -> TranslateResult:
-        """Texts, each from its own language where that is to be found out."""
+        """Translate texts, each from its own language if the source is `auto`."""
         texts = message.texts
         _check_limits(texts, message.alternatives, context.registry.settings.limits)
         target = self.directions.match_served(message.target, param="target")
@@ -166,13 +171,16 @@ class _LibreTranslateHandlers:
         )
 
     async def detect(self, context: RequestContext, message: DetectMessage) -> Sequence[LanguageDetection]:
-        """The languages that a text may be in, the most probable first."""
+        """Return the possible languages of a text, the most probable first."""
         _check_limits([message.q], 0, context.registry.settings.limits)
         first, *alternatives = map(_format_detection, self.directions.rank_languages(message.q))
         return [first, *(candidate for candidate in alternatives if candidate.confidence or not first.confidence)]
 
     async def translate_file(self, context: RequestContext, message: TranslateFileMessage) -> TranslateFileResult:
-        """A file, for whose translation there is an address then."""
+        """Translate a file, store the result, and return its download URL.
+
+        A server that is shutting down answers 503, because the result could no longer be downloaded.
+        """
         upload = message.file
         check_size(upload, max_bytes=context.registry.settings.limits.file)
         suffix = check_suffix(upload)
@@ -185,9 +193,8 @@ class _LibreTranslateHandlers:
             None if message.source == AUTO else self.directions.match_served(message.source, param="source")
         )
         content = upload.content
-        async with context.registry.decoding_memory.reserve_async(
-            estimate_memory(upload, suffix), context.deadline, name="file"
-        ):
+        num_bytes = await context.registry.file_queue.run(context.deadline, partial(estimate_memory, upload, suffix))
+        async with context.registry.decoding_memory.reserve_async(num_bytes, context.deadline, name="file"):
             with save_upload(upload) as path:
                 parse = partial(open_translatable, path, source=source_language, target=target)
                 file = await context.registry.file_queue.run(
@@ -199,24 +206,26 @@ class _LibreTranslateHandlers:
                     job = TextJob(directed_model, context.deadline, context.registry.settings.limits.tokens)
                     work = partial(run_interruptible, context.deadline, partial(file.translate, job))
                     content = await directed_model.model.run(context.deadline, work)
+        if context.registry.state == "ending":
+            raise unavailable(context.registry.state)
         name = self._file_store.add_file(StoredFile(f"{Path(upload.name).stem}_{target}{suffix}", content))
         return TranslateFileResult(translatedFileUrl=f"{context.request.base_url}download_file/{name}")
 
     async def download_file(self, context: RequestContext) -> Response:
-        """A translated file."""
+        """Send a stored translated file."""
         stored_file = self._file_store.get_file(context.request.path_params["name"])
         headers = {"Content-Disposition": stored_file.content_disposition, "Cache-Control": "no-store"}
         return Response(stored_file.content, media_type="application/octet-stream", headers=headers)
 
     async def list_languages(self, _context: RequestContext) -> Sequence[LanguageTargets]:
-        """All, also those that nothing is made of."""
+        """List all languages with those that each can be translated to."""
         return [
             LanguageTargets(code=code, name=language_name(code), targets=list(self.directions.find_targets(code)))
             for code in self.directions.languages
         ]
 
     async def describe_settings(self, context: RequestContext) -> FrontendSettings:
-        """What a page shows and allows."""
+        """Return the settings that LibreTranslate's web page reads."""
         settings = context.registry.settings
         source, target = next(iter(self.directions.models_by_pair))
         default_source = LanguageOption(code=source, name=language_name(source))
@@ -236,6 +245,7 @@ class _LibreTranslateHandlers:
         )
 
     def _identify_source(self, text: str, requested: str, *, target: str) -> LanguagePrediction:
+        """Return the source language of a text, identified if `auto` was requested."""
         if requested == AUTO:
             return self.directions.identify_source(text, target=target)
         return LanguagePrediction(self.directions.match_served(requested, param="source"), 1.0)
@@ -243,7 +253,7 @@ class _LibreTranslateHandlers:
     async def _translate_texts(
         self, context: RequestContext, message: TranslateMessage, *, target: str, sources: Sequence[str]
     ) -> list[list[str]]:
-        """The translations of each text, best first; those that one model makes are made together."""
+        """Return the translations of each text, best first; texts for the same model are translated together."""
         translations = [[text] for text in message.texts]
         indices_by_model: defaultdict[DirectedModel | None, list[int]] = defaultdict(list)
         for index, source in enumerate(sources):
@@ -266,11 +276,12 @@ class _LibreTranslateHandlers:
 
 
 def _format_detection(identified: LanguagePrediction) -> LanguageDetection:
+    """Convert an identified language to LibreTranslate's format, with its probability in percent."""
     return LanguageDetection(confidence=round(100 * identified.probability, 1), language=identified.language)
 
 
 def _check_limits(texts: Sequence[str], alternatives: int, limits: ServerLimits) -> None:
-    """`HTTPError` where more is asked than is done for anybody."""
+    """Raise an `HTTPError` if a request exceeds the server's limits."""
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise bad_request(

@@ -1,4 +1,4 @@
-"""What LibreTranslate's clients send and read, in all the ways in which they send it."""
+"""Messages of LibreTranslate's interface, and how they are read from queries, forms and JSON."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from heedful.serving.http_errors import HTTPError, bad_request
 from heedful.serving.routes import LenientMessage, parse_json_object, read_body
 
 _MAX_FIELDS: Final = 10_000
-"""Of a form, more than any batch has."""
+"""Maximum fields of a form, more than any batch has."""
 _MAX_FORM_FIELDS: Final = 1_000
-"""Of a form with files."""
+"""Maximum fields of a form with files."""
 
 
 @final
 @dataclass(frozen=True)
 class UploadedFile:
-    """A file that came with a form.
+    """A file that was sent with a form.
 
     Attributes:
-        name: that whoever sent it gave it.
-        content: all of it.
+        name: file name that the client gave.
+        content: its bytes.
     """
 
     name: str
@@ -36,6 +36,7 @@ class UploadedFile:
 
 
 def _check_texts(value: object) -> object:
+    """Check that a value is a text or a list of texts."""
     wrong_positions = (
         [number for number, text in enumerate(value, 1) if not isinstance(text, str)] if isinstance(value, list) else []
     )
@@ -47,12 +48,14 @@ def _check_texts(value: object) -> object:
 
 
 def _check_integer(value: object) -> object:
+    """Reject Booleans and fractions, which pydantic would convert to an integer."""
     if isinstance(value, bool | float):
         raise PydanticCustomError("number", "must be a whole number")
     return value
 
 
 def _check_file(value: object) -> object:
+    """Check that a value is an uploaded file."""
     if not isinstance(value, UploadedFile):
         raise PydanticCustomError("file", "must be a file, sent as a part of multipart/form-data with a file name")
     return value
@@ -64,7 +67,7 @@ ApiKeyField = Annotated[
 
 
 class TranslateMessage(LenientMessage):
-    """Texts to translate."""
+    """A request to translate texts."""
 
     q: Annotated[str | list[str], BeforeValidator(_check_texts), Field(description="a text, or several")]
     source: Annotated[str, Field(description="its language, or `auto`")]
@@ -77,19 +80,19 @@ class TranslateMessage(LenientMessage):
 
     @property
     def texts(self) -> list[str]:
-        """One, or several."""
+        """The texts as a list."""
         return [self.q] if isinstance(self.q, str) else self.q
 
 
 class DetectMessage(LenientMessage):
-    """A text whose language is to be found out."""
+    """A request to identify the language of a text."""
 
     q: Annotated[str, Field(description="the text")]
     api_key: ApiKeyField = None
 
 
 class TranslateFileMessage(LenientMessage):
-    """A file to translate."""
+    """A request to translate a file."""
 
     file: Annotated[
         InstanceOf[UploadedFile], BeforeValidator(_check_file), WithJsonSchema({"type": "string", "format": "binary"})
@@ -100,14 +103,14 @@ class TranslateFileMessage(LenientMessage):
 
 
 class LanguageDetection(LenientMessage):
-    """A language, and how sure that is, of 100."""
+    """A possible language of a text, with its probability in percent."""
 
     confidence: float
     language: str
 
 
 class TranslateResult(LenientMessage):
-    """A translation, or one of each text."""
+    """The translation of one text, or those of several."""
 
     translatedText: str | list[str]  # noqa: N815 - as clients read it
     detectedLanguage: LanguageDetection | list[LanguageDetection] | None = None  # noqa: N815
@@ -115,13 +118,13 @@ class TranslateResult(LenientMessage):
 
 
 class TranslateFileResult(LenientMessage):
-    """Where a translated file can be fetched, for some minutes."""
+    """The URL at which a translated file can be downloaded for some minutes."""
 
     translatedFileUrl: str  # noqa: N815
 
 
 class LanguageTargets(LenientMessage):
-    """One that is read or written, and what it is translated to."""
+    """A language, and those into which it can be translated."""
 
     code: str
     name: str
@@ -129,21 +132,21 @@ class LanguageTargets(LenientMessage):
 
 
 class LanguageOption(LenientMessage):
-    """A language as pages show it."""
+    """A language as web pages list it."""
 
     code: str
     name: str
 
 
 class DefaultLanguages(LenientMessage):
-    """What a page begins with."""
+    """The languages that a web page selects at first."""
 
     source: LanguageOption
     target: LanguageOption
 
 
 class FrontendSettings(LenientMessage):
-    """What a page needs to know."""
+    """Settings for LibreTranslate's web page."""
 
     charLimit: int  # noqa: N815
     frontendTimeout: int  # noqa: N815
@@ -156,15 +159,16 @@ class FrontendSettings(LenientMessage):
 
 
 def format_error(error: HTTPError) -> Mapping[str, Any]:
-    """A refusal as these clients read it."""
+    """Format an error as LibreTranslate's clients read it."""
     return {"error": error.message}
 
 
 async def read_fields(request: Request) -> Mapping[str, Any]:
-    """What a request says in its query, and in its body as JSON or a form; the body counts where both say something,
-    and what is null is not said.
+    """Read the fields of a request from its query and its body, which may be JSON or a form.
 
-    It is kept as `request.state.table`, since it may hold a key.
+    A field of the body replaces one of the query, and null values are ignored.
+
+    The fields are also stored as `request.state.table`, since they may hold an API key.
     """
     fields = _merge_fields(_parse_query(request.scope["query_string"], "the query"))
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -179,7 +183,7 @@ async def read_fields(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_query(content: bytes, part_name: str) -> list[tuple[str, str]]:
-    """Names and values of a query or a form, of which letters may stand as they are."""
+    """Parse the names and values of a query or form in UTF-8, even if it is not percent-encoded."""
     try:
         return parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except UnicodeDecodeError:
@@ -189,6 +193,7 @@ def _parse_query(content: bytes, part_name: str) -> list[tuple[str, str]]:
 
 
 async def _read_parts(request: Request) -> list[tuple[str, str | UploadedFile]]:
+    """Read the fields and files of a multipart form."""
     async with open_form(request, max_files=1, max_fields=_MAX_FORM_FIELDS) as form:
         return [
             (name, value if isinstance(value, str) else UploadedFile(value.filename or "", await value.read()))
@@ -197,7 +202,7 @@ async def _read_parts(request: Request) -> list[tuple[str, str | UploadedFile]]:
 
 
 def _merge_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """By their names; `q` is a list where it comes more than once, of others the last counts."""
+    """Merge fields by name; repeated `q` fields become a list, of other fields the last one counts."""
     pair_list = list(pairs)
     texts = [value for name, value in pair_list if name == "q"]
     return {**dict(pair_list), **({"q": texts} if len(texts) > 1 else {})}

@@ -1,4 +1,4 @@
-"""Plain texts and HTML, translated so that what stands between their sentences stays as it is."""
+"""Translate plain texts and HTML so that everything between the sentences is kept."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.libretranslate.directions import DirectedModel
+from heedful.tasks.predictor import iter_chunks
 from heedful.tasks.translation.markup_translation import MarkupTranslator
 from heedful.tasks.translation.translations import Translation
 
 _LINE: Final = re.compile(r"(?P<line>[^\r\n]*)(?P<end>\r\n|\r|\n|\Z)")
+_CHUNK_SIZE: Final = 4096
+"""Number of sentences of a text that are translated together."""
 _TEXT_PATH: Final = Path("q")
-"""For messages about a text that came without a file."""
+"""Path in messages about a text that came without a file."""
 
 
 @final
 @dataclass(frozen=True)
 class TextJob:
-    """What somebody wants of texts.
+    """Translation parameters of one request, with methods that translate its texts.
 
     Attributes:
-        directed_model: who translates them.
-        deadline: how long that may take.
-        max_tokens: most that are written for a sentence.
-        alternatives: so many translations besides the best.
+        directed_model: model for its languages.
+        deadline: of the request.
+        max_tokens: tokens that are generated for a sentence at most.
+        alternatives: number of translations besides the best one.
     """
 
     directed_model: DirectedModel
@@ -46,10 +49,10 @@ class TextJob:
     alternatives: int = 0
 
     def translate_sentences(self, texts: Sequence[SourceSentence]) -> list[Translation]:
-        """Of sentences, as `heedful translate` finds them.
+        """Translate sentences as `heedful translate` does.
 
         Raises:
-            Refusal: the time is over.
+            HTTPError: the deadline has passed.
         """
         self.deadline.raise_if_over()
         translator = self.directed_model.translator
@@ -57,38 +60,47 @@ class TextJob:
         return translator.translate(texts, search=self.directed_model.get_search(self.alternatives), length=length)
 
     def translate_plain(self, texts: Sequence[str]) -> list[list[str]]:
-        """The best translation of each text, and others, each of them once.
+        """Return the distinct translations of each text, best first.
 
-        Every line is translated sentence by sentence; what stands between sentences and lines is kept.
+        Each line is translated sentence by sentence; what stands between sentences and lines is kept.
         """
         following = self.directed_model.translator.following
         split_texts = [_split_sentences(text) for text in texts]
         sentences_in_context = [
             sentence for pieces, _ in split_texts for sentence in following(sentence for _, sentence in pieces)
         ]
-        translations = iter(self.translate_sentences(sentences_in_context))
+        translations = self._iter_candidate_texts(sentences_in_context)
         return [
             self._combine_ranks(pieces, ending, [next(translations) for _ in pieces]) for pieces, ending in split_texts
         ]
 
     def translate_html(self, texts: Sequence[str]) -> list[list[str]]:
-        """The same of texts with tags, which stay with what they enclose; placeholders are kept too."""
+        """Return the distinct translations of each HTML text, best first; tags stay with what they enclose, and
+        placeholders are kept.
+        """
         documents = [HtmlDocument(TextContent(text), _TEXT_PATH) for text in texts]
         ranked_translator, ranks = _RankedTranslator(self), range(self.alternatives + 1)
         texts_by_rank = [_translate_documents(documents, ranked_translator.build_protecting(rank)) for rank in ranks]
         return [list(dict.fromkeys(variants)) for variants in zip(*texts_by_rank, strict=True)]
 
+    def _iter_candidate_texts(self, sentences: Sequence[SourceSentence]) -> Iterator[Sequence[str]]:
+        """Yield the texts of each sentence's candidates; everything else of a chunk is dropped before the next one,
+        because a file may have a million sentences.
+        """
+        for chunk in iter_chunks(sentences, _CHUNK_SIZE):
+            for translation in self.translate_sentences(chunk):
+                yield [candidate.text for candidate in translation.candidates]
+
     def _combine_ranks(
-        self, pieces: Sequence[tuple[str, str]], tail: str, translations: Sequence[Translation]
+        self, pieces: Sequence[tuple[str, str]], tail: str, translations: Sequence[Sequence[str]]
     ) -> list[str]:
-        """A text with the best translation of each sentence, then with the second of each, and so on; where a sentence
-        has fewer, its last stands in.
+        """Join the best translations of all sentences into one text, then the second ones, and so on; a sentence
+        with fewer candidates repeats its last one.
         """
         gaps = [self._fill_gap(gap, is_first=not number) for number, (gap, _) in enumerate(pieces)]
-        num_ranks = max(len(translation.candidates) for translation in translations)
+        num_ranks = max(map(len, translations))
         ranked = [
-            [translation.candidates[min(rank, len(translation.candidates) - 1)].text for translation in translations]
-            for rank in range(num_ranks)
+            [candidates[min(rank, len(candidates) - 1)] for candidates in translations] for rank in range(num_ranks)
         ]
         texts = (
             "".join(piece for pair in zip(gaps, translation, strict=True) for piece in pair) + tail
@@ -97,7 +109,10 @@ class TextJob:
         return list(dict.fromkeys(texts))
 
     def _fill_gap(self, gap: str, *, is_first: bool) -> str:
-        """What stands before a sentence; between sentences a space, unless the language that is written has none."""
+        """Return what stands before a sentence.
+
+        If that is empty, return a space between sentences, unless the target language is written without spaces.
+        """
         return gap or (
             "" if is_first or parse_language_code(self.directed_model.target).code in SPACELESS_LANGUAGES else " "
         )
@@ -106,16 +121,19 @@ class TextJob:
 @final
 @dataclass(frozen=True)
 class _RankedTranslator:
-    """Sentences of one order with all their translations, so that each is looked for once, whatever its rank."""
+    """Caches the translations of one job's sentences with all their candidates, so that each sentence is translated
+    once for all ranks.
+    """
 
     job: TextJob
     _cache: dict[SourceSentence, Translation] = field(default_factory=dict)
 
     def build_protecting(self, rank: int) -> MarkupTranslator:
-        """What translates by what is of this rank, 0 being the best."""
+        """Return a translator for marked-up segments that uses the candidates of this rank, where 0 is the best."""
         return MarkupTranslator(self.job.directed_model.translator, partial(self._translate_at_rank, rank))
 
     def _translate_at_rank(self, rank: int, texts: Sequence[SourceSentence]) -> list[Translation]:
+        """Translate texts, and drop the candidates above this rank; the last candidate always stays."""
         uncached = [text for text in dict.fromkeys(texts) if text not in self._cache]
         self._cache.update(zip(uncached, self.job.translate_sentences(uncached), strict=True))
         return [
@@ -124,12 +142,13 @@ class _RankedTranslator:
         ]
 
     def _lookup(self, texts: Sequence[SourceSentence]) -> Iterator[Translation]:
+        """Yield the cached translations of texts."""
         return (self._cache[text] for text in texts)
 
 
 def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The sentences of a text, each with what stands before it, and what stands behind the last; a line without a
-    sentence has an empty one.
+    """Split a text into pairs of what stands before a sentence and the sentence, and the rest behind the last one;
+    a line without a sentence has an empty one.
     """
     sentence_gaps, gap = list[tuple[str, str]](), ""
     for line in _LINE.finditer(text):
@@ -145,7 +164,7 @@ def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def _translate_documents(documents: Sequence[TranslatableDocument], protecting: MarkupTranslator) -> list[str]:
-    """Documents with their units translated, all of them together."""
+    """Translate the units of all documents together, and return the documents as texts."""
     units = [
         (document_index, index, unit)
         for document_index, document in enumerate(documents)
@@ -170,5 +189,5 @@ def _translate_documents(documents: Sequence[TranslatableDocument], protecting: 
 def _select_context(
     previous_units: Sequence[tuple[int, int, TranslationUnit]], *, document_index: int
 ) -> list[Segment]:
-    """Of the units before another one those of its document."""
+    """Return the sources of those preceding units that belong to the same document."""
     return [unit.source for other_index, _, unit in previous_units if other_index == document_index]

@@ -1,4 +1,4 @@
-"""How texts are looked for in sounds: token after token, all at once, or the one judged by the other."""
+"""Decoding of sounds: by an attention decoder, by CTC, or by both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.generation.search import BeamSearch, DiverseBeamSearch, SearchStrat
 from heedful.inspection.record import InspectionRecord, MapAxis, ModelAnswer
 from heedful.models.interface import State
 from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.recipes.generation import BeamConfig, GenerationConfig, GreedyConfig
+from heedful.recipes.generation import BeamConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from heedful.tasks.decoder_target import DecoderTarget, TargetRequest
 from heedful.tasks.inspection_records import (
     InspectionSelection,
@@ -51,7 +51,7 @@ _MIN_LOG_PROBABILITY: Final = -1e6
 
 @dataclass(frozen=True)
 class _EncodedSourceModel:
-    """A model whose sources are encoded already."""
+    """A sequence-to-sequence model whose sources are already encoded."""
 
     model: SequenceToSequence[FeatureBatch]
 
@@ -68,20 +68,20 @@ class _EncodedSourceModel:
 
 @dataclass(frozen=True)
 class SpeechDecoding(ABC):
-    """A way from sounds to texts.
+    """Strategy that decodes sounds into texts.
 
     Abstract: each kind of model has its own.
 
     Attributes:
-        length: of texts, by the slots of a sound.
-        target: the side that is written.
+        length: length limits of texts, given the slots of a sound.
+        target: the side that is generated.
     """
 
     length: LengthLimits
     target: DecoderTarget
 
     def decode(self, model: Any, source: FeatureBatch, *, numbers: Sequence[int]) -> Hypotheses:
-        """For each sound its texts, best first; its number is its source of chance."""
+        """Encode sounds and return each one's text candidates, best first; `numbers` seed their random numbers."""
         with torch.inference_mode():
             memory = model.encoder(source)
             slots = (memory.positions >= 0).sum(1).tolist()
@@ -94,7 +94,7 @@ class SpeechDecoding(ABC):
 
     @abstractmethod
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """The same of encoded sounds."""
+        """Return the text candidates of encoded sounds."""
 
     def inspect(
         self,
@@ -106,7 +106,7 @@ class SpeechDecoding(ABC):
         axis: MapAxis,
         title: str,
     ) -> InspectionRecord:
-        """Everything a model attends to while it reads one sound and writes a text: that, or the best that is found."""
+        """Record the model's attention while it reads one sound and generates the given text, or the best one found."""
         if text is None:
             target_ids = self.decode(model, source, numbers=[1])[0][0].ids
         else:
@@ -120,32 +120,32 @@ class SpeechDecoding(ABC):
 @final
 @dataclass(frozen=True)
 class AttentionDecoding(SpeechDecoding):
-    """Token after token.
+    """Autoregressive decoding with the attention decoder.
 
     Attributes:
-        search: how.
+        search: the search over texts.
     """
 
     search: SearchStrategy
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """By the decoder."""
+        """Search with the attention decoder."""
         return self.target.search_targets(_EncodedSourceModel(model), memory, requests, search=self.search)
 
 
 @final
 @dataclass(frozen=True)
 class CTCDecoding(SpeechDecoding):
-    """All at once, by what each slot says.
+    """Non-autoregressive decoding from the CTC label probabilities of the slots.
 
     Attributes:
-        search: how.
+        search: the search over label sequences.
     """
 
     search: CTCSearch
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """By the slots; there is no chance in it."""
+        """Search the label probabilities; the result is deterministic."""
         limit = torch.tensor([request.max_tokens for request in requests]).clamp(1, self.target.max_length)
         log_probabilities, slots = model.labels(memory)
         return self.search(log_probabilities, slots, max_lengths=limit)
@@ -160,7 +160,7 @@ class CTCDecoding(SpeechDecoding):
         axis: MapAxis,
         title: str,
     ) -> InspectionRecord:
-        """Nothing is written: what each slot says are answers."""
+        """Record the model's attention; its answers are the labels of the slots, since it generates no text."""
         if text is not None:
             raise RecipeError("--pair: this model reads no text; leave it out")
         record, (log_probabilities, slots) = record_attention(
@@ -178,6 +178,7 @@ class CTCDecoding(SpeechDecoding):
         best = log_probabilities[0].argmax(-1)[: int(slots)]
 
         def score_answers(rows: int) -> Tensor:
+            """Return the log-probability of each slot's best label in `rows` copies of the input."""
             log_probabilities, _ = model(repeat_rows(source, rows))
             return gather_log_probs(log_probabilities[:, : int(slots)], best)
 
@@ -186,6 +187,7 @@ class CTCDecoding(SpeechDecoding):
         )
 
     def _name_labels(self, ids: Sequence[int]) -> list[str]:
+        """Return the token of each label id, with a symbol for the blank."""
         pieces = self.target.tokenizer.to_pieces(ids)
         return [BLANK_SYMBOL if label == self.search.blank else piece for label, piece in zip(ids, pieces, strict=True)]
 
@@ -193,13 +195,13 @@ class CTCDecoding(SpeechDecoding):
 @final
 @dataclass(frozen=True)
 class CTCRescoring(SpeechDecoding):
-    """Token after token, and ranked by what slots say of the whole as well (Watanabe et al. 2017, rescoring).
+    """Attention decoding whose candidates are reranked with their CTC scores (Watanabe et al. 2017, rescoring).
 
     Attributes:
-        attention_decoding: finds texts.
-        weight: of what slots say.
-        penalty: how texts of different length compare.
-        n_best: texts that are returned.
+        attention_decoding: finds the candidates.
+        weight: of the CTC score.
+        penalty: length normalisation of the CTC score.
+        n_best: number of returned candidates.
     """
 
     attention_decoding: AttentionDecoding
@@ -208,7 +210,7 @@ class CTCRescoring(SpeechDecoding):
     n_best: int
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """By both."""
+        """Decode with attention and rerank the candidates."""
         candidates = self.attention_decoding.decode_memory(model, memory, requests)
         log_probabilities, slots = model.labels(memory)
         return [
@@ -217,6 +219,7 @@ class CTCRescoring(SpeechDecoding):
         ]
 
     def _rerank(self, texts: Sequence[Hypothesis], log_probabilities: Tensor, slots: Tensor) -> list[Hypothesis]:
+        """Return the candidates of one sound ranked by attention and CTC score."""
         labels = torch.from_numpy(pad_rows([hypothesis.ids for hypothesis in texts], min_width=1)).to(
             log_probabilities.device
         )
@@ -235,19 +238,13 @@ class CTCRescoring(SpeechDecoding):
 def build_decoding(
     config: GenerationConfig, *, target: DecoderTarget, ctc_weight: float, n_best: int = 1, seed: int = 1
 ) -> SpeechDecoding:
-    """How texts are looked for by a model that gives so much weight to CTC.
+    """Build the decoding for a model with a given CTC weight.
 
     Raises:
-        RecipeError: what is wanted does not fit such a model.
+        RecipeError: the search settings do not fit the model.
     """
+    check_speech_search(config, ctc_weight=ctc_weight)
     length, penalty, special = build_length_limits(config), _build_length_penalty(config), target.tokenizer.special
-    if getattr(config, "coverage", 0):
-        raise RecipeError("coverage: asks what was attended to in a sentence, and nobody wrote one here; leave it out")
-    if ctc_weight > 0 and getattr(config, "risk", None) is not None:
-        raise RecipeError(
-            "generation.risk: is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have "
-            "their say; leave it out"
-        )
     if ctc_weight == 1:
         return CTCDecoding(length, target, _build_ctc_search(config, special, penalty=penalty, n_best=n_best))
     search = build_search(config, target.tokenizer, n_best=n_best, seed=seed)
@@ -258,7 +255,37 @@ def build_decoding(
     return CTCRescoring(length, target, AttentionDecoding(length, target, search), ctc_weight, penalty, n_best)
 
 
+def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
+    """Check that search settings fit a model with a given CTC weight.
+
+    Raises:
+        RecipeError: a setting needs a decoder that writes token by token, or a source text.
+    """
+    if getattr(config, "coverage", 0):
+        raise RecipeError("coverage: asks what was attended to in a sentence, and nobody wrote one here; leave it out")
+    if ctc_weight > 0 and getattr(config, "risk", None) is not None:
+        raise RecipeError(
+            "generation.risk: is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have "
+            "their say; leave it out"
+        )
+    if ctc_weight == 1:
+        for key in _STEPWISE_KEYS:
+            if key in type(config).model_fields and getattr(config, key) != (
+                default := type(config).model_fields[key].get_default()
+            ):
+                raise RecipeError(
+                    f"generation.{key}: asks what was written before, and a model with model.ctc_weight = 1 writes "
+                    f"all at once; leave it at {default}"
+                )
+        if isinstance(config, SamplingConfig):
+            raise RecipeError(
+                "sampling: draws token after token, and a model with model.ctc_weight = 1 writes all at once; use a "
+                "beam or greedy search"
+            )
+
+
 def _build_length_penalty(config: GenerationConfig) -> LengthPenalty:
+    """Build the length penalty of beam search settings; none for other searches."""
     if not isinstance(config, BeamConfig):
         return NoLengthPenalty()
     return (
@@ -271,23 +298,11 @@ def _build_length_penalty(config: GenerationConfig) -> LengthPenalty:
 def _build_ctc_search(
     config: GenerationConfig, special: SpecialIds, *, penalty: LengthPenalty, n_best: int
 ) -> CTCSearch:
+    """Build the CTC search from search settings that `check_speech_search` accepts."""
     forbidden = tuple(sorted(special.skipped_ids - {special.bos}))
-    for key in _STEPWISE_KEYS:
-        if key in type(config).model_fields and getattr(config, key) != (
-            default := type(config).model_fields[key].get_default()
-        ):
-            raise RecipeError(
-                f"generation.{key}: asks what was written before, and a model with model.ctc_weight = 1 writes all at "
-                f"once; leave it at {default}"
-            )
-    match config:
-        case GreedyConfig():
-            if n_best > 1:
-                raise RecipeError(f"n-best {n_best}: the best path gives one text; use a beam")
-            return CTCBestPath(special.bos, forbidden)
-        case BeamConfig(width=width):
-            return CTCPrefixBeam(special.bos, forbidden, max(width, n_best), penalty, n_best)
-    raise RecipeError(
-        "sampling: draws token after token, and a model with model.ctc_weight = 1 writes all at once; use a beam or "
-        "greedy search"
-    )
+    if isinstance(config, GreedyConfig):
+        if n_best > 1:
+            raise RecipeError(f"n-best {n_best}: the best path gives one text; use a beam")
+        return CTCBestPath(special.bos, forbidden)
+    assert isinstance(config, BeamConfig), "`check_speech_search` refuses sampling"
+    return CTCPrefixBeam(special.bos, forbidden, max(config.width, n_best), penalty, n_best)

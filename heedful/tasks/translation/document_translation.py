@@ -1,4 +1,4 @@
-"""Translators' documents, filled: which units are translated, and what is told of them."""
+"""Translation of documents: which units are translated, and a summary of the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.tasks.translation.markup_translation import (
 )
 
 Retranslate = Literal["nothing", "review", "all"]
-"""Which translations that are there already are made anew."""
+"""Which existing translations are replaced."""
 _STATES: Final[Mapping[Retranslate, frozenset[UnitState]]] = {
     "nothing": frozenset(("untranslated",)),
     "review": frozenset(("untranslated", "review")),
@@ -28,7 +28,7 @@ _STATES: Final[Mapping[Retranslate, frozenset[UnitState]]] = {
 }
 _CHUNK_SIZE: Final = 4096
 _MAX_SHOWN: Final = 5
-"""Marks that no rule knows, as they are shown."""
+"""Maximum number of unknown marks in a summary."""
 
 
 @final
@@ -38,14 +38,14 @@ class FilledDocument:
 
     Attributes:
         content: its bytes.
-        num_units: how many it has that may be translated.
-        num_requested: how many were to be translated.
-        strategies: how many of these went which way.
-        placeholders: that what was translated has.
-        lost: how many of these its translations lack.
-        unchecked: what in its texts looks like a placeholder and is none by any rule.
-        untranslated: places and names of those that were not translated.
-        matches: what a memory had for those that were to be translated; None where none was asked.
+        num_units: number of units that may be translated.
+        num_requested: number of units that were to be translated.
+        strategies: number of translated units by strategy.
+        placeholders: number of placeholders in the translated units.
+        lost: number of these that the translations lack.
+        unchecked: parts of the texts that look like placeholders but match no rule.
+        untranslated: locations and texts of units that were not translated.
+        matches: translation memory matches of the requested units; None without a memory.
     """
 
     content: bytes
@@ -60,13 +60,19 @@ class FilledDocument:
 
     @property
     def describe_result(self) -> Iterator[str]:
-        """What became of the document, in lines."""
+        """Summary of the result in lines."""
         num_translated = self.num_requested - sum(self.strategies[strategy] for strategy in UNTRANSLATED_STRATEGIES)
-        yield f"{num_translated:,} of {self.num_units:,} units translated, {self.num_units - self.num_requested:,} left as they were"
+        yield (
+            f"{num_translated:,} of {self.num_units:,} units translated, {self.num_units - self.num_requested:,} left "
+            "as they were"
+        )
         if self.matches is not None:
             num_exact = sum(match.exact_target is not None for match in self.matches)
             num_similar, num_unmatched = len(self.matches) - num_exact, self.num_requested - len(self.matches)
-            yield f"memory: {num_exact:,} units taken from it, {num_similar:,} similar to a text of it, {num_unmatched:,} to none"
+            yield (
+                f"memory: {num_exact:,} units taken from it, {num_similar:,} similar to a text of it, "
+                f"{num_unmatched:,} to none"
+            )
         yield f"placeholders written: {self.placeholders:,}, lost: {self.lost:,}, unchecked: {len(self.unchecked):,}"
         if self.unchecked:
             marks = list(dict.fromkeys(self.unchecked))
@@ -84,14 +90,14 @@ def translate_document(
     retranslate: Retranslate = "nothing",
     memory: TranslationMemory | None = None,
 ) -> FilledDocument:
-    """Translates what a document lacks; everything else in it stays as it is.
+    """Translate the missing translations of a document; everything else in it stays as it is.
 
     Args:
         document: to be filled.
-        translator: what translates its segments.
-        retranslate: which translations that are there are made anew too.
-        memory: approved translations, which are taken where they are of the same text, and shown where of a similar
-            one, as far as the format has a place for that.
+        translator: translator of its segments.
+        retranslate: which existing translations are replaced too.
+        memory: translation memory; exact matches are used as translations, similar ones are added as suggestions if the
+            format has a place for them.
     """
     translatable = [
         number for number, unit in enumerate(document.units) if unit.translatable and to_plain_text(unit.source)
@@ -113,7 +119,7 @@ def translate_document(
         outcomes = translator.translate_segments(
             [sources[index] for index in numbers],
             accelerators=document.accelerators,
-            before=[previous_sources[index] for index in numbers],
+            before=[previous_sources[index] for index in numbers] if previous_sources else (),
         )
         results.update(zip(numbers, outcomes, strict=True))
     targets |= {number: outcome.target for number, outcome in results.items() if outcome.target is not None}
@@ -140,7 +146,9 @@ def translate_document(
 def _list_previous_sources(
     indices: Sequence[int], units: Sequence[TranslationUnit], *, count: int
 ) -> Mapping[int, Sequence[Segment]]:
-    """The sources before each of some units, in the order in which they stand, whatever is known of them."""
+    """Return the sources of the `count` units before each unit; empty if no unit needs any."""
+    if not count:
+        return {}
     return {
         index: [units[previous].source for previous in indices[max(0, position - count) : position]]
         for position, index in enumerate(indices)
@@ -148,4 +156,5 @@ def _list_previous_sources(
 
 
 def _describe_unit(unit: TranslationUnit) -> str:
+    """Describe a unit by its location and the start of its text."""
     return f"{unit.location} {to_plain_text(unit.source)[:60]!r}"

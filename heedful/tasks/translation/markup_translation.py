@@ -1,4 +1,6 @@
-"""Segments with placeholders and markup, translated so that none is lost: the way with most context goes first."""
+"""Translation of segments with placeholders and markup without losing any; strategies with most context are tried
+first.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,11 @@ from heedful.tasks.translation.translations import Translation, TranslationInput
 from heedful.tasks.translation.translator import Translator
 
 TranslateFunction: TypeAlias = Callable[[Sequence[SourceSentence]], list[Translation]]
-"""Translations of texts, in their order."""
+"""Translates texts, in their order."""
 
 
 class Strategy(Enum):
-    """How a segment was translated, those with more context first."""
+    """How a segment was translated; strategies with more context come first."""
 
     BARE = "nothing had to be protected"
     COPIED = "placeholders copied by the model, markup put back by attention"
@@ -59,17 +61,16 @@ _STRATEGY_ORDER: Final = tuple(Strategy)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """What became of a segment.
+    """The result of translating a segment.
 
     Attributes:
         target: its translation; None if it has none.
-        strategy: that was taken.
-        placeholders: that its translation must have.
-        lost: how many of these it does not have.
-        unchecked: what in the source looks like a placeholder and is none by any rule, so that nobody knows whether
-            the translation must have it.
+        strategy: the strategy that was used.
+        placeholders: number of placeholders that its translation must contain.
+        lost: number of these that it lacks.
+        unchecked: parts of the source that look like placeholders but match no rule, so that they could not be checked.
     """
 
     target: Segment | None
@@ -80,30 +81,31 @@ class SegmentResult:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _SegmentCore:
-    """A line or sentence of a segment that goes by itself, and what it follows."""
+    """A line or sentence of a segment that is translated separately, with the sentences before it."""
 
     segment: Segment
     before: tuple[str, ...] = ()
 
     def with_context(self, text: str) -> SourceSentence:
-        """One of the texts that stand for it, as it is translated."""
+        """Return a text of this core with the sentences before it, as it is translated."""
         return attach_context(text, self.before)
 
 
 @final
 @dataclass(frozen=True)
 class MarkupTranslator:
-    """Translates segments by a model that knows plain text only, and has every code of theirs in what it writes.
+    """Translates segments with a plain text model, and checks that the translations contain every code.
 
-    Each line and sentence goes by itself. First, values stand in what the model reads; where it has lost or changed
-    one, or made one up, they are cut out as markup is; where that fails too, and for models that attend to nothing,
-    only what stands between codes is translated. `has_same_codes` judges what comes out of each way.
+    Each line and sentence is translated separately. First, values stay in the text; if the model loses, changes or adds
+    one,
+    they are cut out like markup; if that fails too, and for models without attention, only the texts between codes are
+    translated. `has_same_codes` checks the result of each strategy.
 
     Attributes:
-        translator: whose attention is asked.
-        translate: how texts are translated; by the translator's own search unless given.
+        translator: whose attention is used.
+        translate: translates texts; by default with the translator's own search.
     """
 
     translator: Translator
@@ -112,15 +114,16 @@ class MarkupTranslator:
     def translate_segments(
         self, segments: Sequence[Segment], *, accelerators: bool = True, before: Sequence[Sequence[Segment]] = ()
     ) -> list[SegmentResult]:
-        """What becomes of segments, in their order.
+        """Translate segments, in their order.
 
         Args:
-            segments: as a file has them.
-            accelerators: whether a sign before a letter may choose a text from a menu; see `remove_accelerator`.
-            before: those before each of them in its document, the nearest last, for translators that read these.
+            segments: as in a file.
+            accelerators: whether a sign before a letter may be a menu accelerator; see `remove_accelerator`.
+            before: the previous segments of each in its document, nearest last, for translators with document context.
         """
 
         def split_segment(segment: Segment) -> list[FramedSegment]:
+            """Split a previous segment into frames."""
             return split_into_frames(remove_accelerator(segment)[0] if accelerators else segment, split=split_sentences)
 
         cleaned = [remove_accelerator(segment_) if accelerators else (segment_, "") for segment_ in segments]
@@ -141,7 +144,7 @@ class MarkupTranslator:
         ]
 
     def _add_context(self, frames: Sequence[FramedSegment], previous: Sequence[FramedSegment]) -> list[_SegmentCore]:
-        """What goes by itself, with what it follows: in its segment, and in those before."""
+        """Build the cores of a segment with the sentences before them, in the segment and before it."""
         if not self.translator.context:
             return [_SegmentCore(frame.core) for frame in frames]
         cores, recent = list[_SegmentCore](), deque[str](maxlen=self.translator.context)
@@ -153,7 +156,7 @@ class MarkupTranslator:
         return cores
 
     def _translate_cores(self, cores: Sequence[_SegmentCore]) -> list[SegmentResult]:
-        """The outcome of each of them."""
+        """Translate cores by the strategies in turn."""
         without_words = (core for core in cores if not protect_codes(core.segment, values=False).has_words)
         results = {core: SegmentResult(core.segment, Strategy.BARE) for core in without_words}
         pending = [core for core in dict.fromkeys(cores) if core not in results]
@@ -171,7 +174,7 @@ class MarkupTranslator:
         return [results.get(core, SegmentResult(None, Strategy.LOST)) for core in cores]
 
     def _translate_whole(self, cores: Sequence[_SegmentCore], *, values: bool) -> list[Segment | None]:
-        """Translations of whole segments, with or without `values` in them; None where nothing tells where codes go."""
+        """Translate whole cores, with or without `values` in the text; None if nothing shows where codes belong."""
         texts = [protect_codes(core.segment, values=values) for core in cores]
         is_useful = [
             values or any(code.value for code in list_codes(scan_placeholders(core.segment))) for core in cores
@@ -193,7 +196,7 @@ class MarkupTranslator:
     def _align_translations(
         self, texts: Sequence[tuple[ProtectedText, SourceSentence, Translation]]
     ) -> dict[tuple[ProtectedText, SourceSentence], WordAlignment]:
-        """What each word of translations looked at; nothing of texts that were read in parts."""
+        """Return the word alignments of translations; none for texts that were read in parts."""
         unsplit = [item for item in texts if not item[2].parts and item[2].candidates[0].ids]
         try:
             alignments = self.translator.align_all(
@@ -215,12 +218,12 @@ class MarkupTranslator:
         return alignments_of
 
     def _target_spans(self, ids: Sequence[int]) -> list[TextSpan]:
-        """Where each piece of a translation stands in it."""
+        """Return the span of each piece in a translation."""
         ends = [len(self.translator.target.decode(ids[:size])) for size in range(len(ids) + 1)]
         return [(start, max(start, stop)) for start, stop in pairwise(ends)]
 
     def _translate_pieces(self, cores: Sequence[_SegmentCore]) -> list[Segment | None]:
-        """Translations of what stands between codes, with the codes where they were; each piece by itself."""
+        """Translate the texts between codes separately and keep the codes in place."""
         pieces_of = [split_at_codes(core.segment) for core in cores]
         texts = [piece.text for core_pieces in pieces_of for piece in core_pieces if not isinstance(piece, InlineCode)]
         texts = [text for text in dict.fromkeys(texts) if protect_codes(text).has_words]
@@ -239,18 +242,21 @@ class MarkupTranslator:
         return [_join_pieces(core_pieces, results) for core_pieces in pieces_of]
 
     def _translate_texts(self, texts: Sequence[SourceSentence]) -> list[Translation]:
+        """Translate texts with the given function or the translator."""
         if not texts:
             return []
         return self.translate(texts) if self.translate else self.translator.translate(texts)
 
 
 def _is_nonblank_text(part: str | InlineCode) -> bool:
+    """Return whether a part is text that is not white space."""
     return isinstance(part, str) and bool(part.strip())
 
 
 def _restore_parts(
     text: ProtectedText, translation: Translation | None, alignment: WordAlignment | None
 ) -> Segment | None:
+    """Return a translation with its extracted parts; None if it is empty or they cannot be placed."""
     if translation is None or not translation.text.strip():
         return None
     if not text.parts:
@@ -259,7 +265,7 @@ def _restore_parts(
 
 
 def _join_pieces(pieces: Sequence[TextPiece | InlineCode], translations: Mapping[str, str]) -> Segment | None:
-    """Pieces with their translations; None where one has none."""
+    """Join pieces with their translations; None if one has none."""
     texts = [piece.text for piece in pieces if not isinstance(piece, InlineCode) and piece.text]
     if not all(translations.get(text, "").strip() for text in texts):
         return None
@@ -275,7 +281,7 @@ def _join_pieces(pieces: Sequence[TextPiece | InlineCode], translations: Mapping
 def _combine_results(
     segment: Segment, mark: str, frames: Sequence[FramedSegment], results: Sequence[SegmentResult]
 ) -> SegmentResult:
-    """The outcomes of the parts of a segment as one, which is judged once more as it will be written."""
+    """Combine the results of a segment's parts and check the whole translation again as it will be written."""
     if has_message(segment):
         return SegmentResult(None, Strategy.FORMS)
     strategy = max((result.strategy for result in results), key=_STRATEGY_ORDER.index, default=Strategy.BARE)
@@ -299,27 +305,27 @@ def _combine_results(
 
 
 def _as_single_text(segment: Segment) -> Segment:
-    """A segment as one text, so that what forms a placeholder only beside its neighbours is seen too."""
+    """Return a segment as one text, so that placeholders formed across parts are found too."""
     return ("".join(part if isinstance(part, str) else part.raw for part in segment),)
 
 
 @final
 @dataclass(frozen=True)
 class MarkupLineFormat(LineFormat[TranslationInput, tuple[str, SegmentResult]]):
-    """A sentence a line, translated with all its placeholders; as it is where every way lost one.
+    """One sentence per line, translated with all its placeholders; unchanged if every strategy lost one.
 
     Attributes:
-        translator: what translates.
+        protecting: translator of the sentences.
     """
 
     translator: MarkupTranslator
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput]:
-        """Sentences; none has a beginning of its translation."""
+        """Convert lines to sentences without prefixes."""
         return add_context(map(TranslationInput, lines), self.translator.translator)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[tuple[str, SegmentResult]]:
-        """Sentences with what became of them."""
+        """Translate the sentences; return each with its result."""
         lines = [input_.text for input_ in inputs]
         before = [[(text,) for text in input_.before] for input_ in inputs]
         return list(
@@ -327,21 +333,22 @@ class MarkupLineFormat(LineFormat[TranslationInput, tuple[str, SegmentResult]]):
         )
 
     def to_json(self, answer: tuple[str, SegmentResult]) -> Any:
-        """With the way that was taken."""
+        """Convert a result to JSON data, with its strategy."""
         line, result = answer
         return {"source": line, "translation": _get_text(answer), "protected": result.strategy.name.lower()}
 
     def format_answer(self, answer: tuple[str, SegmentResult]) -> str:
-        """The translation."""
+        """Format the translation as a line."""
         return f"{_get_text(answer)}\n"
 
     def input_notes(self, answer: tuple[str, SegmentResult]) -> Iterator[str]:
-        """The ways with less context than a whole sentence."""
+        """Return the strategy if it had less context than a whole sentence."""
         if answer[1].strategy in (Strategy.PLACED, Strategy.PIECES, *UNTRANSLATED_STRATEGIES):
             yield answer[1].strategy.value
 
 
 def _get_text(answer: tuple[str, SegmentResult]) -> str:
+    """Return the translated line, or the source if it was not translated."""
     line, result = answer
     if result.target is None:
         return line

@@ -28,7 +28,7 @@ def test_it_learns_words_and_draws_as_recipes_do(tmp_path: Path, capsys: pytest.
     (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
     script = runpy.run_path(str(ROOT / "benchmarks/word_counts.py"))
     found = script["measure"](heedful.load_recipe(tmp_path / "recipe.toml"))
-    assert (found.read_examples, found.accuracy) == (40, 1.0)
+    assert (found.examples, found.accuracy) == (40, 1.0)
     script["main"]([str(tmp_path / "recipe.toml"), "--examples", "10"])
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed] == ["10", "40"]

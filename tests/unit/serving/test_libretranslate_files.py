@@ -21,10 +21,11 @@ from serving import Live, opened, serving
 
 from heedful.cli import translate as command
 from heedful.localisation.files import DOCUMENT_SUFFIXES
-from heedful.serving import startup
 from heedful.serving.http_errors import HTTPError
 from heedful.serving.libretranslate import interface
-from heedful.serving.libretranslate.files import FORMATS, StoredFile, TranslatedFileStore
+from heedful.serving.libretranslate.files import FORMATS, StoredFile, TranslatedFileStore, estimate_memory
+from heedful.serving.libretranslate.messages import UploadedFile
+from heedful.serving.settings import ServerLimits
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'
 SRT = "1\n00:00:01,000 --> 00:00:02,000\none two .\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>three</i> four .\n"
@@ -224,7 +225,6 @@ def test_a_server_ends_though_a_file_is_worked_on(
         assert (found.status_code, found.headers["Retry-After"]) == (503, "5")
         assert "the server is ending" in found.json()["error"]
         assert endless.ended.wait(WAIT), "it goes on"
-    assert startup.close_models(house), "a thread works on"
     assert house.decoding_memory.used_bytes == 0
 
 
@@ -272,9 +272,29 @@ def test_a_file_that_needs_more_memory_than_there_is_for_all_is_refused(interpre
         answer = sent(live, "a.html", b"<p>one .</p>" * 100)
         assert answer.status_code == 413
         assert (
-            "file: needs 241,200 bytes of memory to be decoded, and this server has 100,000" in answer.json()["error"]
+            "file: needs 367,200 bytes of memory to be decoded, and this server has 100,000" in answer.json()["error"]
         )
-        assert sent(live, "a.docx", swelling(3_000)).status_code == 413
+        assert sent(live, "a.docx", swelling(4_000)).status_code == 413
+
+
+def test_a_page_of_5_mb_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    paragraph = b'<p class="x">This is a <b>sentence</b> with <a href="p.html">a link</a> and some words.</p>\n'
+    page = UploadedFile("a.html", paragraph * (5_000_000 // len(paragraph)))
+    assert 42 * len(page.content) < estimate_memory(page, ".html") < ServerLimits().decoding
+    tags = UploadedFile("a.html", b"<p>a" * 1_250_000)
+    assert estimate_memory(tags, ".html") > max(ServerLimits().decoding, 254 * len(tags.content))
+
+
+def test_members_of_office_documents_are_counted_unpacked() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("word/document.xml", "<w:br/>" * 100_000)
+    small = UploadedFile("a.docx", packed.getvalue())
+    assert len(small.content) < 10_000
+    assert 239 * 700_000 < estimate_memory(small, ".docx") < 400 * 700_000
+    damaged = UploadedFile("a.docx", small.content[:40] + b"xx" + small.content[42:])
+    assert estimate_memory(damaged, ".docx") >= len(damaged.content)
+    assert estimate_memory(UploadedFile("a.docx", b"nonsense"), ".docx") == len(b"nonsense")
 
 
 def test_addresses_are_those_by_which_a_proxy_is_asked(live: Live, interpreting: Mapping[str, Path]) -> None:
